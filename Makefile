@@ -1,0 +1,45 @@
+# Two commands are enough: `make demo` shows what noiseaware does, `make test` checks that it does it.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint validate bench clean
+
+help:
+	@echo "make demo      from a release file to a posterior and a readable report"
+	@echo "make test      format, lint, types and the test suite"
+	@echo "make validate  the heavy exactness checks (SBC and Geweke in full)"
+	@echo "make bench     the benchmark tables, as ratios measured in one run"
+	@echo "make setup     only the environment in $(VENV); the others call it"
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements/dev.txt
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "noiseaware needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)
+	@$(RUN) examples/demo.py
+
+lint: $(READY)
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+test: lint
+	$(RUN) -m pytest -m "not full" -n 2
+
+validate: $(READY)
+	$(RUN) -m pytest -m full -n 2
+
+bench: $(READY)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt
+	$(RUN) -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

@@ -1,0 +1,178 @@
+"""NumPyro's NUTS on (beta, u) for the paper's regression: the best general alternative.
+
+The records are written as a function of the coefficients and of standard normal
+innovations, x_i = F(u_i; beta), so that the posterior of (beta, u) has a density that is
+known and, almost everywhere, differentiable:
+
+    beta_j ~ N(0, 2^2),  u ~ N(0, 1) of shape (n, 3),
+    log density += -sum_j |s_j - T_j(beta, u)| / scale.
+
+The gradient has kinks where T_j crosses the released value and where a record is clamped.
+NUTS runs with NumPyro's own defaults (diagonal mass matrix, target acceptance 0.8, trees of
+depth at most 10), in float64, one chain at a time. Compilation and warm-up are not timed:
+the kernel's own step runs in loops compiled ahead of time, because ``MCMC.run`` (NumPyro
+0.22) traces and compiles again at every call, which took 3 s where the sampling took 0.2.
+
+Needs the extra ``bench`` (``pip install -e '.[bench]'``).
+``python -m benchmarks.nuts`` prints the smallest ESS per second.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import measure, settings
+
+MISSING = "benchmarks/nuts.py needs NumPyro, which is not installed: pip install -e '.[bench]'"
+
+
+class NutsRun(NamedTuple):
+    """Draws of NUTS, chains run one after the other."""
+
+    coefficients: NDArray[np.float64]  # (chains, draws, 3), intercept first
+    seconds: float  # all chains, sampling phase only
+    warmup_seconds: float  # all chains, warm-up only
+    compile_seconds: float
+    leapfrog_steps: float  # mean per draw
+    divergences: int  # over all chains
+
+
+def available() -> bool:
+    """Say whether NumPyro can be imported."""
+    try:
+        import numpyro  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def regression(
+    values: NDArray[np.float64],
+    n: int,
+    scale: float,
+    *,
+    warmup: int = 1000,
+    draws: int = 1000,
+    chains: int = 2,
+    seed: int = 0,
+) -> NutsRun:
+    """Run NUTS on the paper's regression (see `settings`), everything known but beta.
+
+    Parameters
+    ----------
+    values : (9,)
+        The released moments, in the order of `settings.regression_statistic`.
+    n
+        Number of records.
+    scale
+        Scale of the Laplace noise.
+    warmup, draws, chains
+        Iterations of each phase, and the number of chains, which run one after the other.
+    seed
+        Seed of the chains.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If NumPyro is not installed, saying how to get it.
+    """
+    try:
+        import jax
+        import jax.numpy as jnp
+        import numpyro
+        import numpyro.distributions as dist
+        from numpyro.infer import NUTS
+    except ImportError as error:
+        raise ModuleNotFoundError(MISSING) from error
+    numpyro.enable_x64()
+
+    released = jnp.asarray(values)
+    sigma = np.sqrt(settings.NOISE_VARIANCE)
+
+    def scaled(z):
+        clamped = jnp.clip(z, settings.LOWER, settings.UPPER)
+        return 2.0 * (clamped - settings.LOWER) / (settings.UPPER - settings.LOWER) - 1.0
+
+    def model():
+        beta = numpyro.sample("beta", dist.Normal(0.0, settings.COEFFICIENT_SD).expand([3]))
+        u = numpyro.sample("u", dist.Normal(0.0, 1.0).expand([n, 3]).to_event(2))
+        features = settings.FEATURE_MEAN + u[:, :2]  # the feature covariance is I
+        x1, x2 = scaled(features[:, 0]), scaled(features[:, 1])
+        y = scaled(beta[0] + features @ beta[1:] + sigma * u[:, 2])
+        statistic = jnp.stack([y, x1 * y, x2 * y, y * y, x1, x2, x1 * x1, x1 * x2, x2 * x2])
+        gap = released - statistic.sum(axis=1)
+        numpyro.factor("release", -jnp.abs(gap).sum() / scale)
+
+    kernel = NUTS(model)
+    keys = jax.random.split(jax.random.key(seed), chains)
+    states = [kernel.init(key, warmup, None, (), {}) for key in keys]
+
+    # Compiled ahead of time: the timed call does nothing but sample.
+    def warm_up(state):
+        return jax.lax.fori_loop(0, warmup, lambda _, s: kernel.sample(s, (), {}), state)
+
+    def collect(state):
+        def step(state, _):
+            state = kernel.sample(state, (), {})
+            return state, (state.z["beta"], state.num_steps, state.diverging)
+
+        return jax.lax.scan(step, state, None, length=draws)[1]
+
+    start = time.perf_counter()
+    warm_up_compiled = jax.jit(warm_up).lower(states[0]).compile()
+    collect_compiled = jax.jit(collect).lower(states[0]).compile()
+    compile_seconds = time.perf_counter() - start
+
+    coefficients = np.empty((chains, draws, 3))
+    seconds = warmup_seconds = 0.0
+    steps, divergences = [], 0
+    for chain, state in enumerate(states):
+        start = time.perf_counter()
+        state = jax.block_until_ready(warm_up_compiled(state))
+        middle = time.perf_counter()
+        beta, num_steps, diverging = jax.block_until_ready(collect_compiled(state))
+        end = time.perf_counter()
+        warmup_seconds += middle - start
+        seconds += end - middle
+        coefficients[chain] = beta
+        steps.append(np.mean(num_steps))
+        divergences += int(np.sum(diverging))
+    return NutsRun(
+        coefficients, seconds, warmup_seconds, compile_seconds, float(np.mean(steps)), divergences
+    )
+
+
+def main() -> None:
+    """Print the smallest ESS per second of NUTS on the paper's regression.
+
+    Over two releases a setting, two chains each.
+    """
+    measure.pin_to_one_core()  # before JAX makes its threads
+    if not available():
+        raise SystemExit(MISSING)
+    print("NUTS on (beta, u), one core: smallest ESS of the 3 coefficients, per second")
+    for n, epsilon, draws in (
+        (100, 0.1, 2000), (100, 1.0, 2000), (100, 10.0, 1000), (1000, 0.1, 1000),
+    ):  # fmt: skip
+        for seed in (1, 2):
+            values = settings.regression_release(n, epsilon, seed)
+            run = regression(values, n, settings.regression_scale(epsilon), draws=draws)
+            bulk = measure.smallest_ess(run.coefficients)
+            tail = measure.smallest_ess(run.coefficients, "tail")
+            print(
+                f"n = {n:>5,}  epsilon = {epsilon:>4g}  release {seed}"
+                f"  bulk {bulk / run.seconds:8.1f}  tail {tail / run.seconds:8.1f} a second"
+                f"  (ESS {bulk:.0f}, {tail:.0f} of {run.coefficients.shape[0] * draws} draws in"
+                f" {run.seconds:.2f} s; warm-up {run.warmup_seconds:.2f} s, compilation"
+                f" {run.compile_seconds:.1f} s; {run.leapfrog_steps:.0f} leapfrog steps a draw,"
+                f" {run.divergences} divergences)",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Exact Bayesian inference from differentially private releases.
+
+A release (`Release`) holds the private numbers and the mechanism that made them; a model
+(`models`) says what made the confidential records; `sample` draws from the exact posterior
+p(theta | s_dp) by imputing the records inside a Markov chain.
+"""
+
+from noiseaware import mechanisms, models, queries
+from noiseaware.checks import check
+from noiseaware.parameters import Innovations, Parameter
+from noiseaware.posterior import load, save, summary
+from noiseaware.queries import Query
+from noiseaware.release import Release
+from noiseaware.sampler import moves
+from noiseaware.sampler.run import sample
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Innovations",
+    "Parameter",
+    "Query",
+    "Release",
+    "check",
+    "load",
+    "mechanisms",
+    "models",
+    "moves",
+    "queries",
+    "sample",
+    "save",
+    "summary",
+]

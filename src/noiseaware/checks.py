@@ -1,0 +1,175 @@
+"""Verdicts on a posterior, in plain words.
+
+Three questions: do the chains agree (R-hat), are there enough effective draws (ESS), and is every
+acceptance probability as high as the release's privacy promise says it must be? The last one is
+Proposition 3.1 of the paper: under pure epsilon-DP a record's proposal from the model is accepted
+with probability at least exp(-epsilon). It is a theorem about the stated query, clamping, scale
+and epsilon, so one probability below it means that they are not what made the release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = ["Checks", "Verdict", "check"]
+
+MOST_RHAT = 1.01
+LEAST_ESS = 400.0
+ROUNDING = 1e-9
+"""Relative slack in the comparison with exp(-epsilon): sums of floats, nothing statistical."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check: what was looked at, whether it passed, what it means in words."""
+
+    name: str
+    passed: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All verdicts on one posterior; true if they all passed."""
+
+    verdicts: tuple[Verdict, ...]
+
+    def __bool__(self) -> bool:
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{'ok  ' if v.passed else 'FAIL'}  {v.name}: {v.message}" for v in self.verdicts
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def show(self) -> None:
+        """Print what did not pass, or one line if all did."""
+        from rich.console import Console
+
+        console = Console(stderr=True, highlight=False)
+        if self:
+            console.print("[green]checks passed[/]: " + ", ".join(v.name for v in self.verdicts))
+        for verdict in self.verdicts:
+            if not verdict.passed:
+                console.print(f"[red]check failed[/] ({verdict.name}): {verdict.message}")
+
+
+def check(posterior: DataTree) -> Checks:
+    """Check a posterior.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+
+    Returns
+    -------
+    Checks
+        Printable; false in a condition if anything failed.
+    """
+    verdicts = []
+    if not posterior.attrs.get("complete", 1):
+        verdicts.append(
+            Verdict(
+                "complete",
+                False,
+                f"the run was stopped after {posterior['posterior'].sizes['draw']} of "
+                f"{posterior.attrs.get('draws')} draws; the draws are valid, but fewer than asked",
+            )
+        )
+    verdicts += [_agreement(posterior), _effective_draws(posterior)]
+    bound = _acceptance(posterior)
+    if bound is not None:
+        verdicts.append(bound)
+    return Checks(tuple(verdicts))
+
+
+def _agreement(posterior: DataTree) -> Verdict:
+    name = "chains agree (R-hat)"
+    if posterior["posterior"].sizes["chain"] < 2:
+        return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
+    if posterior["posterior"].sizes["draw"] < 4:
+        return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
+    from arviz_stats import rhat
+
+    worst, where = _extreme(rhat(posterior), largest=True)
+    if worst <= MOST_RHAT:
+        return Verdict(name, True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}")
+    return Verdict(
+        name,
+        False,
+        f"{worst:.3f} in {where} is above {MOST_RHAT}: the chains have not yet found the same "
+        "distribution. Run longer (draws, warmup), and do not use these intervals",
+    )
+
+
+def _effective_draws(posterior: DataTree) -> Verdict:
+    name = "effective draws (ESS)"
+    if posterior["posterior"].sizes["draw"] < 4:
+        return Verdict(name, False, "there are fewer than 4 draws; ESS needs more")
+    from arviz_stats import ess
+
+    bulk, bulk_where = _extreme(ess(posterior, method="bulk"), largest=False)
+    tail, tail_where = _extreme(ess(posterior, method="tail"), largest=False)
+    words = (
+        f"bulk at least {bulk:.0f} (in {bulk_where}), tail at least {tail:.0f} (in {tail_where})"
+    )
+    if min(bulk, tail) >= LEAST_ESS:
+        return Verdict(name, True, words)
+    return Verdict(
+        name,
+        False,
+        f"{words}; {LEAST_ESS:.0f} is wanted for means and interval ends that can be trusted. "
+        "Run longer (draws)",
+    )
+
+
+def _acceptance(posterior: DataTree) -> Verdict | None:
+    """Compare the smallest acceptance probability seen with exp(-epsilon)."""
+    epsilon = float(posterior.attrs.get("pure_epsilon", math.nan))
+    if math.isnan(epsilon) or "lowest_log_acceptance" not in posterior["sample_stats"]:
+        return None
+    name = "acceptance against exp(-epsilon)"
+    lowest = float(posterior["sample_stats"]["lowest_log_acceptance"].min())
+    if lowest >= -epsilon * (1 + ROUNDING) - ROUNDING:
+        return Verdict(
+            name,
+            True,
+            f"every acceptance probability was at least {math.exp(lowest):.4g}; the promise of "
+            f"epsilon = {epsilon:.4g} allows down to {math.exp(-epsilon):.4g}",
+        )
+    return Verdict(
+        name,
+        False,
+        f"an acceptance probability of {math.exp(lowest):.4g} is below exp(-epsilon) = "
+        f"{math.exp(-epsilon):.4g}, which cannot happen: the stated query, clamping, sensitivity, "
+        "scale or epsilon is not what made the release. Check what the curator published",
+    )
+
+
+def _extreme(values, *, largest: bool) -> tuple[float, str]:
+    """Return the worst value over all parameters, and the name of where it is."""
+    dataset = values.to_dataset() if hasattr(values, "to_dataset") else values
+    worst, where = (-math.inf if largest else math.inf), ""
+    for name, array in dataset.data_vars.items():
+        # A parameter that is constant by construction has no R-hat.
+        flat = array.where(np.isfinite(array), -math.inf if largest else math.inf)
+        value = float(flat.max() if largest else flat.min())
+        if value > worst if largest else value < worst:
+            worst = value
+            index = np.unravel_index(
+                int(np.argmax(flat.values) if largest else np.argmin(flat.values)), flat.shape
+            )
+            labels = [str(array[d].values[i]) for d, i in zip(array.dims, index)]
+            where = f"{name}[{', '.join(labels)}]" if labels else str(name)
+    return worst, where

@@ -1,0 +1,91 @@
+"""How the answer to a query was made private.
+
+A mechanism knows the law of the released values s_dp given the total T of the records'
+statistics: `log_density(values, total)` is log g(s_dp, T), the one place where the noise enters
+the posterior. It also knows what it promises (`guarantee`) and can simulate a release
+(`privatize`). The mechanisms, one file each:
+
+- `Laplace`: pure differential privacy, by the l1 sensitivity;
+- `Gaussian`: (epsilon, delta), rho-zCDP or mu-GDP, by the l2 sensitivity;
+- `DiscreteLaplace`, `DiscreteGaussian`: the same for queries whose totals are integers.
+
+Behind them: `terms` (the log density for compiled code), `guarantee` (the promises), `calibrate`
+(from a promise to a scale), `curves` (delta as a function of epsilon), `additive` (what the four
+share), `protocol` (what a mechanism of your own must have).
+
+Example
+-------
+>>> import noiseaware as na
+>>> import numpy as np
+>>> mechanism = na.mechanisms.DiscreteLaplace(na.queries.Count(), epsilon=1.0)
+>>> mechanism.log_density(values=[7.0], total=[5.0])
+-2.0
+>>> release = mechanism.privatize(np.array([0, 1, 1, 0, 1]), np.random.default_rng(1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noiseaware import queries
+from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.mechanisms.calibrate import positive
+from noiseaware.mechanisms.discrete_gaussian import DiscreteGaussian
+from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
+from noiseaware.mechanisms.gaussian import Gaussian
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.protocol import MechanismLike
+from noiseaware.mechanisms.terms import Terms
+
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Gaussian",
+    "Guarantee",
+    "Laplace",
+    "MechanismLike",
+    "Terms",
+    "from_dict",
+]
+
+_ADDITIVE: dict[str, Callable[..., AdditiveNoise]] = {
+    mechanism.__name__: mechanism
+    for mechanism in (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
+}
+
+
+def from_dict(entries: dict[str, Any]) -> MechanismLike:
+    """Read back the mechanism that its `to_dict` wrote.
+
+    The scale is read, never computed again. A guarantee in `entries` is checked against what
+    the scale and the query's sensitivity give, and one that promises more is an error.
+
+    Parameters
+    ----------
+    entries
+        `type`, `scale` and `query`; `neighbours` (`"change"` if it is not there) and
+        `guarantee` are optional.
+    """
+    if not isinstance(entries, dict):
+        raise TypeError(f"a mechanism must be a dictionary; got {type(entries).__name__}")
+    known = ("type", "scale", "query", "neighbours", "guarantee")
+    missing = [name for name in known[:3] if name not in entries]
+    if missing:
+        raise ValueError(f"a mechanism must have {', '.join(known[:3])}; {missing[0]!r} is missing")
+    foreign = sorted(set(entries) - set(known))
+    if foreign:
+        raise ValueError(f"a mechanism may have {', '.join(known)}; got {foreign[0]!r}")
+    if entries["type"] not in list(_ADDITIVE):
+        raise ValueError(
+            f"type of a mechanism must be one of {', '.join(_ADDITIVE)}; got {entries['type']!r}"
+        )
+    mechanism = _ADDITIVE[entries["type"]](
+        queries.from_dict(entries["query"]),
+        scale=positive("scale", entries["scale"]),
+        neighbours=entries.get("neighbours", "change"),
+    )
+    if "guarantee" in entries:
+        mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
+    return mechanism

@@ -1,0 +1,177 @@
+"""From the arguments of a mechanism to its scale and its guarantee.
+
+The user speaks in privacy terms (an epsilon, a rho) or gives the scale that was published
+beside a release. Either way one number follows from the other through the query's sensitivity:
+the most that T can move, in l1 norm for Laplace noise and in l2 norm for Gaussian noise, between
+neighbouring databases.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
+from noiseaware.mechanisms.guarantee import Guarantee, Kind
+from noiseaware.queries import Neighbours, QueryLike
+
+_GAUSSIAN_WAYS = "scale, epsilon (with delta), rho and mu"
+
+
+def laplace_noise(
+    query: QueryLike, neighbours: Neighbours, *, epsilon: float | None, scale: float | None
+) -> tuple[float, Guarantee]:
+    """Return the scale and guarantee of Laplace noise, continuous or discrete.
+
+    epsilon = Delta_1 / scale. With a scale that is given, this is the epsilon that the scale and
+    the sensitivity really give, whatever was intended.
+    """
+    check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
+    if scale is not None:
+        scale = positive("scale", scale)
+        sensitivity, reason = known_sensitivity(query, 1, neighbours)
+        if sensitivity is None:
+            return scale, Guarantee("unknown", neighbours=neighbours, reason=reason)
+        epsilon = sensitivity / scale
+    else:
+        epsilon = positive("epsilon", epsilon)
+        scale = scale_for(query, 1, neighbours, epsilon)
+    return scale, Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+
+
+def gaussian_noise(
+    query: QueryLike,
+    neighbours: Neighbours,
+    *,
+    scale: float | None,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    discrete: bool = False,
+) -> tuple[float, Guarantee]:
+    """Return the scale and guarantee of Gaussian noise, continuous or discrete.
+
+    With strength = Delta_2 / scale, both are zCDP with rho = strength^2 / 2. Continuous noise is
+    also GDP with mu = strength, and its (epsilon, delta) is exact (`gaussian_mu`); for discrete
+    noise (epsilon, delta) goes through rho, by a bound (`zcdp_rho`).
+    """
+    if discrete and mu is not None:
+        raise ValueError(
+            "mu is not available for DiscreteGaussian, whose Gaussian differential privacy is not "
+            "known exactly: give rho, epsilon with delta, or scale"
+        )
+    ways = "scale, epsilon (with delta) and rho" if discrete else _GAUSSIAN_WAYS
+    check_one_way(ways, scale=scale, epsilon=epsilon, rho=rho, mu=mu)
+    if (epsilon is None) != (delta is None):
+        missing = "delta" if delta is None else "epsilon"
+        raise ValueError(f"epsilon and delta must be given together; {missing} is missing")
+    kind: Kind = "zCDP" if discrete else "GDP"
+    if scale is not None:
+        scale = positive("scale", scale)
+        sensitivity, reason = known_sensitivity(query, 2, neighbours)
+        if sensitivity is None:
+            return scale, Guarantee("unknown", neighbours=neighbours, reason=reason)
+        strength = sensitivity / scale
+    else:
+        if epsilon is not None:
+            kind = "approximate"
+            epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
+            if discrete:
+                strength = math.sqrt(2.0 * zcdp_rho(epsilon, delta))
+            else:
+                strength = gaussian_mu(epsilon, delta)
+        elif rho is not None:
+            kind = "zCDP"
+            rho = positive("rho", rho)
+            strength = math.sqrt(2.0 * rho)
+        else:
+            strength = positive("mu", mu)
+        scale = scale_for(query, 2, neighbours, strength)
+    return scale, Guarantee(
+        kind,
+        epsilon=epsilon,
+        delta=delta,
+        rho=0.5 * strength * strength if rho is None else rho,
+        mu=None if discrete else strength,
+        neighbours=neighbours,
+    )
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a float, or an error that names the argument."""
+    number = _number(name, value, "a positive number")
+    if not (number > 0.0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a positive number; got {value}")
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """Return `value` as a float strictly between 0 and 1, or an error that names the argument."""
+    number = _number(name, value, "a number between 0 and 1")
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must be strictly between 0 and 1; got {value}")
+    return number
+
+
+def _number(name: str, value: Any, wanted: str) -> float:
+    # An array of one number would pass float(), and a bool or a string is never meant as one.
+    if isinstance(value, bool | str | np.ndarray):
+        raise TypeError(f"{name} must be {wanted}; got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be {wanted}; got {value!r}") from None
+
+
+def check_one_way(ways: str, **given: Any) -> None:
+    """ValueError unless exactly one of the ways of setting the noise is used.
+
+    Parameters
+    ----------
+    ways
+        The choices in words.
+    **given
+        What was passed for each way; None if it was not.
+    """
+    used = [name for name, value in given.items() if value is not None]
+    if len(used) != 1:
+        got = " and ".join(used) if used else "none of them"
+        raise ValueError(f"give exactly one of {ways}; got {got}")
+
+
+def scale_for(query: QueryLike, norm: int, neighbours: Neighbours, strength: float) -> float:
+    """Return the scale at which the query's sensitivity is `strength` times the scale.
+
+    Raises
+    ------
+    ValueError
+        If the query does not know its sensitivity, or it is 0 or infinite.
+    """
+    sensitivity = float(query.sensitivity(norm, neighbours=neighbours))
+    scale = sensitivity / strength if strength > 0.0 else math.inf
+    if not (scale > 0.0 and math.isfinite(scale)):
+        raise ValueError(
+            f"no scale follows from the guarantee: the query's l{norm} sensitivity is "
+            f"{sensitivity}, which gives the scale {scale} (give scale instead)"
+        )
+    return scale
+
+
+def known_sensitivity(
+    query: QueryLike, norm: int, neighbours: Neighbours
+) -> tuple[float | None, str]:
+    """Return the query's sensitivity or None, and the reason for a None.
+
+    With a scale that is given, the posterior needs no sensitivity, so a query that does not
+    know it is no error; only the guarantee is then unknown.
+    """
+    try:
+        sensitivity = float(query.sensitivity(norm, neighbours=neighbours))
+    except ValueError as error:
+        return None, str(error)
+    if not (sensitivity >= 0.0 and math.isfinite(sensitivity)):
+        return None, f"the query's l{norm} sensitivity is {sensitivity}"
+    return sensitivity, ""

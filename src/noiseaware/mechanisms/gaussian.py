@@ -1,0 +1,81 @@
+"""The Gaussian mechanism, with the analytic calibration of Balle and Wang (2018).
+
+Each coordinate of the release is T_j + e_j with e_j ~ N(0, scale^2), so that
+
+    log g(s_dp, T) = -sum_j (s_dp[j] - T_j)^2 / (2 scale^2).
+
+With Delta_2 the l2 sensitivity, the mechanism is exactly mu-GDP with mu = Delta_2 / scale (Dong,
+Roth and Su 2022), and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016). It is (epsilon,
+delta)-DP along the whole curve `guarantee.delta_at(epsilon)`, and never purely private: the
+sampler's acceptance has no lower bound exp(-epsilon) under it.
+
+References
+----------
+Balle, B. and Wang, Y.-X. (2018). Improving the Gaussian mechanism for differential privacy:
+    analytical calibration and optimal denoising. ICML.
+Bun, M. and Steinke, T. (2016). Concentrated differential privacy: simplifications, extensions,
+    and lower bounds. TCC.
+Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.mechanisms.calibrate import gaussian_noise
+from noiseaware.mechanisms.terms import GAUSSIAN
+from noiseaware.queries import Neighbours, QueryLike
+
+
+class Gaussian(AdditiveNoise):
+    """Gaussian noise on every coordinate of the query's total.
+
+    Give exactly one of: the scale, epsilon with delta, rho, mu.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database.
+    scale
+        The standard deviation of the noise, as published beside a release.
+    epsilon, delta
+        The approximate differential privacy to reach, with the smallest noise that does.
+    rho
+        The zero-concentrated differential privacy to reach: scale = (l2 sensitivity) / sqrt(2 rho).
+    mu
+        The Gaussian differential privacy to reach: scale = (l2 sensitivity) / mu.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> mechanism = na.mechanisms.Gaussian(na.queries.Count(), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.scale, 4)
+    4.2247
+    >>> print(na.mechanisms.Gaussian(na.queries.Count(), scale=2.0).guarantee)
+    Gaussian differential privacy with mu = 0.5 (and zCDP with rho = 0.125), when one record is changed
+    """  # noqa: E501
+
+    family = GAUSSIAN
+    discrete = False
+
+    def __init__(
+        self,
+        query: QueryLike,
+        scale: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._set_query(query, neighbours)
+        self.scale, self.guarantee = gaussian_noise(
+            query, neighbours, scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu
+        )
+
+    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.normal(scale=self.scale, size=size)

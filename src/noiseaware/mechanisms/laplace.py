@@ -1,0 +1,65 @@
+"""The Laplace mechanism (Dwork, McSherry, Nissim and Smith 2006).
+
+Each coordinate of the release is T_j + e_j with density exp(-|e| / scale) / (2 scale). Moving T
+by at most Delta_1 in l1 norm moves the log density by at most Delta_1 / scale, so that
+
+    epsilon = Delta_1 / scale,
+
+and there is an output that attains it. log g(s_dp, T) = -sum_j |s_dp[j] - T_j| / scale.
+
+Reference
+---------
+Dwork, C., McSherry, F., Nissim, K. and Smith, A. (2006). Calibrating noise to sensitivity in
+    private data analysis. TCC.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.mechanisms.calibrate import laplace_noise
+from noiseaware.mechanisms.terms import LAPLACE
+from noiseaware.queries import Neighbours, QueryLike
+
+
+class Laplace(AdditiveNoise):
+    """Laplace noise on every coordinate of the query's total.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database.
+    epsilon
+        The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
+    scale
+        Or the scale itself, as published beside a release.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5)
+    >>> mechanism.scale
+    2.0
+    >>> print(mechanism.guarantee)
+    pure differential privacy with epsilon = 0.5, when one record is changed
+    """
+
+    family = LAPLACE
+    discrete = False
+
+    def __init__(
+        self,
+        query: QueryLike,
+        epsilon: float | None = None,
+        scale: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._set_query(query, neighbours)
+        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
+
+    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.laplace(scale=self.scale, size=size)

@@ -1,0 +1,57 @@
+"""What made the confidential records: a prior, a distribution of records, p(theta | x).
+
+A model is a plain class; nothing has to be inherited. It is written in its own file, whose
+docstring gives the model, the full conditionals and the construction x = F(u; theta):
+
+| file                   | records                                  |
+|------------------------|------------------------------------------|
+| `linear_regression.py` | features and a response, floats          |
+| `naive_bayes.py`       | a class and features, integers           |
+| `bernoulli.py`         | zeros and ones                           |
+| `normal.py`            | floats                                   |
+| `categorical.py`       | integers from 0                          |
+
+What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` (discrete records
+from uniforms) and `linear_algebra.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noiseaware.models.bernoulli import Bernoulli
+from noiseaware.models.categorical import Categorical
+from noiseaware.models.linear_regression import LinearRegression
+from noiseaware.models.naive_bayes import NaiveBayes
+from noiseaware.models.normal import Normal
+
+__all__ = ["Bernoulli", "Categorical", "LinearRegression", "NaiveBayes", "Normal", "from_dict"]
+
+_TYPES = {
+    "LinearRegression": LinearRegression,
+    "NaiveBayes": NaiveBayes,
+    "Bernoulli": Bernoulli,
+    "Normal": Normal,
+    "Categorical": Categorical,
+}
+
+
+def from_dict(description: Mapping[str, Any]) -> Any:
+    """Return the built-in model that ``model.to_dict()`` described.
+
+    Examples
+    --------
+    >>> from_dict({"type": "Bernoulli", "a": 2.0})
+    Bernoulli(a=2.0)
+    """
+    if not isinstance(description, Mapping) or "type" not in description:
+        raise ValueError(f"a model's description must be a dict with a 'type'; got {description!r}")
+    arguments = dict(description)
+    kind = arguments.pop("type")
+    if kind not in _TYPES:
+        raise ValueError(f"type must be one of {', '.join(_TYPES)}; got {kind!r}")
+    try:
+        return _TYPES[kind](**arguments)
+    except TypeError as error:
+        raise ValueError(f"the description of a {kind} does not fit it: {error}") from None

@@ -1,0 +1,74 @@
+"""Discrete records as functions of uniform innovations, exactly invertible in floating point.
+
+A level with probabilities p_0, ..., p_{J-1} is drawn from u, uniform on [0, 1), by cutting the
+interval at its edges e_0 = 0, e_j = p_0 + ... + p_{j-1}, e_J = 1: level j is [e_j, e_{j+1}), and
+the last level takes whatever the rounded sum leaves. Given the level, u is uniform in its interval,
+and then u is again uniform on [0, 1) if the level was drawn with these probabilities.
+
+The sampler goes both ways and needs the same record back whatever the probabilities are. In
+floating point two things can break that, and both are met here:
+
+* a probability below the spacing of the floats at e_j would leave its level an empty interval.
+  `fill_edges` keeps the edges strictly increasing, so that each level owns at least one float. That
+  moves a probability by no more than J 2^-53, which is the spacing of u itself;
+* low + v (high - low) with v < 1 can round up to ``high``, which belongs to the next level.
+  `uniform_between` then takes the float before it.
+
+A table of edges is 2-D, one distribution a row, the first J + 1 entries of the row in use, so that
+rows with different numbers of levels can share a table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SPACING = 2.0**-53
+"""Distance between neighbouring floats just below 1, and between the values of rng.random()."""
+
+_FEW = 12
+"""Up to this many levels, comparing with every edge is faster than bisection: it never branches."""
+
+
+@njit(cache=True, nogil=True)
+def fill_edges(probabilities, row, n_levels, edges):
+    """Write the J + 1 edges of ``probabilities[row]`` into ``edges[row]``, strictly increasing."""
+    below = 0.0
+    edges[row, 0] = 0.0
+    for j in range(1, n_levels):
+        edge = below + probabilities[row, j - 1]
+        if not edge > below:
+            edge = np.nextafter(below, 1.0)
+        # Room for the levels above: each needs a float of its own below 1.
+        edge = min(edge, 1.0 - (n_levels - j) * SPACING)
+        edges[row, j] = edge
+        below = edge
+    edges[row, n_levels] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def level_of(u, edges, row, n_levels):
+    """Return the level j with e_j <= u < e_{j+1}: how many inner edges are at most u."""
+    if n_levels <= _FEW:
+        level = 0
+        for j in range(1, n_levels):
+            level += u >= edges[row, j]
+        return level
+    low = 0
+    high = n_levels - 1
+    while low < high:
+        middle = (low + high) // 2
+        if u >= edges[row, middle + 1]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def uniform_between(low, high, v):
+    """Return low + v (high - low), kept below ``high``; v in [0, 1), low < high."""
+    u = low + v * (high - low)
+    if u >= high:
+        u = np.nextafter(high, 0.0)
+    return u

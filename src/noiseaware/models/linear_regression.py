@@ -1,0 +1,391 @@
+"""Linear regression with random features: the paper's sections 5 and S-5.
+
+The model
+---------
+A record is (x_0, y): p features and a response, a row of p + 1 floats with the response last.
+
+    x_0^i ~ N_p(m, Sigma)                       the features
+    y_i | x_0^i ~ N((1, x_0^i) beta, sigma^2)   the response; beta_0 is the intercept
+
+The features are random because the confidential ones are not published either: imputing a record
+means imputing all of it. In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2)
+independently, tau = 2. Here each of the three can be unknown too, with the independent priors
+
+    beta_j ~ N(0, tau^2)                        tau = coefficient_sd
+    sigma^2 ~ InverseGamma(a, b)                density prop. to v^(-a-1) exp(-b/v)
+    m_j ~ N(0, s^2)                             s = feature_mean_sd
+    Sigma ~ InverseWishart(df, S)               density prop. to |Sigma|^(-(df+p+1)/2)
+                                                exp(-tr(S Sigma^{-1})/2)
+
+The full conditionals
+---------------------
+p(theta | x) is proportional to the prior times
+prod_i N(y_i; (1, x_0^i) beta, sigma^2) N(x_0^i; m, Sigma). Write x for the n x (p + 1) matrix with
+rows (1, x_0^i). As a function of one block, with the others held,
+
+* beta: exp(-|y - x beta|^2 / (2 sigma^2) - |beta|^2 / (2 tau^2)); completing the square,
+  N(mu_n, Sigma_n) with Sigma_n^{-1} = x'x/sigma^2 + I/tau^2 and mu_n = Sigma_n x'y / sigma^2
+  (section S-5);
+* sigma^2: v^(-n/2 - a - 1) exp(-(b + |y - x beta|^2 / 2) / v), which is
+  InverseGamma(a + n/2, b + |y - x beta|^2 / 2);
+* m: N(mu, V) with V^{-1} = n Sigma^{-1} + I/s^2 and mu = V Sigma^{-1} sum_i x_0^i;
+* Sigma: |Sigma|^(-(df + n + p + 1)/2) exp(-tr((S + R) Sigma^{-1})/2) with
+  R = sum_i (x_0^i - m)(x_0^i - m)', which is InverseWishart(df + n, S + R).
+
+`LinearRegression.update_parameters` draws from each conditional that is unknown, once, in this
+order: beta, m, sigma^2, Sigma. Given x, (beta, sigma^2) and (m, Sigma) are independent, so this is
+two short Gibbs samplers side by side. When only beta is unknown it is an exact draw.
+
+The construction x = F(u; theta)
+--------------------------------
+With u standard normal of length p + 1 and Sigma = L L' (L lower triangular, positive diagonal),
+
+    x_0 = m + L u_{1..p},      y = (1, x_0) beta + sigma u_{p+1},
+
+which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) / sigma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models import regression_kernels as kernels
+from noiseaware.models.arguments import (
+    arguments_repr,
+    covariance_matrix,
+    positive_integer,
+    positive_number,
+    read_floats,
+    read_parameter,
+    real_array,
+)
+from noiseaware.models.conjugate import (
+    draw_inverse_wishart,
+    log_inverse_gamma,
+    log_inverse_wishart,
+    log_inverse_wishart_constant,
+    log_normal_iid,
+)
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_UNROLLED = 16
+"""Widest record for which the kernels are compiled with a known width."""
+
+_NO_VECTOR = np.empty(0)
+_NO_MATRIX = np.empty((0, 0))
+
+
+class LinearRegression:
+    """Linear regression on normal features; any of its nuisance parameters known or unknown.
+
+    Parameters
+    ----------
+    n_features : int
+        p, the number of features, without the intercept.
+    coefficient_sd : float
+        tau: each coefficient, the intercept included, has the prior N(0, tau^2).
+    noise_variance : float, optional
+        sigma^2 if it is known. None: unknown, with an inverse-gamma prior.
+    feature_mean : array_like, shape (p,), optional
+        m if it is known. None: unknown, with independent normal priors.
+    feature_covariance : array_like, shape (p, p), optional
+        Sigma if it is known. None: unknown, with an inverse-Wishart prior.
+    noise_variance_shape, noise_variance_scale : float
+        a and b of InverseGamma(a, b); the prior mean is b / (a - 1).
+    feature_mean_sd : float
+        s: each m_j has the prior N(0, s^2).
+    feature_covariance_df : float, optional
+        Degrees of freedom of the inverse Wishart, above p - 1; p + 3 if not given.
+    feature_covariance_scale : array_like, shape (p, p), optional
+        S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - p - 1).
+
+    Notes
+    -----
+    Records are float64 of shape ``(n, p + 1)``, the response last. Parameters, those that are
+    unknown: ``coefficients`` (p + 1,), ``noise_variance`` (), ``feature_mean`` (p,) and
+    ``feature_covariance`` (p, p).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import LinearRegression
+    >>> model = LinearRegression(1, noise_variance=2.0, feature_mean=[0.9])
+    >>> [parameter.name for parameter in model.parameters]
+    ['coefficients', 'feature_covariance']
+    >>> rng = np.random.default_rng(1)
+    >>> model.sample_records(model.sample_prior(rng), 5, rng).shape
+    (5, 2)
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        coefficient_sd: float = 2.0,
+        noise_variance: float | None = None,
+        feature_mean: ArrayLike | None = None,
+        feature_covariance: ArrayLike | None = None,
+        *,
+        noise_variance_shape: float = 3.0,
+        noise_variance_scale: float = 4.0,
+        feature_mean_sd: float = 2.0,
+        feature_covariance_df: float | None = None,
+        feature_covariance_scale: ArrayLike | None = None,
+    ) -> None:
+        p = self.n_features = positive_integer("n_features", n_features)
+        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
+        self.noise_variance = (
+            None if noise_variance is None else positive_number("noise_variance", noise_variance)
+        )
+        self.feature_mean = (
+            None if feature_mean is None else real_array("feature_mean", feature_mean, (p,))
+        )
+        self.feature_covariance = (
+            None
+            if feature_covariance is None
+            else covariance_matrix("feature_covariance", feature_covariance, p)
+        )
+        self.noise_variance_shape = positive_number("noise_variance_shape", noise_variance_shape)
+        self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
+        self.feature_mean_sd = positive_number("feature_mean_sd", feature_mean_sd)
+        self.feature_covariance_df = (
+            p + 3.0
+            if feature_covariance_df is None
+            else positive_number("feature_covariance_df", feature_covariance_df)
+        )
+        if self.feature_covariance_df <= p - 1:
+            raise ValueError(
+                f"feature_covariance_df must be above n_features - 1 = {p - 1}, or the prior is "
+                f"not proper; got {feature_covariance_df!r}"
+            )
+        self.feature_covariance_scale = (
+            2.0 * np.eye(p)
+            if feature_covariance_scale is None
+            else covariance_matrix("feature_covariance_scale", feature_covariance_scale, p)
+        )
+        self.parameters: tuple[Parameter, ...] = self._parameters()
+        self.innovations = Innovations("normal", p + 1)
+        self._prepare()
+
+    def _parameters(self) -> tuple[Parameter, ...]:
+        p = self.n_features
+        features = [f"x{j + 1}" for j in range(p)]
+        coefficients = ["intercept", *features]
+        found = [
+            Parameter(
+                "coefficients", (p + 1,), "real", ("coefficient",), {"coefficient": coefficients}
+            )
+        ]
+        if self.noise_variance is None:
+            found.append(Parameter("noise_variance", (), "positive"))
+        if self.feature_mean is None:
+            found.append(
+                Parameter("feature_mean", (p,), "real", ("feature",), {"feature": features})
+            )
+        if self.feature_covariance is None:
+            found.append(
+                Parameter(
+                    "feature_covariance",
+                    (p, p),
+                    "covariance",
+                    ("feature", "feature_bis"),
+                    {"feature": features, "feature_bis": features},
+                )
+            )
+        return tuple(found)
+
+    def _prepare(self) -> None:
+        """Work out once what every call needs."""
+        p = self.n_features
+        width = p + 1
+        self._width = (0,) * width if width <= _UNROLLED else np.zeros(width)
+        self._all_known = len(self.parameters) == 1
+        self._prior_precision = self.coefficient_sd**-2
+        self._hyper = np.array(
+            [self._prior_precision, self.feature_mean_sd**-2, self.noise_variance_scale]
+        )
+        self._n_normals = width
+        gamma_shapes: list[float] = []
+        if self.noise_variance is None:
+            gamma_shapes.append(self.noise_variance_shape)
+        if self.feature_mean is None:
+            self._n_normals += p
+        if self.feature_covariance is None:
+            self._n_normals += p * (p - 1) // 2
+            gamma_shapes += [0.5 * (self.feature_covariance_df - j) for j in range(p)]
+        self._gamma_shapes = gamma_shapes
+        self._scale_factor = np.linalg.cholesky(self.feature_covariance_scale)
+        self._covariance_constant = log_inverse_wishart_constant(
+            self.feature_covariance_df, self._scale_factor
+        )
+
+    def _read(
+        self, theta: Mapping[str, Any]
+    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
+        """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
+        p = self.n_features
+        coefficients = read_parameter(theta, "coefficients", (p + 1,))
+        noise_variance = self.noise_variance
+        if noise_variance is None:
+            noise_variance = float(theta["noise_variance"])
+        mean = self.feature_mean
+        if mean is None:
+            mean = read_parameter(theta, "feature_mean", (p,))
+        covariance = self.feature_covariance
+        if covariance is None:
+            covariance = read_parameter(theta, "feature_covariance", (p, p))
+        return coefficients, noise_variance, mean, covariance
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if these cannot be records of this model."""
+        if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():
+            raise ValueError("records must be finite; got NaN or an infinite number")
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        p = self.n_features
+        theta: Theta = {"coefficients": self.coefficient_sd * rng.standard_normal(p + 1)}
+        if self.noise_variance is None:
+            theta["noise_variance"] = np.array(
+                self.noise_variance_scale / rng.standard_gamma(self.noise_variance_shape)
+            )
+        if self.feature_mean is None:
+            theta["feature_mean"] = self.feature_mean_sd * rng.standard_normal(p)
+        if self.feature_covariance is None:
+            covariance = np.empty((p, p))
+            gammas = rng.standard_gamma(0.5 * (self.feature_covariance_df - np.arange(p)))
+            normals = rng.standard_normal(p * (p - 1) // 2)
+            draw_inverse_wishart(self.feature_covariance_scale, gammas, normals, 0, covariance)
+            theta["feature_covariance"] = covariance
+        return theta
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised; Sigma by its lower triangle."""
+        p = self.n_features
+        coefficients = read_parameter(theta, "coefficients", (p + 1,))
+        total = log_normal_iid(coefficients, 0.0, self.coefficient_sd)
+        if self._all_known:
+            return total
+        if self.noise_variance is None:
+            total += log_inverse_gamma(
+                float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
+            )
+        if self.feature_mean is None:
+            mean = read_parameter(theta, "feature_mean", (p,))
+            total += log_normal_iid(mean, 0.0, self.feature_mean_sd)
+        if self.feature_covariance is None:
+            total += log_inverse_wishart(
+                read_parameter(theta, "feature_covariance", (p, p)),
+                self.feature_covariance_df,
+                self._scale_factor,
+                self._covariance_constant,
+            )
+        return total
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw n records from f(. | theta); shape ``(n, p + 1)``."""
+        return self.build_records(theta, rng.standard_normal((n, self.n_features + 1)))
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        records = read_floats("records", records, self.n_features + 1)
+        out = np.empty(len(records))
+        kernels.log_likelihood(*self._read(theta), records, out, self._width)
+        return out
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
+        p = self.n_features
+        records = read_floats("records", records, p + 1)
+        normals = rng.standard_normal(self._n_normals)
+        coefficients = np.empty(p + 1)
+        if self._all_known:
+            kernels.update_coefficients(
+                records,
+                self.noise_variance,
+                self._prior_precision,
+                normals,
+                coefficients,
+                self._width,
+            )
+            return {"coefficients": coefficients}
+        half = 0.5 * len(records)
+        # One scalar call each: for a few gammas that is faster than one call with an array.
+        gammas = np.array([rng.standard_gamma(shape + half) for shape in self._gamma_shapes])
+        new: Theta = {"coefficients": coefficients}
+        _, noise_variance, mean, covariance = self._read(theta)
+        noise_variance_out = mean_out = _NO_VECTOR
+        covariance_out = _NO_MATRIX
+        if self.noise_variance is None:
+            noise_variance_out = np.empty(1)
+            new["noise_variance"] = noise_variance_out.reshape(())
+        if self.feature_mean is None:
+            new["feature_mean"] = mean_out = np.empty(p)
+        if self.feature_covariance is None:
+            new["feature_covariance"] = covariance_out = np.empty((p, p))
+        kernels.gibbs_scan(
+            records,
+            noise_variance,
+            mean,
+            covariance,
+            self._hyper,
+            self.feature_covariance_scale,
+            normals,
+            gammas,
+            coefficients,
+            noise_variance_out,
+            mean_out,
+            covariance_out,
+            self._width,
+        )
+        return new
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Return the records F(u_i; theta); innovations and records both ``(n, p + 1)``."""
+        innovations = read_floats("innovations", innovations, self.n_features + 1)
+        records = np.empty(innovations.shape)
+        kernels.build_records(*self._read(theta), innovations, records, self._width)
+        return records
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return the u_i with F(u_i; theta) = x_i, ``(n, p + 1)``; no randomness is needed."""
+        records = read_floats("records", records, self.n_features + 1)
+        innovations = np.empty(records.shape)
+        kernels.recover_innovations(*self._read(theta), records, innovations, self._width)
+        return innovations
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        df, scale = self.feature_covariance_df, self.feature_covariance_scale
+        usual_scale = np.array_equal(scale, 2.0 * np.eye(self.n_features))
+        return {
+            "type": "LinearRegression",
+            "n_features": self.n_features,
+            "coefficient_sd": self.coefficient_sd,
+            "noise_variance": self.noise_variance,
+            "feature_mean": None if self.feature_mean is None else self.feature_mean.tolist(),
+            "feature_covariance": (
+                None if self.feature_covariance is None else self.feature_covariance.tolist()
+            ),
+            "noise_variance_shape": self.noise_variance_shape,
+            "noise_variance_scale": self.noise_variance_scale,
+            "feature_mean_sd": self.feature_mean_sd,
+            "feature_covariance_df": None if df == self.n_features + 3 else df,
+            "feature_covariance_scale": None if usual_scale else scale.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

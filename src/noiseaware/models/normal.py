@@ -1,0 +1,264 @@
+"""Normal records with an unknown mean, an unknown variance, or both.
+
+The model
+---------
+A record is a float.
+
+    x_i ~ N(mu, v)
+    mu ~ N(m_0, s_0^2)                          m_0 = mean_mean, s_0 = mean_sd
+    v ~ InverseGamma(a, b)                      density prop. to v^(-a-1) exp(-b/v)
+
+with mu and v independent a priori; either may be known instead.
+
+The full conditionals
+---------------------
+The likelihood is prop. to v^(-n/2) exp(-sum_i (x_i - mu)^2 / (2 v)), so
+
+* mu | v, x: completing the square, N(w (m_0/s_0^2 + sum_i x_i / v), w) with
+  1/w = 1/s_0^2 + n/v;
+* v | mu, x: InverseGamma(a + n/2, b + sum_i (x_i - mu)^2 / 2).
+
+`Normal.update_parameters` draws mu, then v, each if unknown: an exact draw when one is known, a
+Gibbs scan of p(mu, v | x) when both are not.
+
+The construction x = F(u; theta)
+--------------------------------
+x = mu + sqrt(v) u with u standard normal, inverted by u = (x - mu) / sqrt(v).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    positive_number,
+    read_floats,
+    real_number,
+)
+from noiseaware.models.conjugate import log_inverse_gamma
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True)
+def _build_records(mean, variance, innovations, records):
+    """Write x_i = mu + sqrt(v) u_i; NaN if the variance is negative."""
+    sd = math.sqrt(variance) if variance >= 0.0 else math.nan
+    for i in range(records.shape[0]):
+        records[i] = mean + sd * innovations[i, 0]
+
+
+@njit(cache=True, nogil=True)
+def _recover_innovations(mean, variance, records, innovations):
+    """Write u_i = (x_i - mu) / sqrt(v); NaN if the variance is not positive."""
+    inverse = 1.0 / math.sqrt(variance) if variance > 0.0 else math.nan
+    for i in range(records.shape[0]):
+        innovations[i, 0] = (records[i] - mean) * inverse
+
+
+@njit(cache=True, nogil=True)
+def _log_likelihood(mean, variance, records, out):
+    """Write log N(x_i; mu, v)."""
+    if not variance > 0.0:
+        out[:] = -math.inf
+        return
+    constant = -0.5 * (_LOG_2PI + math.log(variance))
+    half_precision = 0.5 / variance
+    for i in range(records.shape[0]):
+        difference = records[i] - mean
+        out[i] = constant - half_precision * difference * difference
+
+
+@njit(cache=True, nogil=True)
+def _draw_mean(records, variance, prior_mean, prior_precision, z):
+    """Draw mu | v, x with the standard normal z."""
+    total = 0.0
+    for i in range(records.shape[0]):
+        total += records[i]
+    precision = prior_precision + records.shape[0] / variance
+    return (prior_mean * prior_precision + total / variance) / precision + z / math.sqrt(precision)
+
+
+@njit(cache=True, nogil=True)
+def _sum_squares(records, mean):
+    """Return sum_i (x_i - mu)^2."""
+    total = 0.0
+    for i in range(records.shape[0]):
+        difference = records[i] - mean
+        total += difference * difference
+    return total
+
+
+class Normal:
+    """Independent normal records; the mean, the variance or both unknown.
+
+    Parameters
+    ----------
+    mean : float, optional
+        mu if it is known. None: unknown, with prior N(mean_mean, mean_sd^2).
+    variance : float, optional
+        v if it is known. None: unknown, with an inverse-gamma prior.
+    mean_mean, mean_sd : float
+        Mean and standard deviation of the prior of mu.
+    variance_shape, variance_scale : float
+        a and b of InverseGamma(a, b); the prior mean of v is b / (a - 1).
+
+    Notes
+    -----
+    Records are float64 of shape ``(n,)``. Parameters, those that are unknown: ``mean`` () and
+    ``variance`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import Normal
+    >>> model = Normal(variance=4.0)
+    >>> model.build_records({"mean": 1.0}, np.array([[0.0], [1.0]]))
+    array([1., 3.])
+    """
+
+    def __init__(
+        self,
+        mean: float | None = None,
+        variance: float | None = None,
+        *,
+        mean_mean: float = 0.0,
+        mean_sd: float = 10.0,
+        variance_shape: float = 3.0,
+        variance_scale: float = 2.0,
+    ) -> None:
+        if mean is not None and variance is not None:
+            raise ValueError(
+                "mean and variance must not both be known, or there is nothing to infer; "
+                f"got mean={mean!r} and variance={variance!r}"
+            )
+        self.mean = None if mean is None else real_number("mean", mean)
+        self.variance = None if variance is None else positive_number("variance", variance)
+        self.mean_mean = real_number("mean_mean", mean_mean)
+        self.mean_sd = positive_number("mean_sd", mean_sd)
+        self.variance_shape = positive_number("variance_shape", variance_shape)
+        self.variance_scale = positive_number("variance_scale", variance_scale)
+        self._mean_precision = self.mean_sd**-2
+        found = []
+        if self.mean is None:
+            found.append(Parameter("mean", (), "real"))
+        if self.variance is None:
+            found.append(Parameter("variance", (), "positive"))
+        self.parameters: tuple[Parameter, ...] = tuple(found)
+        self.innovations = Innovations("normal", 1)
+
+    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+        """Return mu and v, each from theta or from what is known."""
+        mean = float(theta["mean"]) if self.mean is None else self.mean
+        variance = float(theta["variance"]) if self.variance is None else self.variance
+        return mean, variance
+
+    @staticmethod
+    def _read_records(records: ArrayLike) -> NDArray[np.float64]:
+        array = np.ascontiguousarray(records, dtype=np.float64)
+        if array.ndim != 1:
+            raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+        return array
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if these cannot be records of this model."""
+        if not np.isfinite(self._read_records(records)).all():
+            raise ValueError("records must be finite; got NaN or an infinite number")
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        theta: Theta = {}
+        if self.mean is None:
+            theta["mean"] = np.array(self.mean_mean + self.mean_sd * rng.standard_normal())
+        if self.variance is None:
+            gamma = rng.standard_gamma(self.variance_shape)
+            theta["variance"] = np.array(self.variance_scale / gamma)
+        return theta
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        total = 0.0
+        if self.mean is None:
+            z = (float(theta["mean"]) - self.mean_mean) / self.mean_sd
+            total -= 0.5 * (z * z + _LOG_2PI) + math.log(self.mean_sd)
+        if self.variance is None:
+            total += log_inverse_gamma(
+                float(theta["variance"]), self.variance_shape, self.variance_scale
+            )
+        return total
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw n records from f(. | theta); shape ``(n,)``."""
+        return self.build_records(theta, rng.standard_normal((n, 1)))
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        records = self._read_records(records)
+        out = np.empty(len(records))
+        _log_likelihood(*self._read(theta), records, out)
+        return out
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
+        records = self._read_records(records)
+        new: Theta = {}
+        mean = self.mean
+        if mean is None:
+            variance = float(theta["variance"]) if self.variance is None else self.variance
+            mean = _draw_mean(
+                records, variance, self.mean_mean, self._mean_precision, rng.standard_normal()
+            )
+            new["mean"] = np.array(mean)
+        if self.variance is None:
+            gamma = rng.standard_gamma(self.variance_shape + 0.5 * len(records))
+            new["variance"] = np.array(
+                (self.variance_scale + 0.5 * _sum_squares(records, mean)) / gamma
+            )
+        return new
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        records = np.empty(len(innovations))
+        _build_records(*self._read(theta), innovations, records)
+        return records
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
+        records = self._read_records(records)
+        innovations = np.empty((len(records), 1))
+        _recover_innovations(*self._read(theta), records, innovations)
+        return innovations
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "Normal",
+            "mean": self.mean,
+            "variance": self.variance,
+            "mean_mean": self.mean_mean,
+            "mean_sd": self.mean_sd,
+            "variance_shape": self.variance_shape,
+            "variance_scale": self.variance_scale,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

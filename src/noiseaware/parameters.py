@@ -1,0 +1,128 @@
+"""What a model says about its parameters and about the randomness behind its records.
+
+A model lists its parameters as `Parameter` objects: the name, the shape, the set in which the
+values live (the *support*) and the labels that a summary should print. The sampler reads the
+support to move on unconstrained coordinates; the posterior reads the dimensions and coordinates.
+
+A model whose records can be written x_i = F(u_i; theta), with u_i drawn from a fixed distribution,
+says which distribution that is with `Innovations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["INNOVATION_KINDS", "SUPPORTS", "Innovations", "Parameter"]
+
+SUPPORTS = ("real", "positive", "unit", "simplex", "covariance")
+INNOVATION_KINDS = ("normal", "uniform")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a model: a name, a shape, a support, and labels for the results.
+
+    Parameters
+    ----------
+    name : str
+        A Python identifier; the key in ``theta`` and the variable's name in the posterior.
+    shape : tuple of int
+        ``()`` for a scalar.
+    support : str
+        ``"real"``; ``"positive"``; ``"unit"``, each entry in (0, 1); ``"simplex"``, entries that
+        are positive and add up to 1 along the last axis; ``"covariance"``, one symmetric positive
+        definite matrix.
+    dims : tuple of str
+        A name for each axis, or ``()`` to leave the axes unnamed.
+    coords : mapping of str to sequence, optional
+        Labels along a named axis, one for each position.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    support: str = "real"
+    dims: tuple[str, ...] = ()
+    coords: Mapping[str, Sequence[Any]] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise ValueError(f"name must be a Python identifier; got {self.name!r}")
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        if any(isinstance(size, bool) or int(size) != size or size < 1 for size in shape):
+            raise ValueError(
+                f"shape of parameter {self.name!r} must hold positive integers; got {self.shape!r}"
+            )
+        if self.support not in SUPPORTS:
+            raise ValueError(
+                f"support of parameter {self.name!r} must be one of {', '.join(SUPPORTS)}; "
+                f"got {self.support!r}"
+            )
+        if self.support == "simplex" and len(shape) == 0:
+            raise ValueError(f"parameter {self.name!r} is a simplex, so its shape cannot be ()")
+        if self.support == "covariance" and (len(shape) != 2 or shape[0] != shape[1]):
+            raise ValueError(
+                f"parameter {self.name!r} is a covariance, so its shape must be square; got {shape}"
+            )
+        dims = (self.dims,) if isinstance(self.dims, str) else tuple(self.dims)
+        if dims and len(dims) != len(shape):
+            raise ValueError(
+                f"dims of parameter {self.name!r} must name each of its {len(shape)} axes; "
+                f"got {self.dims!r}"
+            )
+        if len(set(dims)) != len(dims):
+            raise ValueError(
+                f"dims of parameter {self.name!r} must differ from each other; got {dims}"
+            )
+        coords = {name: list(labels) for name, labels in (self.coords or {}).items()}
+        for name, labels in coords.items():
+            if name not in dims:
+                raise ValueError(
+                    f"coords of parameter {self.name!r} name {name!r}, which is not among its "
+                    f"dims {dims}"
+                )
+            size = shape[dims.index(name)]
+            if len(labels) != size:
+                raise ValueError(
+                    f"coords of parameter {self.name!r} must give {size} labels for {name!r}; "
+                    f"got {len(labels)}"
+                )
+        # A frozen dataclass is filled in through object.__setattr__.
+        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        object.__setattr__(self, "dims", dims)
+        object.__setattr__(self, "coords", coords)
+
+    @property
+    def size(self) -> int:
+        """Number of entries (not of free coordinates: a simplex of J entries has size J)."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+
+@dataclass(frozen=True)
+class Innovations:
+    """The distribution of u_i in x_i = F(u_i; theta).
+
+    Parameters
+    ----------
+    kind : str
+        ``"normal"``: independent standard normal entries; ``"uniform"``: independent uniform
+        entries on [0, 1).
+    width : int
+        The number of entries of u_i.
+    """
+
+    kind: str
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in INNOVATION_KINDS:
+            raise ValueError(
+                f"kind must be one of {', '.join(INNOVATION_KINDS)}; got {self.kind!r}"
+            )
+        if isinstance(self.width, bool) or int(self.width) != self.width or self.width < 1:
+            raise ValueError(f"width must be a positive integer; got {self.width!r}")
+        object.__setattr__(self, "width", int(self.width))

@@ -1,0 +1,53 @@
+"""Queries: what was asked of the confidential database.
+
+A query turns each record x_i into a vector of d numbers, its statistic t(x_i); the answer of
+the query is the total over the records, to which a mechanism then adds noise. (This is the
+paper's record additivity, in its simplest form.) A query also knows the names of its d
+coordinates and its sensitivity: by how much one record can move the total, which is what the
+noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
+
+| query                | the total is                                                |
+|----------------------|-------------------------------------------------------------|
+| `RegressionMoments`  | the clamped sums and cross products of a linear regression  |
+| `ClassFeatureCounts` | a class-by-level table for each feature of a naive Bayes    |
+| `Count`              | the number of records that are equal to a value             |
+| `Sum`                | the sum of clamped records                                  |
+| `Histogram`          | the number of records in each bin, or at each level         |
+| `Query`              | anything: any vectorised function of the user's             |
+
+A class of one's own works as well: it has the attributes and methods of `QueryLike`, and
+inherits nothing.
+
+Example
+-------
+>>> from noiseaware import queries
+>>> query = queries.RegressionMoments(n_features=1, lower=-10, upper=10)
+>>> query.names
+('y', 'x1*y', 'y^2', 'x1', 'x1^2')
+>>> query.statistic([[5.0, 20.0]])
+array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
+>>> round(query.sensitivity(norm=1), 3)
+5.333
+"""
+
+from noiseaware.queries.class_feature_counts import ClassFeatureCounts
+from noiseaware.queries.count import Count
+from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.protocol import CountsQueryLike, Neighbours, QueryLike
+from noiseaware.queries.query import Query
+from noiseaware.queries.registry import from_dict
+from noiseaware.queries.regression_moments import RegressionMoments
+from noiseaware.queries.sum import Sum
+
+__all__ = [
+    "ClassFeatureCounts",
+    "Count",
+    "CountsQueryLike",
+    "Histogram",
+    "Neighbours",
+    "Query",
+    "QueryLike",
+    "RegressionMoments",
+    "Sum",
+    "from_dict",
+]

@@ -1,0 +1,136 @@
+"""Checks of arguments and records that several queries share."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Bound = float | tuple[float, ...]
+"""A bound on a record: one number for all of its entries, or one for each."""
+
+_FLOAT64 = np.dtype(np.float64)
+_INT64 = np.dtype(np.int64)
+
+
+def as_integer(name: str, value: Any, at_least: int) -> int:
+    """Return `value` as an int that is not below `at_least`."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer; got {value!r}") from None
+    if number < at_least:
+        raise ValueError(f"{name} must be at least {at_least}; got {number}")
+    return number
+
+
+def as_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Bound, Bound]:
+    """Return both bounds as floats or tuples of floats, finite, with lower below upper."""
+    low, high = _as_bound("lower", lower), _as_bound("upper", upper)
+    if isinstance(low, tuple) and isinstance(high, tuple) and len(low) != len(high):
+        raise ValueError(
+            f"lower and upper must have the same length; got {len(low)} and {len(high)}"
+        )
+    width = max(len(bound) if isinstance(bound, tuple) else 1 for bound in (low, high))
+    pairs = zip(bound_array(low, width).tolist(), bound_array(high, width).tolist(), strict=True)
+    for k, (a, b) in enumerate(pairs):
+        if not a < b:
+            where = f" for entry {k} of a record" if width > 1 else ""
+            raise ValueError(f"lower must be below upper; got lower={a}, upper={b}{where}")
+        if not math.isfinite(b - a):
+            raise ValueError(f"upper - lower must be finite; got lower={a}, upper={b}")
+    return low, high
+
+
+def _as_bound(name: str, value: ArrayLike) -> Bound:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number or a list of numbers; got {value!r}") from None
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(f"{name} must be a number or a list of numbers; got {value!r}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite; got {value!r}")
+    return float(array) if array.ndim == 0 else tuple(array.tolist())
+
+
+def bound_array(bound: Bound, width: int) -> NDArray[np.float64]:
+    """Return a bound as an array with one entry for each entry of a record, (width,)."""
+    return np.array(np.broadcast_to(bound, (width,)), dtype=np.float64)
+
+
+def bound_to_json(bound: Bound) -> float | list[float]:
+    """Return a bound as JSON knows it."""
+    return list(bound) if isinstance(bound, tuple) else bound
+
+
+def check_norm(norm: float, neighbours: str) -> None:
+    """Raise ValueError unless the two arguments of `sensitivity` are known ones."""
+    if norm not in (1, 2, math.inf):
+        raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
+    if neighbours not in ("change", "add-remove"):
+        raise ValueError(f'neighbours must be "change" or "add-remove"; got {neighbours!r}')
+
+
+def function_name(function: Any) -> str:
+    """Return what to call a user's function in a message."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def vector_norm(vector: Sequence[float] | NDArray[np.float64], norm: float) -> float:
+    """Return the l1, l2 or l-infinity norm of a vector."""
+    return float(np.linalg.norm(np.asarray(vector, dtype=np.float64), ord=norm))
+
+
+def as_float_records(records: ArrayLike) -> NDArray[np.float64]:
+    """Return records as compiled code takes them; nothing is copied if they are so already."""
+    return np.ascontiguousarray(records, dtype=_FLOAT64)
+
+
+def as_integer_records(records: ArrayLike) -> NDArray[np.int64]:
+    """Return records as int64; floats are an error, because a cast would cut them off."""
+    array = np.asarray(records)
+    if array.dtype != _INT64:
+        check_integer_dtype(array)
+    return np.ascontiguousarray(array, dtype=_INT64)
+
+
+def check_integer_dtype(records: NDArray[Any]) -> None:
+    """Raise ValueError unless the records are held as integers."""
+    if records.dtype.kind not in "iub":
+        raise ValueError(f"records must be integers; got dtype {records.dtype}")
+
+
+def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
+    """Raise ValueError unless the records are finite real numbers (and whole ones, if asked)."""
+    array = np.asarray(records)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(f"records must be finite; got {array[bad][0]} in {_first_record(bad)}")
+    if integer_valued:
+        bad = array != np.floor(array)
+        if bad.any():
+            raise ValueError(
+                f"records must be whole numbers; got {array[bad][0]} in {_first_record(bad)}"
+            )
+
+
+def check_range(what: str, values: NDArray[Any], n_levels: int) -> None:
+    """Raise ValueError unless all values (one for each record) are in 0, ..., n_levels - 1."""
+    bad = (values < 0) | (values >= n_levels)
+    if bad.any():
+        raise ValueError(
+            f"{what} must be from 0 to {n_levels - 1}; got {values[bad][0]} in {_first_record(bad)}"
+        )
+
+
+def _first_record(bad: NDArray[np.bool_]) -> str:
+    return f"record {np.argwhere(bad)[0][0]}"

@@ -1,0 +1,209 @@
+"""The class-by-level tables of a naive Bayes log-linear model (the paper's section 4).
+
+A record is a class c in 0, ..., I - 1 and a level for each of K features, feature k having
+J_k levels. The total is, for each feature, the table of how many records have each pair of
+class and level. Every record adds 1 to one cell of each of the K tables, so the query has the
+shape "counts": the sampler works with the K cells of a record and not with the I * sum_k J_k
+entries of its statistic, all but K of which are zero.
+
+Cells are ordered by class, then by feature, then by level: with J levels for every feature,
+the released values are an array of shape (I, K, J) in C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.queries.arguments import (
+    as_integer,
+    as_integer_records,
+    check_integer_dtype,
+    check_norm,
+    check_range,
+    vector_norm,
+)
+from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.protocol import Neighbours
+
+
+@njit(cache=True, nogil=True)
+def class_feature_cells(records, n_classes, first_cell, cells):
+    """Fill in the cells that every record adds 1 to.
+
+    Parameters
+    ----------
+    records
+        The class, then the levels of the features, int64 (n, 1 + K).
+    n_classes
+        The number of classes I.
+    first_cell
+        The first cell of each feature among the cells of class 0, and the number of cells of
+        a class, int64 (K + 1,).
+    cells
+        int64 (n, K), overwritten.
+
+    Returns
+    -------
+    bool
+        Whether all classes and levels are in range. If not, `cells` must not be used.
+    """
+    n, n_features = cells.shape
+    cells_of_a_class = first_cell[n_features]
+    # v and top - v have no sign bit exactly when v is in 0, ..., top. Collecting the sign bits
+    # checks all values without a branch, so that the check costs no time.
+    signs = 0
+    for i in range(n):
+        label = records[i, 0]
+        signs |= label | (n_classes - 1 - label)
+        for k in range(n_features):
+            level = records[i, 1 + k]
+            signs |= level | (first_cell[k + 1] - first_cell[k] - 1 - level)
+            cells[i, k] = label * cells_of_a_class + first_cell[k] + level
+    return signs >= 0
+
+
+@dataclass(frozen=True, init=False)
+class ClassFeatureCounts:
+    """The number of records with each class and each level, for every feature.
+
+    Records are integers from 0, (n, 1 + K), the class first.
+
+    Parameters
+    ----------
+    n_classes
+        The number of classes I.
+    n_levels
+        The number of levels J_k of each feature, K integers; or one integer for all of them,
+        together with `n_features`.
+    n_features
+        The number of features K; only needed when `n_levels` is one integer.
+
+    Examples
+    --------
+    >>> query = ClassFeatureCounts(n_classes=2, n_levels=[2, 3])
+    >>> query.names[:3]
+    ('class=0,feature1=0', 'class=0,feature1=1', 'class=0,feature2=0')
+    >>> query.cells([[1, 0, 2]])
+    array([[5, 9]])
+    >>> query.sensitivity(norm=1)
+    4.0
+    """
+
+    n_classes: int
+    n_levels: tuple[int, ...]
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    integer_valued: ClassVar[bool] = True
+    _first_cell: NDArray[np.int64] = field(repr=False, compare=False)
+
+    def __init__(
+        self, n_classes: int, n_levels: int | Sequence[int], n_features: int | None = None
+    ) -> None:
+        n_classes = as_integer("n_classes", n_classes, at_least=2)
+        levels_of_features = _as_levels(n_levels, n_features)
+        names = tuple(
+            f"class={c},feature{k}={level}"
+            for c in range(n_classes)
+            for k, levels in enumerate(levels_of_features, start=1)
+            for level in range(levels)
+        )
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "n_classes", n_classes)
+        set_field(self, "n_levels", levels_of_features)
+        set_field(self, "names", names)
+        set_field(self, "_first_cell", np.cumsum((0, *levels_of_features), dtype=np.int64))
+
+    @property
+    def n_features(self) -> int:
+        """The number of features K."""
+        return len(self.n_levels)
+
+    def cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the K cells that each record adds 1 to, (n, K).
+
+        Parameters
+        ----------
+        records
+            The class, then the levels of the features, (n, 1 + K).
+        """
+        records = as_integer_records(records)
+        if records.ndim != 2 or records.shape[1] != len(self._first_cell):
+            self.check_records(records)  # compiled code would read past the end
+        cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
+        if not class_feature_cells(records, self.n_classes, self._first_cell, cells):
+            self.check_records(records)  # says which record it is
+        return cells
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the counts that each record adds, zeros and ones, (n, I * sum_k J_k).
+
+        Parameters
+        ----------
+        records
+            The class, then the levels of the features, (n, 1 + K).
+        """
+        return count_statistic(self.cells(records), len(self.names))
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total; every value is attained.
+
+        Changing a record takes 1 from K cells and adds 1 to K cells, all different when the
+        class changes: 2K in the l1 norm, sqrt(2K) in the l2 norm. Adding or removing a record
+        changes K cells by 1.
+
+        Parameters
+        ----------
+        norm
+            1, 2 or inf.
+        neighbours
+            `"change"` or `"add-remove"`.
+        """
+        check_norm(norm, neighbours)
+        changed_cells = self.n_features * (2 if neighbours == "change" else 1)
+        return vector_norm(np.ones(changed_cells), norm)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are classes and levels of this query."""
+        array = np.asarray(records)
+        if array.ndim != 2 or array.shape[1] != 1 + self.n_features:
+            raise ValueError(
+                f"records must have shape (n, {1 + self.n_features}): the class, then "
+                f"{self.n_features} feature(s); got shape {array.shape}"
+            )
+        check_integer_dtype(array)
+        check_range("classes", array[:, 0], self.n_classes)
+        for k, levels in enumerate(self.n_levels, start=1):
+            check_range(f"levels of feature {k}", array[:, k], levels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
+        return {
+            "type": "ClassFeatureCounts",
+            "n_classes": self.n_classes,
+            "n_levels": list(self.n_levels),
+        }
+
+
+def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[int, ...]:
+    if np.ndim(n_levels) == 0:
+        levels = as_integer("n_levels", n_levels, at_least=2)
+        if n_features is None:
+            raise ValueError(
+                f"n_levels must list the levels of each feature, or come with n_features; "
+                f"got n_levels={n_levels}"
+            )
+        return (levels,) * as_integer("n_features", n_features, at_least=1)
+    result = tuple(
+        as_integer(f"n_levels of feature {k}", levels, at_least=2)
+        for k, levels in enumerate(n_levels, start=1)  # type: ignore[arg-type]
+    )
+    if not result:
+        raise ValueError("n_levels must list at least one feature; got an empty list")
+    if n_features is not None and n_features != len(result):
+        raise ValueError(f"n_features must be {len(result)}, as in n_levels; got {n_features}")
+    return result

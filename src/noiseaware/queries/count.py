@@ -1,0 +1,108 @@
+"""The number of records that are equal to a value, or for which a condition holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.queries.arguments import check_norm, function_name
+from noiseaware.queries.protocol import Neighbours
+
+Predicate = Callable[[NDArray[Any]], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, init=False)
+class Count:
+    """How many records are equal to `value`, or satisfy `predicate`.
+
+    Parameters
+    ----------
+    value
+        The value that is counted, among records of shape (n,). Not used with a predicate.
+    predicate
+        A function of the records, of any shape (n, ...), that returns n booleans. A query
+        with a predicate cannot be written to a file.
+    name
+        The name of the count; by default it is made from the value or the function's name.
+
+    Examples
+    --------
+    >>> Count(value=1).statistic([0, 1, 1]).ravel()
+    array([0., 1., 1.])
+    >>> Count(predicate=lambda records: records[:, 0] > 40, name="over 40").names
+    ('over 40',)
+    """
+
+    value: float
+    predicate: Predicate | None
+    name: str | None
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    integer_valued: ClassVar[bool] = True
+
+    def __init__(
+        self, value: float = 1, *, predicate: Predicate | None = None, name: str | None = None
+    ) -> None:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"value must be a finite number; got {value!r}")
+        if predicate is not None and not callable(predicate):
+            raise TypeError(f"predicate must be a function; got {predicate!r}")
+        if name is not None and not (isinstance(name, str) and name):
+            raise ValueError(f"name must be a text that is not empty; got {name!r}")
+        counted = value if predicate is None else function_name(predicate)
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "value", value)
+        set_field(self, "predicate", predicate)
+        set_field(self, "name", name)
+        set_field(self, "names", (name or f"count of {counted}",))
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return 1 for each record that is counted and 0 for the others, (n, 1)."""
+        return self._is_counted(records).astype(np.float64).reshape(-1, 1)
+
+    def cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return 0, the only cell, for each record that is counted, else -1, (n, 1)."""
+        return self._is_counted(records).astype(np.int64).reshape(-1, 1) - 1
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return 1: one record moves a count by at most 1, in every norm."""
+        check_norm(norm, neighbours)
+        return 1.0
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are (n,) numbers, or the predicate's."""
+        array = np.asarray(records)
+        if self.predicate is None and array.dtype.kind not in "fiub":
+            raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
+        self._is_counted(array)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
+        if self.predicate is not None:
+            raise ValueError(
+                f"a Count with a predicate ({function_name(self.predicate)}) cannot be written "
+                "to a file: a file holds no functions"
+            )
+        named = {} if self.name is None else {"name": self.name}
+        return {"type": "Count", "value": self.value, **named}
+
+    def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
+        array = np.asarray(records)
+        if self.predicate is None:
+            if array.ndim != 1:
+                raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+            return array == self.value
+        counted = np.asarray(self.predicate(array))
+        # The sensitivity is 1 because a record adds 0 or 1, so nothing else may come back.
+        if counted.shape != array.shape[:1] or counted.dtype != np.bool_:
+            raise ValueError(
+                f"predicate {function_name(self.predicate)} must return {len(array)} booleans, "
+                f"one for each record; got shape {counted.shape} of {counted.dtype}"
+            )
+        return counted

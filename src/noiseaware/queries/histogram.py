@@ -1,0 +1,226 @@
+"""The number of records in each bin of a range, or at each level of a category."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.queries.arguments import (
+    as_float_records,
+    as_integer,
+    as_integer_records,
+    check_integer_dtype,
+    check_norm,
+    check_range,
+    vector_norm,
+)
+from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.protocol import Neighbours
+
+
+@njit(cache=True, nogil=True)
+def bin_cells(records, edges, cells):
+    """Fill in the bin of every record; -1 for a record outside of all bins.
+
+    Bin j is edges[j] <= x < edges[j + 1], and the last bin holds its upper edge too, as in
+    `numpy.histogram`.
+
+    Parameters
+    ----------
+    records
+        float64 (n,).
+    edges
+        Increasing, float64 (d + 1,).
+    cells
+        int64 (n, 1), overwritten.
+    """
+    last = edges.shape[0] - 1
+    for i in range(records.shape[0]):
+        x = records[i]
+        if not edges[0] <= x <= edges[last]:  # also when x is NaN
+            cells[i, 0] = -1
+            continue
+        low, high = 0, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            if edges[middle] <= x:
+                low = middle
+            else:
+                high = middle
+        cells[i, 0] = low
+
+
+@njit(cache=True, nogil=True)
+def level_cells(records, n_levels, cells):
+    """Fill in the cell of every record, which is its level.
+
+    Parameters
+    ----------
+    records
+        int64 (n,).
+    n_levels
+        The number of levels.
+    cells
+        int64 (n, 1), overwritten.
+
+    Returns
+    -------
+    bool
+        Whether all levels are in range. If not, `cells` must not be used.
+    """
+    in_range = True
+    for i in range(records.shape[0]):
+        in_range &= 0 <= records[i] < n_levels
+        cells[i, 0] = records[i]
+    return in_range
+
+
+@dataclass(frozen=True, init=False)
+class Histogram:
+    """How many records are in each bin, or at each level.
+
+    Give either `edges`, for records that are numbers, or `n_levels`, for records that are
+    integer categories. Records have shape (n,).
+
+    Parameters
+    ----------
+    edges
+        Increasing edges of the bins; the first may be -inf and the last inf. A record outside
+        of all bins is not counted. A record on an edge belongs to the bin above it, except
+        that the last bin holds its upper edge.
+    n_levels
+        The number of levels; the records are 0, ..., n_levels - 1.
+
+    Examples
+    --------
+    >>> query = Histogram(edges=[0, 10, 20])
+    >>> query.names
+    ('[0, 10)', '[10, 20]')
+    >>> query.cells([3.0, 10.0, 25.0]).ravel()
+    array([ 0,  1, -1])
+    >>> Histogram(n_levels=2).names
+    ('level=0', 'level=1')
+    """
+
+    edges: tuple[float, ...] | None
+    n_levels: int | None
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    integer_valued: ClassVar[bool] = True
+    _edges: NDArray[np.float64] = field(repr=False, compare=False)
+
+    def __init__(
+        self, *, edges: Sequence[float] | None = None, n_levels: int | None = None
+    ) -> None:
+        if (edges is None) == (n_levels is None):
+            raise ValueError(
+                "give edges or n_levels, one of the two; "
+                f"got edges={edges!r}, n_levels={n_levels!r}"
+            )
+        if edges is not None:
+            edges = _as_edges(edges)
+            names = _bin_names(edges)
+        else:
+            n_levels = as_integer("n_levels", n_levels, at_least=2)
+            names = tuple(f"level={level}" for level in range(n_levels))
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "edges", edges)
+        set_field(self, "n_levels", n_levels)
+        set_field(self, "names", names)
+        set_field(self, "_edges", np.array(edges or (), dtype=np.float64))
+
+    def cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the cell of each record, -1 for a record outside of all bins, (n, 1).
+
+        Parameters
+        ----------
+        records
+            (n,), floats for `edges` and integers for `n_levels`.
+        """
+        array = as_integer_records(records) if self.edges is None else as_float_records(records)
+        if array.ndim != 1:
+            self.check_records(array)  # compiled code takes (n,) only
+        cells = np.empty((array.shape[0], 1), dtype=np.int64)
+        if self.edges is not None:
+            bin_cells(array, self._edges, cells)
+        elif not level_cells(array, self.n_levels, cells):
+            self.check_records(array)  # says which record it is
+        return cells
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return 1 in the cell of each record and 0 elsewhere, (n, d).
+
+        Parameters
+        ----------
+        records
+            (n,), floats for `edges` and integers for `n_levels`.
+        """
+        return count_statistic(self.cells(records), len(self.names))
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total; every value is attained.
+
+        Changing a record moves 1 from one cell to another: 2 in the l1 norm and sqrt(2) in
+        the l2 norm (1 if there is only one bin). Adding or removing one changes a cell by 1.
+
+        Parameters
+        ----------
+        norm
+            1, 2 or inf.
+        neighbours
+            `"change"` or `"add-remove"`.
+        """
+        check_norm(norm, neighbours)
+        changed_cells = min(2, len(self.names)) if neighbours == "change" else 1
+        return vector_norm(np.ones(changed_cells), norm)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""
+        array = np.asarray(records)
+        if array.ndim != 1:
+            raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+        if self.n_levels is not None:
+            check_integer_dtype(array)
+            check_range("records", array, self.n_levels)
+        elif array.dtype.kind not in "fiub":
+            raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
+        elif np.isnan(array).any():
+            raise ValueError(
+                f"records must not be NaN; got NaN in record {np.isnan(array).argmax()}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
+        if self.edges is None:
+            return {"type": "Histogram", "n_levels": self.n_levels}
+        # JSON has no infinity, so it goes as the text "inf", which float() reads.
+        edges = [edge if math.isfinite(edge) else str(edge) for edge in self.edges]
+        return {"type": "Histogram", "edges": edges}
+
+
+def _as_edges(edges: Sequence[float | str]) -> tuple[float, ...]:
+    try:
+        result = tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError):
+        raise TypeError(f"edges must be a list of numbers; got {edges!r}") from None
+    if len(result) < 2:
+        raise ValueError(f"edges must be at least 2 numbers; got {len(result)}")
+    for a, b in pairwise(result):
+        if not a < b:  # also when one is NaN
+            raise ValueError(f"edges must be increasing; got {a} before {b}")
+    return result
+
+
+def _bin_names(edges: tuple[float, ...]) -> tuple[str, ...]:
+    # Six digits read well; more are used only where six would give two edges one name.
+    digits = next(k for k in (6, 9, 12, 17) if len({f"{e:.{k}g}" for e in edges}) == len(edges))
+    texts = [f"{edge:.{digits}g}" for edge in edges]
+    names = [f"[{a}, {b})" for a, b in pairwise(texts)]
+    names[-1] = names[-1][:-1] + "]"
+    return tuple(names)

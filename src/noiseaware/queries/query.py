@@ -1,0 +1,159 @@
+"""Any vectorised function of the records, as a query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.queries.arguments import check_norm, function_name
+from noiseaware.queries.protocol import Neighbours
+
+
+@dataclass(frozen=True, init=False)
+class Query:
+    """A query made from a function, the names of what it returns and its sensitivity.
+
+    noiseaware cannot see whether a sensitivity is right, and a privacy guarantee is no better
+    than the sensitivity that it was computed from: clamp inside the function what has no
+    natural bounds, and say only what can be proved.
+
+    Parameters
+    ----------
+    function
+        Takes the records of a database, n of them along the first axis, and returns the
+        statistics t(x_i), (n, d). Row i may depend on record i only. For d = 1, (n,) will do.
+    names
+        The names of the d coordinates.
+    sensitivity
+        How far one record can move the total: a number for the l1 norm, or numbers for several
+        norms, as in `{1: 2.0, 2: 1.5}`.
+    integer_valued
+        True says that the function returns integers only, so that discrete noise can be added.
+    neighbours
+        The neighbour relation that `sensitivity` is for: `"change"` one record, or
+        `"add-remove"` one.
+
+    Examples
+    --------
+    >>> query = Query(np.tanh, names=["tanh"], sensitivity=2.0)
+    >>> query.statistic(np.array([0.0, 100.0]))
+    array([[0.],
+           [1.]])
+    """
+
+    function: Callable[[Any], Any]
+    names: tuple[str, ...]
+    sensitivities: tuple[tuple[float, float], ...]
+    integer_valued: bool
+    neighbours: Neighbours
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        names: Sequence[str],
+        sensitivity: float | Mapping[float, float],
+        integer_valued: bool = False,
+        *,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"function must be a function of the records; got {function!r}")
+        if isinstance(names, str):
+            raise TypeError(f"names must be a list of names; got the text {names!r}")
+        names = tuple(names)
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ValueError(f"names must be texts, at least one; got {names!r}")
+        if len(set(names)) != len(names):
+            raise ValueError(f"names must be different; got {names!r}")
+        by_norm: dict[float, float] = (
+            dict(sensitivity) if isinstance(sensitivity, Mapping) else {1: sensitivity}
+        )
+        if not by_norm:
+            raise ValueError("sensitivity must be given for at least one norm; got none")
+        for norm, value in by_norm.items():
+            check_norm(norm, neighbours)
+            try:
+                by_norm[norm] = float(value)
+            except (TypeError, ValueError):
+                raise TypeError(f"sensitivity must be a number; got {value!r}") from None
+            if not 0 < by_norm[norm] < math.inf:
+                raise ValueError(f"sensitivity must be positive and finite; got {value!r}")
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "function", function)
+        set_field(self, "names", names)
+        set_field(self, "sensitivities", tuple(sorted(by_norm.items())))
+        set_field(self, "integer_valued", bool(integer_valued))
+        set_field(self, "neighbours", neighbours)
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return what the function gives for each record, (n, d), after a check of it."""
+        n, d = len(records), len(self.names)  # type: ignore[arg-type]
+        result = np.asarray(self.function(records))
+        if result.dtype.kind not in "fiub":
+            raise ValueError(
+                f"function {function_name(self.function)} must return real numbers; "
+                f"got dtype {result.dtype}"
+            )
+        # A copy: the function may have returned a view of the records, which change later.
+        rows = np.array(result, dtype=np.float64, order="C")
+        if d == 1 and rows.shape == (n,):
+            rows = rows.reshape(n, 1)
+        if rows.shape != (n, d):
+            raise ValueError(
+                f"function {function_name(self.function)} must return shape {(n, d)} for {n} "
+                f"records and {d} name(s); got shape {rows.shape}"
+            )
+        if not np.isfinite(rows).all():
+            i, j = np.argwhere(~np.isfinite(rows))[0]
+            raise ValueError(
+                f"function {function_name(self.function)} must return finite numbers; got "
+                f"{rows[i, j]} for record {i}, {self.names[j]!r}"
+            )
+        return rows
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return the sensitivity that was given; one that was not given is an error.
+
+        Parameters
+        ----------
+        norm
+            1, 2 or inf.
+        neighbours
+            `"change"` or `"add-remove"`.
+        """
+        check_norm(norm, neighbours)
+        if neighbours != self.neighbours:
+            raise ValueError(
+                f'the sensitivity of this Query was given for neighbours="{self.neighbours}"; '
+                f'got a question about neighbours="{neighbours}"'
+            )
+        given = dict(self.sensitivities)
+        if norm not in given:
+            known = ", ".join(f"{known:g}" for known in given)
+            raise ValueError(
+                f"the sensitivity of this Query was given for norm {known} only, and norm "
+                f"{norm:g} is needed: pass sensitivity={{{norm:g}: ...}} as well"
+            )
+        return given[norm]
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise an error unless the function works on the records and gives what it should."""
+        rows = self.statistic(records)
+        if self.integer_valued and (rows != np.floor(rows)).any():
+            i, j = np.argwhere(rows != np.floor(rows))[0]
+            raise ValueError(
+                f"function {function_name(self.function)} must return whole numbers, because "
+                f"integer_valued=True; got {rows[i, j]} for record {i}, {self.names[j]!r}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise ValueError: a file holds no functions."""
+        raise ValueError(
+            f"a Query made from a function ({function_name(self.function)}) cannot be written to a "
+            "file: a file holds no functions"
+        )

@@ -1,0 +1,121 @@
+"""The sum of clamped records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.queries.arguments import (
+    Bound,
+    as_bounds,
+    bound_array,
+    bound_to_json,
+    check_norm,
+    check_numbers,
+    vector_norm,
+)
+from noiseaware.queries.protocol import Neighbours
+
+
+@dataclass(frozen=True, init=False)
+class Sum:
+    """The sum of the records, each clamped to published bounds.
+
+    Parameters
+    ----------
+    lower, upper
+        The bounds. Two numbers for records of shape (n,); w numbers for one of them or both,
+        for records of shape (n, w), whose w sums are then released.
+    integer_valued
+        True says that the records are integers, so that discrete noise can be added; the
+        bounds must be integers then as well.
+
+    Examples
+    --------
+    >>> query = Sum(lower=0, upper=5)
+    >>> query.statistic([-1.0, 2.5, 7.0]).ravel()
+    array([0. , 2.5, 5. ])
+    >>> query.sensitivity(norm=1)
+    5.0
+    """
+
+    lower: Bound
+    upper: Bound
+    integer_valued: bool
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    _lower: NDArray[np.float64] = field(repr=False, compare=False)
+    _upper: NDArray[np.float64] = field(repr=False, compare=False)
+    _record_shape: tuple[int, ...] = field(repr=False, compare=False)
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, *, integer_valued: bool = False) -> None:
+        low, high = as_bounds(lower, upper)
+        lists = [bound for bound in (low, high) if isinstance(bound, tuple)]
+        width = len(lists[0]) if lists else 1
+        a, b = bound_array(low, width), bound_array(high, width)
+        if integer_valued:
+            for name, bound in (("lower", a), ("upper", b)):
+                if (bound != np.floor(bound)).any():
+                    raise ValueError(
+                        f"{name} must be whole when integer_valued=True; got {bound.tolist()}"
+                    )
+        names = tuple(f"sum of x{j}" for j in range(1, width + 1)) if lists else ("sum",)
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "lower", low)
+        set_field(self, "upper", high)
+        set_field(self, "integer_valued", bool(integer_valued))
+        set_field(self, "names", names)
+        set_field(self, "_lower", a)
+        set_field(self, "_upper", b)
+        set_field(self, "_record_shape", (width,) if lists else ())
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the clamped records, (n, w); w = 1 for scalar records.
+
+        Parameters
+        ----------
+        records
+            (n,), or (n, w) if the bounds are lists.
+        """
+        array = np.asarray(records)
+        if array.shape[1:] != self._record_shape:
+            self.check_records(array)
+        clamped = np.maximum(array.reshape(-1, len(self.names)), self._lower)
+        return np.minimum(clamped, self._upper, out=clamped)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total; every value is attained.
+
+        Changing a record moves entry j by at most upper_j - lower_j; adding or removing one by
+        at most max(|lower_j|, |upper_j|). The sensitivity is the norm of these.
+
+        Parameters
+        ----------
+        norm
+            1, 2 or inf.
+        neighbours
+            `"change"` or `"add-remove"`.
+        """
+        check_norm(norm, neighbours)
+        if neighbours == "change":
+            return vector_norm(self._upper - self._lower, norm)
+        return vector_norm(np.maximum(np.abs(self._lower), np.abs(self._upper)), norm)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are finite numbers of the right shape."""
+        shape = np.shape(records)
+        if not shape or shape[1:] != self._record_shape:
+            right = f"(n, {self._record_shape[0]})" if self._record_shape else "(n,)"
+            raise ValueError(f"records must have shape {right}; got shape {shape}")
+        check_numbers(records, self.integer_valued)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
+        return {
+            "type": "Sum",
+            "lower": bound_to_json(self.lower),
+            "upper": bound_to_json(self.upper),
+            "integer_valued": self.integer_valued,
+        }

@@ -1,0 +1,168 @@
+"""A release: the private numbers, the mechanism that made them, and the number of records.
+
+Example
+-------
+>>> import noiseaware as na
+>>> query = na.queries.Count(value=1)
+>>> release = na.Release([37.2], na.mechanisms.Laplace(query, epsilon=1.0), n_records=100)
+>>> release.names
+('count of 1',)
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noiseaware import mechanisms
+
+__all__ = ["Release"]
+
+FORMAT = "noiseaware-release"
+VERSION = 1
+
+
+class Release:
+    """What the curator published: s_dp, with the mechanism that made it.
+
+    Parameters
+    ----------
+    values : array_like, (d,)
+        The released numbers s_dp, in the order of `mechanism.query.names`.
+    mechanism : mechanism
+        How they were made; see `noiseaware.mechanisms`.
+    n_records : int
+        The number of confidential records n. It is public under the change-one-record
+        neighbour relation.
+
+    Attributes
+    ----------
+    values : ndarray, (d,)
+        Read-only.
+    names : tuple of str
+        One name a value.
+    """
+
+    def __init__(self, values: Any, mechanism: Any, n_records: int) -> None:
+        if not hasattr(mechanism, "log_density") or not hasattr(mechanism, "query"):
+            raise TypeError(
+                "mechanism must be a mechanism such as na.mechanisms.Laplace(query, epsilon=1.0); "
+                f"got {mechanism!r}"
+            )
+        self.mechanism = mechanism
+        self.n_records = _positive_integer("n_records", n_records)
+        checked = np.array(check_values(mechanism, values), dtype=np.float64)
+        checked.flags.writeable = False
+        self.values: np.ndarray = checked
+
+    @property
+    def query(self) -> Any:
+        """What was asked of the database."""
+        return self.mechanism.query
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name for each released value."""
+        return tuple(getattr(self.mechanism, "value_names", None) or self.query.names)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {value:.4g}" for name, value in zip(self.names, self.values))
+        if len(shown) > 200:
+            shown = shown[:200] + " ..."
+        return f"Release of {self.n_records} records by {self.mechanism!r}\n  {shown}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the release says, as plain JSON types."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "n_records": self.n_records,
+            "mechanism": self.mechanism.to_dict(),
+            "guarantee": str(self.mechanism.guarantee),
+            "values": dict(zip(self.names, self.values.tolist(), strict=True)),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Release:
+        """Read what `to_dict` wrote.
+
+        Raises
+        ------
+        ValueError
+            Naming the field that is missing, unknown or wrong.
+        """
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f'not a release: the field "format" must be "{FORMAT}"')
+        if content.get("version") != VERSION:
+            raise ValueError(
+                f'the release has "version" {content.get("version")!r}; '
+                f"this noiseaware reads version {VERSION}"
+            )
+        for field in ("n_records", "mechanism", "values"):
+            if field not in content:
+                raise ValueError(f'the release lacks the field "{field}"')
+        known = {"format", "version", "n_records", "mechanism", "guarantee", "values"}
+        unknown = sorted(set(content) - known)
+        if unknown:
+            raise ValueError(f"the release has unknown fields: {', '.join(unknown)}")
+        mechanism = mechanisms.from_dict(content["mechanism"])
+        values = content["values"]
+        if isinstance(values, dict):
+            values = _in_order(values, mechanism)
+        return cls(values, mechanism, content["n_records"])
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the release as JSON: what a curator can publish next to the numbers."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Release:
+        """Read a release that `to_json` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not JSON: {error}") from None
+        try:
+            return cls.from_dict(content)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def check_values(mechanism: Any, values: Any) -> np.ndarray:
+    """Return `values` as floats, checked by the mechanism itself where it knows how."""
+    if hasattr(mechanism, "check_values"):
+        return mechanism.check_values(values)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"values must be numbers; got {values!r}") from None
+    if array.ndim != 1:
+        raise ValueError(f"values must be one-dimensional; got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"values must be finite; got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _positive_integer(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}") from None
+    if number < 1 or isinstance(value, bool):
+        raise ValueError(f"{name} must be a positive integer; got {value!r}")
+    return number
+
+
+def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
+    names = tuple(getattr(mechanism, "value_names", None) or mechanism.query.names)
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise ValueError(f'"values" lacks {", ".join(missing)}')
+    unknown = sorted(set(values) - set(names))
+    if unknown:
+        raise ValueError(f'"values" has names that the query does not give: {", ".join(unknown)}')
+    return [values[name] for name in names]

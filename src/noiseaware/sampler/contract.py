@@ -1,0 +1,218 @@
+"""Checks before any sampling: do the model, the query and the release fit one another?
+
+One small database is drawn from the model and sent through every method that the sampler will
+call. What comes back is checked, and an error names the method, what it returned and what would
+be right. The conditions of the paper's ergodicity theorem that can be seen from here are seen to:
+A1, the prior can be drawn from and has positive density there; A3, the mechanism gives the
+release a positive density.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noiseaware.parameters import Parameter
+from noiseaware.release import Release
+
+_TRY = 7
+"""Records in the small database: a number that no built-in shape has by accident."""
+
+
+def check_fit(model: Any, release: Any) -> None:
+    """Raise ValueError or TypeError if this model cannot be sampled with this release."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a noiseaware.Release; got {type(release).__name__}")
+    rng = np.random.default_rng(0)
+    name = _name(model)
+    _check_methods(model)
+    theta = check_theta(f"{name}.sample_prior", model.sample_prior(rng), model.parameters)
+    _check_log_prior(model, theta)
+    records = _check_records(model, theta, rng)
+    _check_query(model, release, records)
+    _check_density(model, release, records)
+    if hasattr(model, "update_parameters"):
+        before = records.copy()
+        made = model.update_parameters(theta, records, rng)
+        check_theta(f"{name}.update_parameters", made, model.parameters)
+        if not np.array_equal(records, before):
+            raise ValueError(f"{name}.update_parameters must not change the records it is given")
+    if hasattr(model, "log_likelihood"):
+        _check_log_likelihood(model, theta, records)
+    if hasattr(model, "recover_innovations"):
+        _check_recovery(model, theta, records, rng)
+
+
+def _name(model: Any) -> str:
+    return type(model).__name__
+
+
+def _check_methods(model: Any) -> None:
+    name = _name(model)
+    for attribute in ("parameters", "sample_prior"):
+        if not hasattr(model, attribute):
+            raise TypeError(f"model must have `{attribute}`; {name} has none")
+    if not all(isinstance(p, Parameter) for p in model.parameters) or not model.parameters:
+        raise TypeError(
+            f"{name}.parameters must be a tuple of noiseaware.Parameter; got {model.parameters!r}"
+        )
+    if not hasattr(model, "sample_records") and not hasattr(model, "build_records"):
+        raise TypeError(
+            f"model must have sample_records(theta, n, rng) or build_records(theta, innovations); "
+            f"{name} has neither"
+        )
+    if hasattr(model, "build_records"):
+        for attribute in ("innovations", "log_prior"):
+            if not hasattr(model, attribute):
+                raise TypeError(f"{name} has build_records, so it needs `{attribute}` too")
+    elif not hasattr(model, "update_parameters"):
+        raise TypeError(
+            f"model must have update_parameters(theta, records, rng), or build_records(theta, "
+            f"innovations) to be sampled without it; {name} has neither"
+        )
+
+
+def check_theta(where: str, theta: Any, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+    """Return theta as arrays if it holds the declared parameters, in their supports."""
+    if not isinstance(theta, dict):
+        raise TypeError(f"{where} must return a dict of parameters; got {type(theta).__name__}")
+    names = [p.name for p in parameters]
+    if set(theta) != set(names):
+        raise ValueError(f"{where} must return the parameters {names}; got {list(theta)}")
+    for parameter in parameters:
+        value = np.asarray(theta[parameter.name], dtype=np.float64)
+        if value.shape != tuple(parameter.shape):
+            raise ValueError(
+                f"{where} must return {parameter.name} with shape {tuple(parameter.shape)}; "
+                f"got {value.shape}"
+            )
+        if not np.isfinite(value).all():
+            raise ValueError(f"{where} returned a value of {parameter.name} that is not finite")
+        problem = _outside(parameter.support, value)
+        if problem:
+            raise ValueError(f"{where}: {parameter.name} must be {problem}; got {value}")
+    return theta
+
+
+def _outside(support: str, value: np.ndarray) -> str:
+    if support == "positive" and not (value > 0).all():
+        return "positive"
+    if support == "unit" and not ((value >= 0) & (value <= 1)).all():
+        return "between 0 and 1"
+    if support == "simplex" and not (
+        (value >= 0).all() and np.allclose(value.sum(axis=-1), 1.0, atol=1e-8)
+    ):
+        return "at least 0 and sum to 1 along the last axis"
+    if support == "covariance" and not (
+        np.allclose(value, value.swapaxes(-1, -2)) and (np.linalg.eigvalsh(value) > 0).all()
+    ):
+        return "symmetric and positive definite"
+    return ""
+
+
+def _check_log_prior(model: Any, theta: dict[str, Any]) -> None:
+    if not hasattr(model, "log_prior"):
+        return
+    value = np.asarray(model.log_prior(theta), dtype=np.float64)
+    if value.shape != () or not np.isfinite(value):
+        raise ValueError(
+            f"{_name(model)}.log_prior must return one finite number at a draw of sample_prior; "
+            f"got {value!r}"
+        )
+
+
+def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+    name = _name(model)
+    made: dict[str, np.ndarray] = {}
+    if hasattr(model, "build_records"):
+        shape = (_TRY, model.innovations.width)
+        normal = model.innovations.kind == "normal"
+        innovations = rng.standard_normal(shape) if normal else rng.random(shape)
+        made["build_records"] = model.build_records(theta, innovations)
+    if hasattr(model, "sample_records"):
+        made["sample_records"] = model.sample_records(theta, _TRY, rng)
+    for method, records in made.items():
+        if not isinstance(records, np.ndarray):
+            raise TypeError(
+                f"{name}.{method} must return a NumPy array; got {type(records).__name__}"
+            )
+        if records.ndim == 0 or len(records) != _TRY:
+            raise ValueError(
+                f"{name}.{method} must return {_TRY} records along the first axis when asked for "
+                f"{_TRY}; got shape {records.shape}"
+            )
+        if not np.isfinite(records.astype(np.float64)).all():
+            raise ValueError(f"{name}.{method} returned records that are not finite")
+    records = next(reversed(made.values()))
+    for method, other in made.items():
+        if other.shape != records.shape or other.dtype != records.dtype:
+            raise ValueError(
+                f"{name}.{method} and {name}.sample_records must return the same shape and dtype; "
+                f"got {other.shape} {other.dtype} and {records.shape} {records.dtype}"
+            )
+    return np.ascontiguousarray(records)
+
+
+def _check_query(model: Any, release: Release, records: np.ndarray) -> None:
+    query = release.query
+    if not hasattr(query, "check_records"):
+        return
+    try:
+        query.check_records(records)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"the model {model!r} does not fit the query {query!r} of the release: {error}"
+        ) from None
+
+
+def _check_density(model: Any, release: Release, records: np.ndarray) -> None:
+    mechanism = release.mechanism
+    if hasattr(mechanism, "statistic"):
+        source = f"{type(mechanism).__name__}.statistic"
+        t = mechanism.statistic(records, np.zeros(_TRY, dtype=np.int64), release.values)
+    else:
+        source = f"{type(release.query).__name__}.statistic"
+        t = release.query.statistic(records)
+    t = np.asarray(t)
+    if t.ndim != 2 or len(t) != _TRY:
+        raise ValueError(
+            f"{source} must return shape ({_TRY}, d) for {_TRY} records; got {t.shape}"
+        )
+    if not np.isfinite(t).all():
+        raise ValueError(f"{source} returned a value that is not finite")
+    value = np.asarray(mechanism.log_density(release.values, t.sum(axis=0)), dtype=np.float64)
+    if value.shape != () or not np.isfinite(value):
+        raise ValueError(
+            f"{type(mechanism).__name__}.log_density must return one finite number (the mechanism "
+            f"must give the release a positive density whatever the records); got {value!r}"
+        )
+
+
+def _check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray) -> None:
+    value = np.asarray(model.log_likelihood(theta, records), dtype=np.float64)
+    if value.shape != (_TRY,) or np.isnan(value).any():
+        raise ValueError(
+            f"{_name(model)}.log_likelihood must return one number for each of the {_TRY} records, "
+            f"shape ({_TRY},), and no NaN; got {value!r}"
+        )
+
+
+def _check_recovery(
+    model: Any, theta: dict[str, Any], records: np.ndarray, rng: np.random.Generator
+) -> None:
+    if not hasattr(model, "build_records"):
+        raise TypeError(f"{_name(model)} has recover_innovations, so it needs build_records too")
+    innovations = np.asarray(model.recover_innovations(theta, records, rng))
+    shape = (_TRY, model.innovations.width)
+    if innovations.shape != shape:
+        raise ValueError(
+            f"{_name(model)}.recover_innovations must return shape {shape} for {_TRY} records; "
+            f"got {innovations.shape}"
+        )
+    rebuilt = model.build_records(theta, innovations)
+    if not np.allclose(rebuilt, records, rtol=1e-6, atol=1e-8):
+        raise ValueError(
+            f"{_name(model)}.build_records(theta, recover_innovations(theta, records, rng)) must "
+            "give back the records it started from; it does not"
+        )

@@ -1,0 +1,208 @@
+"""Parameters without constraints: the coordinates in which the transport move proposes.
+
+Each parameter declares a support; here are the maps v -> theta from a real vector onto it, with
+the logarithm of the Jacobian determinant that a density needs when it changes coordinates:
+
+    density of v at v  =  density of theta at theta(v)  *  |d theta / d v|.
+
+| support    | theta(v)                                        | log of the Jacobian             |
+|------------|-------------------------------------------------|---------------------------------|
+| real       | v                                               | 0                               |
+| positive   | exp(v)                                          | v                               |
+| unit       | 1 / (1 + exp(-v))                               | log theta + log(1 - theta)      |
+| simplex    | softmax(v_1, ..., v_{J-1}, 0)                   | sum_j log theta_j               |
+| covariance | L L', L lower triangular, its diagonal exp(v)   | p log 2 + sum_i (p - i + 2) v_ii |
+
+For a simplex the density is with respect to its first J - 1 entries: d theta_j / d v_k =
+theta_j (1[j = k] - theta_k), whose determinant is the product of all J entries (matrix determinant
+lemma). For a covariance it is with respect to the lower triangle: |d(L L') / d L| = 2^p prod_i
+L_ii^(p - i + 1), and the logarithm of the diagonal gives one more factor L_ii; i counts from 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.parameters import Parameter
+
+REAL, POSITIVE, UNIT, SIMPLEX, COVARIANCE = range(5)
+_CODES = {
+    "real": REAL,
+    "positive": POSITIVE,
+    "unit": UNIT,
+    "simplex": SIMPLEX,
+    "covariance": COVARIANCE,
+}
+_TINY = 1e-300
+"""Probabilities below it are treated as it, so that a logarithm stays finite."""
+
+
+@njit(cache=True, nogil=True)
+def constrain(layout, v, natural):
+    """Fill `natural` with theta(v); return the log of the Jacobian.
+
+    Each row of `layout` is one parameter: code, where it starts in `natural` and in `v`, its
+    number of rows, and their width.
+    """
+    log_jacobian = 0.0
+    for k in range(layout.shape[0]):
+        code, to, at, rows, width = layout[k]
+        if code == REAL:
+            for i in range(rows * width):
+                natural[to + i] = v[at + i]
+        elif code == POSITIVE:
+            for i in range(rows * width):
+                natural[to + i] = math.exp(v[at + i])
+                log_jacobian += v[at + i]
+        elif code == UNIT:
+            for i in range(rows * width):
+                # log(1 + exp(-|v|)) does not overflow, and log theta + log(1 - theta) = -|v| - 2 of it
+                soft = math.log1p(math.exp(-abs(v[at + i])))
+                natural[to + i] = math.exp(min(v[at + i], 0.0) - soft)
+                log_jacobian -= abs(v[at + i]) + 2.0 * soft
+        elif code == SIMPLEX:
+            for r in range(rows):
+                start, source = to + r * width, at + r * (width - 1)
+                top = 0.0
+                for j in range(width - 1):
+                    top = max(top, v[source + j])
+                mass = math.exp(-top)
+                for j in range(width - 1):
+                    mass += math.exp(v[source + j] - top)
+                shift = top + math.log(mass)
+                for j in range(width - 1):
+                    natural[start + j] = math.exp(v[source + j] - shift)
+                    log_jacobian += v[source + j] - shift
+                natural[start + width - 1] = math.exp(-shift)
+                log_jacobian -= shift
+        else:
+            factor = np.zeros((width, width))
+            position = at
+            for i in range(width):
+                for j in range(i):
+                    factor[i, j] = v[position]
+                    position += 1
+                factor[i, i] = math.exp(v[position])
+                log_jacobian += math.log(2.0) + (width - i + 1) * v[position]
+                position += 1
+            for i in range(width):
+                for j in range(width):
+                    total = 0.0
+                    for m in range(min(i, j) + 1):
+                        total += factor[i, m] * factor[j, m]
+                    natural[to + i * width + j] = total
+    return log_jacobian
+
+
+@njit(cache=True, nogil=True)
+def unconstrain(layout, natural, v):
+    """Fill `v` so that theta(v) = natural: the inverse of `constrain`."""
+    for k in range(layout.shape[0]):
+        code, to, at, rows, width = layout[k]
+        if code == REAL:
+            for i in range(rows * width):
+                v[at + i] = natural[to + i]
+        elif code == POSITIVE:
+            for i in range(rows * width):
+                v[at + i] = math.log(max(natural[to + i], _TINY))
+        elif code == UNIT:
+            for i in range(rows * width):
+                p = min(max(natural[to + i], _TINY), 1.0 - 1e-16)
+                v[at + i] = math.log(p) - math.log1p(-p)
+        elif code == SIMPLEX:
+            for r in range(rows):
+                start, target = to + r * width, at + r * (width - 1)
+                last = math.log(max(natural[start + width - 1], _TINY))
+                for j in range(width - 1):
+                    v[target + j] = math.log(max(natural[start + j], _TINY)) - last
+        else:
+            factor = np.zeros((width, width))
+            position = at
+            for i in range(width):
+                for j in range(i + 1):
+                    total = natural[to + i * width + j]
+                    for m in range(j):
+                        total -= factor[i, m] * factor[j, m]
+                    if i == j:
+                        factor[i, i] = math.sqrt(max(total, _TINY))
+                        v[position] = math.log(factor[i, i])
+                    else:
+                        factor[i, j] = total / factor[j, j]
+                        v[position] = factor[i, j]
+                    position += 1
+
+
+class Coordinates:
+    """The maps between theta and one real vector v, for a tuple of parameters.
+
+    Attributes
+    ----------
+    size
+        The length of v.
+    """
+
+    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+        self.parameters = parameters
+        layout = []
+        self._slices: list[tuple[str, int, int, tuple[int, ...]]] = []
+        at = to = 0
+        for parameter in parameters:
+            shape = tuple(parameter.shape)
+            count = math.prod(shape)
+            code = _CODES[parameter.support]
+            rows, width, free = 1, count, count
+            if code == SIMPLEX:
+                width = shape[-1]
+                rows = count // width
+                free = rows * (width - 1)
+            elif code == COVARIANCE:
+                width = shape[-1]
+                free = width * (width + 1) // 2
+            layout.append((code, to, at, rows, width))
+            self._slices.append((parameter.name, to, to + count, shape))
+            to += count
+            at += free
+        self._layout = np.array(layout, dtype=np.int64)
+        self._natural_size = to
+        self.size = at
+
+    def to_vector(self, theta: dict[str, Any]) -> np.ndarray:
+        """Return v with theta(v) = theta, (size,)."""
+        natural = np.empty(self._natural_size)
+        for name, start, stop, shape in self._slices:
+            natural[start:stop] = np.reshape(theta[name], -1) if shape else theta[name]
+        v = np.empty(self.size)
+        unconstrain(self._layout, natural, v)
+        return v
+
+    def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
+        """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
+        natural = np.empty(self._natural_size)
+        log_jacobian = constrain(self._layout, v, natural)
+        theta = {
+            name: natural[start:stop].reshape(shape) for name, start, stop, shape in self._slices
+        }
+        return theta, log_jacobian
+
+    def blocks(self, largest: int) -> list[np.ndarray]:
+        """Cut v into blocks of coordinates that are proposed together.
+
+        Everything is one block while it has at most `largest` coordinates. Otherwise each
+        parameter is, and a parameter that is itself too large is cut along its first axes.
+        """
+        if self.size <= largest:
+            return [np.arange(self.size)]
+        ends = [*self._layout[1:, 2].tolist(), self.size]
+        result = []
+        for parameter, start, end in zip(self.parameters, self._layout[:, 2].tolist(), ends):
+            pieces = 1
+            for length in parameter.shape[:-1] if parameter.support != "covariance" else ():
+                if (end - start) // pieces <= largest:
+                    break
+                pieces *= length
+            result += np.split(np.arange(start, end), pieces)
+        return result

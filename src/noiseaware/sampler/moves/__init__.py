@@ -1,0 +1,29 @@
+"""How a chain advances: one file a move.
+
+A move is a small object with
+
+- `reports`: the names of the numbers that a step reports;
+- `check(target)`: ValueError if the target cannot do this move;
+- `start(target, state)`: the move's tuning at the beginning, a dictionary;
+- `step(target, state, tuning)`: change `state` in place so that p(theta, x | s_dp) is left alone;
+  return a tuple with one number for each name in `reports`;
+- `learn(target, state, tuning)`: change `tuning`, called after each step in warm-up only.
+
+A list of moves done one after another is a sampler; `algorithm1()` is the paper's.
+"""
+
+from __future__ import annotations
+
+from noiseaware.sampler.moves.parameters import ParameterUpdate
+from noiseaware.sampler.moves.records import RecordSweep
+
+__all__ = ["ParameterUpdate", "RecordSweep", "algorithm1"]
+
+
+def algorithm1() -> tuple[ParameterUpdate, RecordSweep]:
+    """Algorithm 1 of Ju, Awan, Gong and Rao (2022), as published.
+
+    Step 1 updates theta by the model's kernel for p(theta | x); step 2 goes through the records,
+    proposes each from the model, and accepts by the ratio of the mechanism's densities.
+    """
+    return (ParameterUpdate(), RecordSweep())

@@ -1,0 +1,81 @@
+"""Progress of a run: a row a chain on the terminal, or the twin that shows nothing."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Protocol
+
+from noiseaware.sampler.chain import Schedule
+
+
+class Progress(Protocol):
+    """What the runner tells as chains advance."""
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
+        """Chain `chain` has done `iteration` iterations; its latest acceptance rate."""
+        ...
+
+
+class Silent:
+    """Shows nothing, so that the runner needs no `if`."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        pass
+
+    def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
+        """Do nothing."""
+
+
+class Rows:
+    """A rich row for each chain: phase, bar, acceptance, time left."""
+
+    def __init__(self, chains: int, schedule: Schedule) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        self._schedule = schedule
+        self._rich = RichProgress(
+            TextColumn("chain {task.fields[chain]}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[phase]}"),
+            TextColumn("accepts {task.fields[acceptance]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+        )
+        self._rows = [
+            self._rich.add_task(
+                "", total=schedule.iterations, chain=chain, phase="warm-up", acceptance="   -"
+            )
+            for chain in range(chains)
+        ]
+
+    def __enter__(self) -> Rows:
+        self._rich.__enter__()
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        self._rich.__exit__(kind, error, trace)
+
+    def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
+        """Move the chain's row on."""
+        phase = "warm-up" if iteration < self._schedule.warmup else "draws"
+        shown = "   -" if acceptance is None else f"{acceptance:4.0%}"
+        self._rich.update(
+            self._rows[chain], completed=iteration, phase=f"{phase:7}", acceptance=shown
+        )

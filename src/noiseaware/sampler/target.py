@@ -1,0 +1,153 @@
+"""What is sampled: p(theta, x | s_dp) for one model and one release.
+
+The joint posterior of the paper's equation (4) is
+
+    p(theta, x | s_dp)  proportional to  p(theta) prod_i f(x_i | theta) g(s_dp, T(x)),
+    T(x) = sum_i t_i(x_i, s_dp)                                   (record additivity).
+
+`Target` joins the model (prior, f) and the release (g, t_i) and answers what the moves ask: the
+statistics of some records, their total, log g. It also finds out, once, what the model can do,
+and turns what a user's own class returns into arrays or a clear error.
+
+Two shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
+is held as an (n, k) array of cell numbers, so that a proposal touches only the cells that change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.mechanisms.terms import log_g
+from noiseaware.parameters import Innovations
+from noiseaware.sampler.coordinates import Coordinates
+
+CHUNK = 4096
+"""Records that are proposed and summarised together: large enough to drown the cost of a call,
+small enough to stay in cache."""
+
+
+@njit(cache=True, nogil=True)
+def add_rows(statistic, total):
+    """Add every row of `statistic` (m, d) to `total` (d,), in place."""
+    for i in range(statistic.shape[0]):
+        for j in range(statistic.shape[1]):
+            total[j] += statistic[i, j]
+
+
+@njit(cache=True, nogil=True)
+def add_cells(cells, total):
+    """Add 1 to `total` (d,) for each cell number in `cells` (m, k); -1 adds nothing."""
+    for i in range(cells.shape[0]):
+        for a in range(cells.shape[1]):
+            if cells[i, a] >= 0:
+                total[cells[i, a]] += 1.0
+
+
+class Target:
+    """The joint posterior of one model and one release.
+
+    Parameters
+    ----------
+    model
+        What made the records.
+    release
+        What is known of them.
+
+    Attributes
+    ----------
+    n, d
+        The number of records, and of coordinates of the total T.
+    terms
+        The mechanism's coordinatewise log density, or None if g is joint.
+    uses_cells
+        Whether statistics are held as cell numbers.
+    can_update
+        The model has a kernel for p(theta | x).
+    can_transport
+        The model builds its records from innovations u, x_i = F(u_i; theta), and u is known
+        whenever theta moves: it can be recovered from x, or nothing else moves theta.
+    coordinates
+        theta as one real vector without constraints, for the moves that need it.
+    holds_innovations
+        u cannot be recovered from x, so the chain carries it (a model that is only a simulator).
+    """
+
+    def __init__(self, model: Any, release: Any) -> None:
+        mechanism = release.mechanism
+        self.model = model
+        self.release = release
+        self.n: int = release.n_records
+        self.values: np.ndarray = release.values
+        self.terms = mechanism.terms(release.values) if hasattr(mechanism, "terms") else None
+        self._own_statistic = hasattr(mechanism, "statistic")
+        self.uses_cells = (
+            self.terms is not None and hasattr(release.query, "cells") and not self._own_statistic
+        )
+        builds = hasattr(model, "build_records")
+        recovers = hasattr(model, "recover_innovations")
+        self.can_update = hasattr(model, "update_parameters")
+        self.can_transport = builds and (recovers or not self.can_update)
+        self.holds_innovations = builds and not recovers and not self.can_update
+        self.innovations: Innovations | None = model.innovations if builds else None
+        self.coordinates = Coordinates(tuple(model.parameters))
+        self.d = self._find_d()
+
+    def _find_d(self) -> int:
+        if self.terms is not None:
+            return len(self.terms.family)
+        rng = np.random.default_rng(0)
+        theta = self.model.sample_prior(rng)
+        records, _ = self.propose(theta, 1, rng)
+        return self.statistic(records, 0).shape[1]
+
+    # What the model makes.
+
+    def draw_innovations(self, m: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw u for m records, (m, width)."""
+        assert self.innovations is not None
+        shape = (m, self.innovations.width)
+        if self.innovations.kind == "normal":
+            return rng.standard_normal(shape)
+        return rng.random(shape)
+
+    def propose(
+        self, theta: dict[str, Any], m: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Draw m records from f(. | theta), with the innovations that made them if they count."""
+        if self.holds_innovations:
+            innovations = self.draw_innovations(m, rng)
+            return self.model.build_records(theta, innovations), innovations
+        return self.model.sample_records(theta, m, rng), None
+
+    # What the release says of them.
+
+    def statistic(self, records: np.ndarray, start: int) -> np.ndarray:
+        """t_i(x_i, s_dp) of records start, start + 1, ...: (m, d), or cell numbers (m, k)."""
+        if self._own_statistic:
+            index = np.arange(start, start + len(records))
+            return self.release.mechanism.statistic(records, index, self.values)
+        if self.uses_cells:
+            return self.release.query.cells(records)
+        return self.release.query.statistic(records)
+
+    def total(self, records: np.ndarray) -> np.ndarray:
+        """T(x), (d,), summed afresh so that no rounding error builds up over a chain."""
+        total = self.sum(self.statistic(records[:CHUNK], 0))
+        for start in range(CHUNK, len(records), CHUNK):
+            total += self.sum(self.statistic(records[start : start + CHUNK], start))
+        return total
+
+    def sum(self, statistic: np.ndarray) -> np.ndarray:
+        """Add up statistics that `statistic` gave, (d,)."""
+        total = np.zeros(self.d)
+        (add_cells if self.uses_cells else add_rows)(statistic, total)
+        return total
+
+    def log_g(self, total: np.ndarray) -> float:
+        """Log g(s_dp, T), up to a constant."""
+        if self.terms is not None:
+            return log_g(self.terms.family, self.terms.parameters, total)
+        return float(self.release.mechanism.log_density(self.values, total))

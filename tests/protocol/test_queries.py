@@ -1,0 +1,515 @@
+"""Every query through one contract: shapes, names, checks, files, and compiled code.
+
+The statistics are compared with formulas in plain NumPy that share no code with the package.
+"""
+
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from noiseaware import queries
+from noiseaware.queries.class_feature_counts import class_feature_cells
+from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.histogram import bin_cells, level_cells
+from noiseaware.queries.regression_moments import BLOCK, regression_moments
+
+RNG = np.random.default_rng(20220600710)
+N = 40
+FLOATS = RNG.normal(size=N) * 3
+LEVELS = RNG.integers(0, 4, N)
+CLASSES = np.column_stack([RNG.integers(0, levels, N) for levels in (3, 2, 4)])
+REGRESSION = RNG.normal(size=(N, 4)) * 6
+
+
+def moments_by_formula(records, lower, upper):
+    """Section 5 of the paper, as it is written there: clamp, scale, take the products."""
+    scaled = 2 * (np.clip(records, lower, upper) - lower) / (np.subtract(upper, lower)) - 1
+    y = scaled[:, -1]
+    x = np.column_stack([np.ones(len(y)), scaled[:, :-1]])
+    upper_triangle = [
+        x[:, j] * x[:, k] for j in range(x.shape[1]) for k in range(j, x.shape[1]) if k > 0
+    ]
+    return np.column_stack([x * y[:, None], y**2, *upper_triangle])
+
+
+def tables_by_formula(records, n_classes, n_levels):
+    rows = np.zeros((len(records), n_classes * sum(n_levels)))
+    for row, (label, *levels) in zip(rows, records, strict=True):
+        for k, level in enumerate(levels):
+            row[label * sum(n_levels) + sum(n_levels[:k]) + level] = 1
+    return rows
+
+
+def bins_by_formula(records, edges):
+    return np.array([np.histogram(record, edges)[0] for record in records])
+
+
+def squares(records):
+    return np.column_stack([records, records**2])
+
+
+LOWER, UPPER = [-10, -5, 0, -3], [10, 5, 8, 4]
+EDGES = [-2.0, 0.0, 0.5, 3.0]
+CASES = {
+    "regression moments": (
+        queries.RegressionMoments(3, LOWER, UPPER),
+        REGRESSION,
+        moments_by_formula(REGRESSION, LOWER, UPPER),
+    ),
+    "class-feature counts": (
+        queries.ClassFeatureCounts(3, [2, 4]),
+        CLASSES,
+        tables_by_formula(CLASSES, 3, [2, 4]),
+    ),
+    "count": (queries.Count(value=2), LEVELS, np.equal(LEVELS, 2)[:, None]),
+    "count by predicate": (
+        queries.Count(predicate=lambda records: records[:, 0] > 1, name="over 1"),
+        REGRESSION,
+        (REGRESSION[:, 0] > 1)[:, None],
+    ),
+    "sum": (queries.Sum(-1, 2.5), FLOATS, np.clip(FLOATS, -1, 2.5)[:, None]),
+    "sum of integers": (
+        queries.Sum(1, 3, integer_valued=True),
+        LEVELS,
+        np.clip(LEVELS, 1, 3)[:, None],
+    ),
+    "sum of vectors": (
+        queries.Sum(LOWER, UPPER),
+        REGRESSION,
+        np.clip(REGRESSION, LOWER, UPPER),
+    ),
+    "histogram of bins": (
+        queries.Histogram(edges=EDGES),
+        FLOATS,
+        bins_by_formula(FLOATS, EDGES),
+    ),
+    "histogram of levels": (queries.Histogram(n_levels=4), LEVELS, np.eye(4)[LEVELS]),
+    "function": (
+        queries.Query(squares, ["x", "x^2"], {1: 3.0, 2: 2.0}),
+        FLOATS,
+        np.stack([FLOATS, FLOATS * FLOATS], axis=1),
+    ),
+}
+every_query = pytest.mark.parametrize(("query", "records", "expected"), CASES.values(), ids=CASES)
+
+
+@every_query
+def test_statistic_is_the_formula(query, records, expected):
+    statistic = query.statistic(records)
+    assert statistic.shape == (len(records), len(query.names))
+    assert statistic.dtype == np.float64
+    assert statistic.flags.c_contiguous
+    np.testing.assert_allclose(statistic, expected, rtol=1e-13, atol=1e-13)
+
+
+@every_query
+def test_statistic_takes_any_layout_and_leaves_the_records_alone(query, records, expected):
+    before = records.copy()
+    statistic = query.statistic(records)
+    np.testing.assert_array_equal(query.statistic(np.asfortranarray(records)), statistic)
+    np.testing.assert_array_equal(query.statistic(records[::2]), statistic[::2])
+    np.testing.assert_array_equal(query.statistic(records[:0]), statistic[:0])
+    np.testing.assert_array_equal(records, before)
+    assert not np.shares_memory(statistic, records)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("class-feature counts", "count", "count by predicate"),
+        *("histogram of bins", "histogram of levels"),
+    ],
+)
+def test_cells_are_the_places_of_the_ones(case):
+    query, records, expected = CASES[case]
+    cells = query.cells(records)
+    assert cells.dtype == np.int64
+    assert cells.shape[0] == len(records)
+    assert not np.shares_memory(cells, records)
+    rows = np.zeros((len(records), len(query.names)))
+    for row, row_cells in zip(rows, cells, strict=True):
+        for cell in row_cells:
+            assert -1 <= cell < len(query.names)
+            if cell >= 0:
+                row[cell] += 1
+    np.testing.assert_array_equal(rows, expected)
+    assert query.cells(records[:0]).shape == (0, cells.shape[1])
+
+
+@every_query
+def test_names_and_integers(query, records, expected):
+    assert isinstance(query.names, tuple)
+    assert all(isinstance(name, str) and name for name in query.names)
+    assert len(set(query.names)) == len(query.names)
+    if query.integer_valued:
+        np.testing.assert_array_equal(query.statistic(records) % 1, 0)
+
+
+@every_query
+def test_records_of_the_query_pass_its_check(query, records, expected):
+    assert query.check_records(records) is None
+    assert query.check_records(records[:0]) is None
+
+
+@every_query
+def test_fields_cannot_be_changed(query, records, expected):
+    for field in dataclasses.fields(query):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(query, field.name, None)
+
+
+@every_query
+def test_file_form_gives_the_query_back(query, records, expected):
+    if isinstance(query, queries.Query) or getattr(query, "predicate", None) is not None:
+        with pytest.raises(ValueError, match="cannot be written to a file"):
+            query.to_dict()
+        return
+    text = json.dumps(query.to_dict(), allow_nan=False)
+    again = queries.from_dict(json.loads(text))
+    assert again == query
+    assert hash(again) == hash(query)
+    assert again.names == query.names
+    np.testing.assert_array_equal(again.statistic(records), query.statistic(records))
+
+
+@every_query
+def test_sensitivity_refuses_what_it_does_not_know(query, records, expected):
+    assert isinstance(query.sensitivity(), float)
+    assert query.sensitivity() == query.sensitivity(1) == query.sensitivity(norm=1.0)
+    assert query.sensitivity(2) <= query.sensitivity(1)
+    with pytest.raises(ValueError, match="norm must be 1, 2 or inf; got 3"):
+        query.sensitivity(3)
+    with pytest.raises(ValueError, match='neighbours must be "change" or "add-remove"; got'):
+        query.sensitivity(1, "remove")
+
+
+@pytest.mark.parametrize("case", ["regression moments", "class-feature counts", "sum", "function"])
+def test_queries_go_to_worker_processes(case):
+    query, records, _ = CASES[case]
+    again = pickle.loads(pickle.dumps(query))
+    np.testing.assert_array_equal(again.statistic(records), query.statistic(records))
+
+
+# Names
+
+
+def test_names_read_well():
+    assert queries.RegressionMoments(1, -1, 1).names == ("y", "x1*y", "y^2", "x1", "x1^2")
+    assert queries.RegressionMoments(2, -1, 1).names == (
+        *("y", "x1*y", "x2*y", "y^2"),
+        *("x1", "x2", "x1^2", "x1*x2", "x2^2"),
+    )
+    assert queries.ClassFeatureCounts(2, [2, 3]).names == (
+        *("class=0,feature1=0", "class=0,feature1=1"),
+        *("class=0,feature2=0", "class=0,feature2=1", "class=0,feature2=2"),
+        *("class=1,feature1=0", "class=1,feature1=1"),
+        *("class=1,feature2=0", "class=1,feature2=1", "class=1,feature2=2"),
+    )
+    assert queries.Count().names == ("count of 1",)
+    assert queries.Count(np.int64(3)).names == ("count of 3",)
+    assert queries.Count(predicate=np.isnan).names == ("count of isnan",)
+    assert queries.Sum(0, 1).names == ("sum",)
+    assert queries.Sum(0, [1, 2]).names == ("sum of x1", "sum of x2")
+    assert queries.Histogram(n_levels=2).names == ("level=0", "level=1")
+    assert queries.Histogram(edges=[-np.inf, 0.1, 1e6]).names == ("[-inf, 0.1)", "[0.1, 1e+06]")
+    close = queries.Histogram(edges=[1, 1 + 1e-7, 1 + 2e-7]).names
+    assert close == ("[1, 1.0000001)", "[1.0000001, 1.0000002]")
+
+
+def test_names_of_moments_fit_their_formulas():
+    """Each name, read as a formula of the clamped record, gives its own column."""
+    query = queries.RegressionMoments(3, lower=-1, upper=1)
+    records = RNG.uniform(-1, 1, (5, 4))
+    values = {"x1": records[:, 0], "x2": records[:, 1], "x3": records[:, 2], "y": records[:, 3]}
+    for name, column in zip(query.names, query.statistic(records).T, strict=True):
+        np.testing.assert_allclose(eval(name.replace("^", "**"), {}, values), column)
+
+
+def test_one_number_of_levels_for_all_features():
+    query = queries.ClassFeatureCounts(5, 3, n_features=4)
+    assert query == queries.ClassFeatureCounts(5, [3, 3, 3, 3])
+    assert query.n_features == 4
+    # With equal levels, the cells are an array (class, feature, level) in C order.
+    records = np.array([[2, 0, 1, 2, 1]])
+    table = query.statistic(records).reshape(5, 4, 3)
+    assert table[2, [0, 1, 2, 3], [0, 1, 2, 1]].tolist() == [1, 1, 1, 1]
+    assert table.sum() == 4
+
+
+# Clamping, edges and ranges
+
+
+def test_moments_stay_in_the_unit_box_however_large_the_records():
+    bounds = ([1e-3, -1e9, 0.1], [1.1e-3, 1e9, 0.7])
+    query = queries.RegressionMoments(2, *bounds)
+    records = np.vstack([*bounds, *(RNG.normal(size=(500, 3)) * 10.0 ** RNG.integers(-9, 300))])
+    assert np.abs(query.statistic(records)).max() == 1.0
+
+
+def test_not_a_number_is_not_clamped_away():
+    statistic = queries.RegressionMoments(1, -1, 1).statistic([[0.5, np.nan]])
+    np.testing.assert_array_equal(np.isnan(statistic), [[True, True, True, False, False]])
+    assert np.isnan(queries.Sum(-1, 1).statistic([np.nan])).all()
+
+
+def test_histogram_edges_belong_to_the_bins_of_numpy():
+    query = queries.Histogram(edges=EDGES)
+    records = np.array([*EDGES, -2.1, 3.1, -np.inf, np.inf])
+    assert query.cells(records).ravel().tolist() == [0, 1, 2, 2, -1, -1, -1, -1]
+    assert query.cells([np.nan]).tolist() == [[-1]]
+    everything = queries.Histogram(edges=[-np.inf, 0, np.inf])
+    assert everything.cells([-np.inf, -1.0, 0.0, np.inf]).ravel().tolist() == [0, 0, 1, 1]
+    assert queries.from_dict(json.loads(json.dumps(everything.to_dict()))) == everything
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**62, -(2**63), 2**63 - 1])
+def test_values_out_of_range_never_become_cells(bad):
+    query = queries.ClassFeatureCounts(3, [3, 3])
+    for column in range(3):
+        records = np.zeros((5, 3), dtype=np.int64)
+        records[3, column] = bad
+        with pytest.raises(ValueError, match=f"got {bad} in record 3"):
+            query.cells(records)
+    with pytest.raises(ValueError, match=f"records must be from 0 to 2; got {bad} in record 1"):
+        queries.Histogram(n_levels=3).cells([0, bad])
+
+
+# Compiled code and its readable reference
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, BLOCK, BLOCK + 1])
+def test_regression_kernel(n):
+    rng = np.random.default_rng(n)
+    records = rng.normal(size=(n, 3)) * 10
+    centre, scale = np.array([0.0, 1.0, -2.0]), np.array([0.1, 0.2, 0.05])
+    compiled, reference = np.full((2, n, 9), np.nan)
+    regression_moments(records, centre, scale, compiled)
+    regression_moments.py_func(records, centre, scale, reference)
+    np.testing.assert_array_equal(compiled, reference)
+    assert np.isfinite(compiled).all()
+
+
+def test_class_feature_kernel():
+    first_cell = np.array([0, 2, 6])
+    compiled, reference = np.full((2, N, 2), -9)
+    assert class_feature_cells(CLASSES, 3, first_cell, compiled)
+    assert class_feature_cells.py_func(CLASSES, 3, first_cell, reference)
+    np.testing.assert_array_equal(compiled, reference)
+    for kernel in (class_feature_cells, class_feature_cells.py_func):
+        assert not kernel(CLASSES, 2, first_cell, compiled)
+        assert not kernel(CLASSES, 3, np.array([0, 2, 5]), compiled)
+        assert not kernel(CLASSES, 3, np.array([0, 1, 6]), compiled)
+        assert not kernel(CLASSES - 1, 3, first_cell, compiled)
+
+
+def test_histogram_kernels():
+    compiled, reference = np.full((2, N, 1), -9)
+    edges = np.array(EDGES)
+    bin_cells(FLOATS, edges, compiled)
+    bin_cells.py_func(FLOATS, edges, reference)
+    np.testing.assert_array_equal(compiled, reference)
+    for kernel in (level_cells, level_cells.py_func):
+        cells = np.full((N, 1), -9)
+        assert kernel(LEVELS, 4, cells)
+        np.testing.assert_array_equal(cells[:, 0], LEVELS)
+        assert not kernel(LEVELS, 3, cells)
+        assert not kernel(LEVELS - 1, 4, cells)
+
+
+def test_count_kernel():
+    cells = np.array([[0, 3], [-1, 1], [2, 2]])
+    expected = [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 2, 0]]
+    np.testing.assert_array_equal(count_statistic(cells, 4), expected)
+    np.testing.assert_array_equal(count_statistic.py_func(cells, 4), expected)
+
+
+# Errors: the argument, what it got, what is right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, -1, 1), "n_features must be at least 1; got 0"),
+        ((1.5, -1, 1), "n_features must be an integer; got 1.5"),
+        ((True, -1, 1), "n_features must be an integer; got True"),
+        ((2, 10, -10), r"lower must be below upper; got lower=10.0, upper=-10.0"),
+        ((2, 1, 1), r"lower must be below upper; got lower=1.0, upper=1.0"),
+        ((1, [0, 3], [1, 2]), "lower=3.0, upper=2.0 for entry 1 of a record"),
+        ((2, np.nan, 1), "lower must be finite; got nan"),
+        ((2, 0, np.inf), "upper must be finite; got inf"),
+        ((2, "a", 1), "lower must be a number or a list of numbers; got 'a'"),
+        ((2, [], 1), "lower must be a number or a list of numbers"),
+        ((2, [[0]], 1), "lower must be a number or a list of numbers"),
+        ((2, [0, 0], 1), "lower must be a number or 3 numbers .2 features, then the response.; "),
+        ((2, 0, [1, 1]), "upper must be a number or 3 numbers"),
+        ((2, [0, 0], [1, 1, 1]), "the same length; got 2 and 3"),
+        ((1, 0, 1e-310), "too small to divide by"),
+        ((1, -1.5e308, 1.5e308), "upper - lower must be finite"),
+    ],
+)
+def test_bad_regression_moments(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        queries.RegressionMoments(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: queries.ClassFeatureCounts(1, [2]), "n_classes must be at least 2; got 1"),
+        (lambda: queries.ClassFeatureCounts(2, [2, 1]), "n_levels of feature 2 must be at least 2"),
+        (lambda: queries.ClassFeatureCounts(2, [2.0]), "feature 1 must be an integer; got 2.0"),
+        (lambda: queries.ClassFeatureCounts(2, []), "at least one feature; got an empty list"),
+        (lambda: queries.ClassFeatureCounts(2, 3), "or come with n_features; got n_levels=3"),
+        (lambda: queries.ClassFeatureCounts(2, 3, 0), "n_features must be at least 1; got 0"),
+        (lambda: queries.ClassFeatureCounts(2, 1, 4), "n_levels must be at least 2; got 1"),
+        (lambda: queries.ClassFeatureCounts(2, [3, 3], 3), "n_features must be 2, as in n_levels"),
+        (lambda: queries.Count(np.nan), "value must be a finite number; got nan"),
+        (lambda: queries.Count("yes"), "value must be a finite number; got 'yes'"),
+        (lambda: queries.Count(predicate=3), "predicate must be a function; got 3"),
+        (lambda: queries.Count(name=""), "name must be a text that is not empty"),
+        (lambda: queries.Sum(1, 0), "lower must be below upper; got lower=1.0, upper=0.0"),
+        (lambda: queries.Sum(0, np.nan), "upper must be finite; got nan"),
+        (lambda: queries.Sum(0.5, 2, integer_valued=True), r"lower must be whole .* got \[0.5\]"),
+        (lambda: queries.Histogram(), "give edges or n_levels, one of the two"),
+        (lambda: queries.Histogram(edges=[0, 1], n_levels=2), "one of the two"),
+        (lambda: queries.Histogram(n_levels=1), "n_levels must be at least 2; got 1"),
+        (lambda: queries.Histogram(edges=[0]), "edges must be at least 2 numbers; got 1"),
+        (lambda: queries.Histogram(edges=[0, 2, 1]), "increasing; got 2.0 before 1.0"),
+        (lambda: queries.Histogram(edges=[0, np.nan]), "increasing; got 0.0 before nan"),
+        (lambda: queries.Histogram(edges=3), "edges must be a list of numbers; got 3"),
+        (lambda: queries.Query(3, ["a"], 1), "function must be a function of the records; got 3"),
+        (lambda: queries.Query(squares, "ab", 1), "names must be a list of names; got the text"),
+        (lambda: queries.Query(squares, [], 1), "names must be texts, at least one"),
+        (lambda: queries.Query(squares, ["a", "a"], 1), "names must be different"),
+        (lambda: queries.Query(squares, ["a"], 0), "must be positive and finite; got 0"),
+        (lambda: queries.Query(squares, ["a"], np.nan), "must be positive and finite; got nan"),
+        (lambda: queries.Query(squares, ["a"], "b"), "sensitivity must be a number; got 'b'"),
+        (lambda: queries.Query(squares, ["a"], {}), "at least one norm"),
+        (lambda: queries.Query(squares, ["a"], {3: 1.0}), "norm must be 1, 2 or inf; got 3"),
+        (lambda: queries.Query(squares, ["a"], 1, neighbours="x"), "neighbours must be"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("case", "records", "message"),
+    [
+        ("regression moments", np.zeros((5, 3)), r"shape \(n, 4\): 3 feature.* got shape \(5, 3\)"),
+        ("regression moments", np.zeros(5), r"shape \(n, 4\)"),
+        ("class-feature counts", np.zeros((5, 2), int), r"\(n, 3\): the class, then 2 feature"),
+        ("class-feature counts", np.zeros((5, 3)), "records must be integers; got dtype float64"),
+        ("count", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
+        ("sum", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
+        ("sum of vectors", np.zeros((5, 2)), r"shape \(n, 4\); got shape \(5, 2\)"),
+        ("sum of vectors", np.zeros(4), r"shape \(n, 4\); got shape \(4,\)"),
+        ("histogram of bins", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
+        ("histogram of levels", np.zeros((5, 2), int), r"shape \(n,\); got shape \(5, 2\)"),
+        ("histogram of levels", np.zeros(5), "records must be integers; got dtype float64"),
+    ],
+)
+def test_records_of_another_shape_or_kind(case, records, message):
+    query = CASES[case][0]
+    with pytest.raises(ValueError, match=message):
+        query.check_records(records)
+    with pytest.raises(ValueError, match=message):
+        query.statistic(records)
+
+
+@pytest.mark.parametrize(
+    ("case", "records", "message"),
+    [
+        ("regression moments", [[0, 0, 0, 0], [0, np.nan, 0, 0]], "finite; got nan in record 1"),
+        ("regression moments", [[0, 0, 0, np.inf]], "finite; got inf in record 0"),
+        ("regression moments", [["a", "b", "c", "d"]], "must be real numbers; got dtype <U1"),
+        ("class-feature counts", [[0, 0, 0], [3, 0, 0]], "classes must be from 0 to 2; got 3"),
+        ("class-feature counts", [[0, 0, 4]], "levels of feature 2 must be from 0 to 3; got 4"),
+        ("class-feature counts", [[0, -1, 0]], "levels of feature 1 must be from 0 to 1; got -1"),
+        ("count", ["a"], "must be real numbers; got dtype <U1"),
+        ("sum", [0.0, np.nan], "finite; got nan in record 1"),
+        ("sum of integers", [1.0, 2.5], "whole numbers; got 2.5 in record 1"),
+        ("histogram of bins", [0.0, np.nan], "must not be NaN; got NaN in record 1"),
+        ("histogram of bins", ["a"], "must be real numbers"),
+        ("histogram of levels", [0, 4], "must be from 0 to 3; got 4 in record 1"),
+    ],
+)
+def test_records_with_bad_values(case, records, message):
+    with pytest.raises(ValueError, match=message):
+        CASES[case][0].check_records(records)
+
+
+# A user's own function
+
+
+def test_a_single_column_may_come_back_flat():
+    query = queries.Query(np.tanh, ["tanh"], 2)
+    assert query.statistic(np.zeros(3)).shape == (3, 1)
+    assert query.sensitivity(1) == 2.0
+
+
+def test_what_a_function_returns_is_checked():
+    def wrong(records):
+        return answer
+
+    query = queries.Query(wrong, ["a", "b"], 1.0)
+    answer = np.zeros((3, 3))
+    message = r"function wrong must return shape \(3, 2\) for 3 records and 2 name.*got.*\(3, 3\)"
+    with pytest.raises(ValueError, match=message):
+        query.statistic(np.zeros(3))
+    answer = np.array([[0, 0], [0, np.nan], [0, 0]])
+    with pytest.raises(ValueError, match=r"wrong must return finite .* nan for record 1, 'b'"):
+        query.statistic(np.zeros(3))
+    answer = np.array([[0, -np.inf], [0, np.inf], [0, 0]])
+    with pytest.raises(ValueError, match="wrong must return finite numbers; got -inf"):
+        query.statistic(np.zeros(3))
+    answer = [["a", "b"]] * 3
+    with pytest.raises(ValueError, match="wrong must return real numbers; got dtype <U1"):
+        query.check_records(np.zeros(3))
+    answer = np.array([[0, 1.5], [0, 0], [0, 0]])
+    query = queries.Query(wrong, ["a", "b"], 1.0, integer_valued=True)
+    with pytest.raises(ValueError, match=r"wrong must return whole .*got 1.5 for record 0"):
+        query.check_records(np.zeros(3))
+
+
+def test_a_predicate_must_return_booleans():
+    query = queries.Count(predicate=np.square)
+    with pytest.raises(ValueError, match=r"predicate square must return 3 booleans.*\(3,\) of fl"):
+        query.statistic(np.zeros(3))
+    query = queries.Count(predicate=np.isnan)
+    with pytest.raises(ValueError, match=r"isnan must return 3 booleans.* got shape \(3, 2\)"):
+        query.check_records(np.zeros((3, 2)))
+
+
+def test_a_sensitivity_that_was_not_given():
+    query = queries.Query(squares, ["a", "b"], 3.0)
+    with pytest.raises(ValueError, match=r"for norm 1 only, and norm 2 is needed: pass .*{2: "):
+        query.sensitivity(2)
+    with pytest.raises(ValueError, match=r'for neighbours="change"; got .*="add-remove"'):
+        query.sensitivity(1, "add-remove")
+    query = queries.Query(squares, ["a", "b"], {1: 3, 2: 2.5}, neighbours="add-remove")
+    assert query.sensitivity(2, "add-remove") == 2.5
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"n_features": 2}, 'must be described by a "type" and arguments'),
+        (["Count"], 'must be described by a "type" and arguments'),
+        ({"type": "Median"}, "must be one of RegressionMoments, .*Histogram; got 'Median'"),
+        ({"type": ["Count"]}, r"must be one of .*; got \['Count'\]"),
+        ({"type": "Sum", "lower": 0}, "the arguments of query Sum are not right: .*upper"),
+        ({"type": "Count", "values": 1}, "the arguments of query Count are not right: .*values"),
+        ({"type": "Sum", "lower": 1, "upper": 0}, "lower must be below upper"),
+    ],
+)
+def test_descriptions_that_are_not_a_query(description, message):
+    with pytest.raises(ValueError, match=message):
+        queries.from_dict(description)
