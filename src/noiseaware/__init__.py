@@ -6,6 +6,7 @@ p(theta | s_dp) by imputing the records inside a Markov chain.
 """
 
 from noiseaware import mechanisms, models, queries
+from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.posterior import load, save, summary
@@ -22,6 +23,7 @@ __all__ = [
     "Query",
     "Release",
     "check",
+    "geweke",
     "load",
     "mechanisms",
     "models",
@@ -29,5 +31,6 @@ __all__ = [
     "queries",
     "sample",
     "save",
+    "sbc",
     "summary",
 ]

@@ -4,12 +4,12 @@ Both use only that data simulated from the prior make the true parameter a draw 
 posterior. Neither needs the posterior to be known.
 
 `sbc` (simulation-based calibration; Talts et al. 2018) draws theta from the prior, a database and
-a release from it, samples the posterior with `sample`, and takes the rank of the true theta among
-the draws. If the sampler is right and mixes, the ranks are uniform.
+a release from it, runs a chain as `sample` does, and takes the rank of the true theta among the
+draws. If the sampler is right and mixes, the ranks are uniform.
 
 `geweke` (Geweke 2004, "Getting it right") does not need mixing. Draw (theta, x, s_dp) from the
 joint distribution, then alternate: one iteration of the sampler given s_dp, a new s_dp from the
-mechanism given x. Each half leaves the joint distribution alone if it is right, so that after any
+mechanism given x, and so on, ending with the sampler. Each half leaves the joint distribution alone if it is right, so that after any
 number of rounds (theta, x, s_dp) is again one draw of it. Many independent short runs of this are
 compared with fresh draws of the joint distribution by two-sample Kolmogorov-Smirnov tests. The
 runs are independent, so the tests' false-alarm rates are what they say they are.
@@ -17,6 +17,7 @@ runs are independent, so the tests' false-alarm rates are what they say they are
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +27,15 @@ from joblib import Parallel, delayed
 
 from noiseaware.sampler import chain
 from noiseaware.sampler.contract import check_fit
-from noiseaware.sampler.default import default_moves
-from noiseaware.sampler.run import sample
+from noiseaware.sampler.run import pick_moves, whole
+from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 __all__ = ["Calibration", "geweke", "sbc"]
+
+BATCHES = 16
+"""Into how many parts the runs of `geweke` are cut for the workers; a constant, so that the
+outcome does not depend on the number of cores."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def sbc(
         Draws that are kept of each chain, evenly spaced; the ranks go from 0 to this number.
     draws, warmup, moves
         As in `sample`; one chain a replicate. `draws` should be several autocorrelation times
-        for each kept draw.
+        for each kept draw, or the ranks of an exact sampler are not uniform either.
     random_seed, cores
         Same seed, same ranks, for any number of cores.
     false_alarm : float
@@ -119,34 +124,47 @@ def sbc(
     Calibration
         True in a condition if every parameter passed.
     """
-    seeds = np.random.SeedSequence(random_seed).spawn(replicates)
-    settings = {"draws": draws, "warmup": warmup, "moves": moves}
+    replicates, ranks = whole("replicates", replicates, 1), whole("ranks", ranks, 1)
+    schedule = chain.Schedule(whole("warmup", warmup, 0), whole("draws", draws, 1))
+    if ranks > schedule.draws:
+        raise ValueError(f"ranks must be at most draws ({draws}); got {ranks}")
+    moves = _prepare(model, mechanism, n_records, moves, false_alarm)
     run = delayed(_sbc_replicate)
     values = np.stack(
-        Parallel(n_jobs=cores)(run(model, mechanism, n_records, ranks, settings, s) for s in seeds)
+        Parallel(n_jobs=cores)(
+            run(model, mechanism, n_records, ranks, schedule, moves, seed)
+            for seed in np.random.SeedSequence(random_seed).spawn(replicates)
+        )
     )
     p_values = np.array([_uniform_p_value(column, ranks + 1) for column in values.T])
     return Calibration("sbc", _names(model), p_values, false_alarm, values)
 
 
-def _sbc_replicate(model, mechanism, n_records, ranks, settings, seed) -> np.ndarray:
+def _prepare(model, mechanism, n_records, moves, false_alarm) -> tuple[Any, ...]:
+    """Check once what all replicates share; return the moves."""
+    whole("n_records", n_records, 1)
+    if not 0 < false_alarm < 1:
+        raise ValueError(f"false_alarm must be between 0 and 1; got {false_alarm!r}")
+    rng = np.random.default_rng(0)
+    _, records = _draw_database(model, n_records, rng)
+    release = mechanism.privatize(records, rng)
+    check_fit(model, release)
+    return pick_moves(moves, Target(model, release))
+
+
+def _sbc_replicate(model, mechanism, n_records, ranks, schedule, moves, seed) -> np.ndarray:
     """Return the rank of each true parameter among the kept draws, ties broken at random."""
     rng = np.random.default_rng(seed)
     theta, records = _draw_database(model, n_records, rng)
-    release = mechanism.privatize(records, rng)
-    tree = sample(
-        model,
-        release,
-        chains=1,
-        cores=1,
-        progressbar=False,
-        random_seed=int(rng.integers(2**63)),
-        **settings,
-    )
-    keep = np.linspace(0, settings["draws"] - 1, ranks).round().astype(int)
+    target = Target(model, mechanism.privatize(records, rng))
+    state = chain.start(target, moves, rng)
+    _, draws = chain.advance(target, moves, schedule, state, schedule.iterations)
+    if len(draws) < schedule.draws:
+        raise KeyboardInterrupt  # `advance` returned early with what it had
+    keep = np.linspace(0, schedule.draws - 1, ranks).round().astype(int)
     result = []
     for parameter in model.parameters:
-        drawn = tree["posterior"][parameter.name].values[0, keep].reshape(ranks, -1)
+        drawn = draws.theta[parameter.name][keep].reshape(ranks, -1)
         true = np.reshape(theta[parameter.name], -1)
         ties = rng.integers(0, (drawn == true).sum(axis=0) + 1)
         result.append((drawn < true).sum(axis=0) + ties)
@@ -154,20 +172,20 @@ def _sbc_replicate(model, mechanism, n_records, ranks, settings, seed) -> np.nda
 
 
 def _uniform_p_value(ranks: np.ndarray, size: int) -> float:
-    """Compare ranks with the uniform distribution on 0, ..., size - 1: chi-square and K-S, halved.
+    """Compare ranks with the uniform distribution on 0, ..., size - 1.
 
-    Chi-square on bins of equal probability sees any shape; Kolmogorov-Smirnov on ranks spread
-    uniformly within their cell sees a shift. The smaller of the two, times two, is returned.
+    Ranks spread uniformly within their cell, u = (rank + jitter) / size, are uniform on (0, 1)
+    if the ranks are right. Kolmogorov-Smirnov on u sees a shift, and on |2 u - 1| draws that are
+    too wide or too narrow. Both p-values are exact in any sample size; the smaller of the two,
+    times two, is returned.
     """
-    from scipy.stats import chisquare, kstest
+    from scipy.stats import kstest
 
-    bins = max(
-        b for b in range(2, size + 1) if size % b == 0 and len(ranks) / b >= min(8, len(ranks) / 2)
-    )
-    counts = np.bincount(ranks * bins // size, minlength=bins)
     jitter = np.random.default_rng(len(ranks)).random(len(ranks))
-    by_shift = kstest((ranks + jitter) / size, "uniform").pvalue
-    return float(min(1.0, 2 * min(chisquare(counts).pvalue, by_shift)))
+    u = (ranks + jitter) / size
+    by_shift = kstest(u, "uniform").pvalue
+    by_width = kstest(np.abs(2 * u - 1), "uniform").pvalue
+    return float(min(1.0, 2 * min(by_shift, by_width)))
 
 
 def geweke(
@@ -191,70 +209,77 @@ def geweke(
     replicates : int
         Independent runs, and as many fresh draws of the joint distribution to compare with.
     rounds : int
-        Iterations of the sampler in each run, each followed by a new release. More rounds make a
-        small error add up.
+        Iterations of the sampler in each run, with a new release before each. More rounds make
+        a small error add up.
     moves, random_seed, cores
-        As in `sample`. The moves do not tune themselves here.
+        As in `sample`; same seed, same outcome, for any number of cores. The moves do not tune
+        themselves here: they stay as they are at the start of warm-up.
     false_alarm : float
         The probability with which an exact sampler fails.
 
     Returns
     -------
     Calibration
-        For the parameters, the coordinates of the total T(x), and log g(s_dp, T(x)). True in a
-        condition if all of them passed.
+        For the parameters, the coordinates of the total T(x), log g(s_dp, T(x)), and, if the
+        model has `log_likelihood`, log f(x | theta). True in a condition if all of them passed.
     """
     from scipy.stats import ks_2samp
 
-    rng = np.random.default_rng(random_seed)
-    theta, records = _draw_database(model, n_records, rng)
-    release = mechanism.privatize(records, rng)
-    check_fit(model, release)
-    target = Target(model, release)
-    moves = default_moves(target) if moves is None else tuple(moves)
-    for move in moves:
-        move.check(target)
-    batches = min(replicates, 8 * cores)
-    sizes = np.diff(np.linspace(0, replicates, batches + 1).round().astype(int))
+    replicates, rounds = whole("replicates", replicates, 1), whole("rounds", rounds, 1)
+    moves = _prepare(model, mechanism, n_records, moves, false_alarm)
+    sizes = np.diff(np.linspace(0, replicates, min(replicates, BATCHES) + 1).round().astype(int))
+    seeds = np.random.SeedSequence(random_seed).spawn(len(sizes))
     run = delayed(_geweke_runs)
     parts = Parallel(n_jobs=cores)(
         run(model, mechanism, n_records, int(size), rounds, moves, seed)
-        for size, seed in zip(sizes, np.random.SeedSequence(random_seed).spawn(batches))
+        for size, seed in zip(sizes, seeds, strict=True)
     )
     fresh = np.concatenate([part[0] for part in parts])
     ended = np.concatenate([part[1] for part in parts])
-    p_values = np.array([ks_2samp(a, b).pvalue for a, b in zip(fresh.T, ended.T)])
-    totals = tuple(f"T{j}" for j in range(target.d))
-    return Calibration("geweke", (*_names(model), *totals, "log g"), p_values, false_alarm, ended)
+    # Where values tie (counts, say), the p-value is too large rather than too small.
+    p_values = np.array([ks_2samp(a, b).pvalue for a, b in zip(fresh.T, ended.T, strict=True)])
+    names = _names(model)
+    likelihood = ("log f",) if hasattr(model, "log_likelihood") else ()
+    totals = tuple(f"T{j}" for j in range(ended.shape[1] - len(names) - 1 - len(likelihood)))
+    names = (*names, *totals, "log g", *likelihood)
+    return Calibration("geweke", names, p_values, false_alarm, ended)
 
 
 def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed):
     rng = np.random.default_rng(seed)
     fresh, ended = [], []
+    tunings = None
     for _ in range(runs):
         theta, records = _draw_database(model, n_records, rng)
         fresh.append(_quantities(Target(model, mechanism.privatize(records, rng)), theta, records))
         theta, records = _draw_database(model, n_records, rng)
         target = Target(model, mechanism.privatize(records, rng))
-        state = chain.start(target, moves, rng)
-        state.theta, state.records = theta, records
+        if tunings is None:
+            tunings = chain.start(target, moves, rng).tunings
+        state = ChainState(theta, records, None, rng, tunings=copy.deepcopy(tunings))
+        state.acceptance = np.zeros(n_records, dtype=np.int64)
         if target.holds_innovations:
             state.innovations = target.draw_innovations(n_records, rng)
-            state.records = model.build_records(theta, state.innovations)
+            state.records = np.ascontiguousarray(model.build_records(theta, state.innovations))
             target = Target(model, mechanism.privatize(state.records, rng))
-        for _ in range(rounds):
+        for done in range(rounds):
+            # A run ends with the sampler's half: what it says of x given s_dp is then compared.
+            if done:
+                target = Target(model, mechanism.privatize(state.records, rng))
             for move, tuning in zip(moves, state.tunings, strict=True):
                 move.step(target, state, tuning)
-            target = Target(model, mechanism.privatize(state.records, rng))
         ended.append(_quantities(target, state.theta, state.records))
     return np.stack(fresh), np.stack(ended)
 
 
 def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> np.ndarray:
-    """Return the parameters, T and log g as one vector; jittered where discrete values tie."""
+    """Return the parameters, T, log g and, where there is one, log f as one vector."""
     total = target.total(records)
+    densities = [target.log_g(total)]
+    if hasattr(target.model, "log_likelihood"):
+        densities.append(float(np.sum(target.model.log_likelihood(theta, records))))
     values = [np.reshape(theta[p.name], -1) for p in target.model.parameters]
-    return np.concatenate([*values, total, [target.log_g(total)]])
+    return np.concatenate([*values, total, densities])
 
 
 def _draw_database(model, n_records, rng) -> tuple[dict[str, Any], np.ndarray]:

@@ -100,9 +100,15 @@ def _agreement(posterior: DataTree) -> Verdict:
         return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
     if posterior["posterior"].sizes["draw"] < 4:
         return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
+    stuck = _stuck(posterior)
+    if stuck:
+        return Verdict(
+            name, False, f"{stuck} did not move at all in at least one chain: its draws say nothing"
+        )
     from arviz_stats import rhat
 
-    worst, where = _extreme(rhat(posterior), largest=True)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a parameter that is constant
+        worst, where = _extreme(rhat(posterior), largest=True)
     if worst <= MOST_RHAT:
         return Verdict(name, True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}")
     return Verdict(
@@ -136,7 +142,7 @@ def _effective_draws(posterior: DataTree) -> Verdict:
 
 def _acceptance(posterior: DataTree) -> Verdict | None:
     """Compare the smallest acceptance probability seen with exp(-epsilon)."""
-    epsilon = float(posterior.attrs.get("pure_epsilon", math.nan))
+    epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
     if math.isnan(epsilon) or "lowest_log_acceptance" not in posterior["sample_stats"]:
         return None
     name = "acceptance against exp(-epsilon)"
@@ -157,6 +163,18 @@ def _acceptance(posterior: DataTree) -> Verdict | None:
     )
 
 
+def _stuck(posterior: DataTree) -> str:
+    """Return a parameter that has one value in a whole chain, but not the same in all, or ""."""
+    for name, array in posterior["posterior"].data_vars.items():
+        values = array.transpose("chain", "draw", ...).values
+        still = (values == values[:, :1]).all(axis=1)
+        # One value everywhere is a parameter that is constant by construction.
+        constant = (values == values[:1, :1]).all(axis=(0, 1))
+        if (still & ~constant).any():
+            return str(name)
+    return ""
+
+
 def _extreme(values, *, largest: bool) -> tuple[float, str]:
     """Return the worst value over all parameters, and the name of where it is."""
     dataset = values.to_dataset() if hasattr(values, "to_dataset") else values
@@ -170,6 +188,6 @@ def _extreme(values, *, largest: bool) -> tuple[float, str]:
             index = np.unravel_index(
                 int(np.argmax(flat.values) if largest else np.argmin(flat.values)), flat.shape
             )
-            labels = [str(array[d].values[i]) for d, i in zip(array.dims, index)]
+            labels = [str(array[d].values[i]) for d, i in zip(array.dims, index, strict=True)]
             where = f"{name}[{', '.join(labels)}]" if labels else str(name)
     return worst, where

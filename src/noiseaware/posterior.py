@@ -66,11 +66,12 @@ def collect(
         dims["records"] = ["record", "column"][: databases.ndim - 2]
     tree = from_dict(groups, dims=dims, coords=coords, attrs={"/": {}})
     if kept:
+        # The number of the draw that a database belongs to: theta and x of one draw go together.
+        labels: dict[str, Any] = {"draw": list(schedule.keep[:kept])}
         names = getattr(model, "column_names", None)
         if names is not None and databases.ndim == 4:
-            tree["latent_records"] = (
-                tree["latent_records"].to_dataset().assign_coords(column=list(names))
-            )
+            labels["column"] = list(names)
+        tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
     if "acceptance_rate" in groups["sample_stats"]:
         tree["sample_stats"] = (
             tree["sample_stats"]
@@ -82,7 +83,7 @@ def collect(
 
 
 def _record_acceptance(states: Sequence[ChainState], schedule: Schedule) -> np.ndarray:
-    """The mean acceptance of each record, (chain, n)."""
+    """Return the mean acceptance of each record, (chain, n)."""
     return np.stack(
         [state.acceptance / max(1, state.iteration - schedule.warmup) for state in states]
     )
@@ -101,7 +102,7 @@ def _attributes(
     import noiseaware
 
     guarantee = getattr(target.release.mechanism, "guarantee", None)
-    epsilon = getattr(guarantee, "pure_epsilon", None)
+    epsilon = getattr(guarantee, "change_epsilon", None)
     return {
         "format": FORMAT,
         "format_version": VERSION,
@@ -119,7 +120,7 @@ def _attributes(
         "model_json": _as_json(target.model),
         "release_json": _as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
-        "pure_epsilon": float("nan") if epsilon is None else float(epsilon),
+        "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         "moves": ", ".join(map(repr, moves)),
         "warmup": schedule.warmup,
         "draws": schedule.draws,

@@ -70,19 +70,26 @@ class Release:
         return tuple(getattr(self.mechanism, "value_names", None) or self.query.names)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}: {value:.4g}" for name, value in zip(self.names, self.values))
+        shown = ", ".join(
+            f"{name}: {value:.4g}" for name, value in zip(self.names, self.values, strict=True)
+        )
         if len(shown) > 200:
             shown = shown[:200] + " ..."
         return f"Release of {self.n_records} records by {self.mechanism!r}\n  {shown}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the release says, as plain JSON types."""
+        if not hasattr(self.mechanism, "to_dict"):
+            raise ValueError(
+                f"a release by {type(self.mechanism).__name__} cannot be written to a file: the "
+                "mechanism has no to_dict"
+            )
         return {
             "format": FORMAT,
             "version": VERSION,
             "n_records": self.n_records,
             "mechanism": self.mechanism.to_dict(),
-            "guarantee": str(self.mechanism.guarantee),
+            "guarantee": str(getattr(self.mechanism, "guarantee", "")),
             "values": dict(zip(self.names, self.values.tolist(), strict=True)),
         }
 

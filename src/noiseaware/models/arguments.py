@@ -111,7 +111,7 @@ def read_integers(records: ArrayLike, width: int | None) -> NDArray[np.int64]:
 
 def check_levels(records: NDArray[np.int64], n_levels: Sequence[int], names: Sequence[str]) -> None:
     """Raise ValueError if a column of the records has a level that the model does not have."""
-    columns = records.reshape(len(records), -1)
+    columns = records if records.ndim == 2 else records[:, np.newaxis]
     for column, count, name in zip(columns.T, n_levels, names, strict=True):
         wrong = (column < 0) | (column >= count)
         if wrong.any():

@@ -109,6 +109,7 @@ class Bernoulli:
         self._log_constant = log_dirichlet_constant(np.array([self.a, self.b]))
         self.parameters: tuple[Parameter, ...] = (Parameter("probability", (), "unit"),)
         self.innovations = Innovations("uniform", 1)
+        self.record_values: NDArray[np.int64] = np.array([0, 1])
 
     @staticmethod
     def _draw(a: float, b: float, rng: np.random.Generator) -> Theta:

@@ -150,6 +150,7 @@ class Categorical:
             ),
         )
         self.innovations = Innovations("uniform", 1)
+        self.record_values: NDArray[np.int64] = np.arange(self.n_levels)
 
     def _read(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
         return read_parameter(theta, "probabilities", (self.n_levels,)).reshape(1, -1)

@@ -74,8 +74,8 @@ from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
 
-_UNROLLED = 16
-"""Widest record for which the kernels are compiled with a known width."""
+_UNROLLED = 8
+"""Widest record for which the kernels are compiled anew, with a known width (some 5 s, once)."""
 
 _NO_VECTOR = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))

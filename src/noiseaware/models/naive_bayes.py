@@ -63,6 +63,8 @@ Theta = dict[str, NDArray[np.float64]]
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
 _NO_BOOSTS = np.empty((0, 0))
+_MOST_VALUES = 256
+"""Possible records that are worth listing: going through them all for each record must be cheap."""
 
 
 # In the kernels ``classes`` is p as one row, (1, I), and ``features`` holds the p^k_{i-} in rows,
@@ -317,6 +319,12 @@ class NaiveBayes:
             log_dirichlet_constant(np.full(count, self.concentration)) for count in self.n_levels
         )
         self._no_records = np.empty((0, 1 + self.n_features), dtype=np.int64)
+        sizes = (self.n_classes, *self.n_levels)
+        self.record_values: NDArray[np.int64] | None = None
+        if math.prod(sizes) <= _MOST_VALUES:
+            self.record_values = np.ascontiguousarray(
+                np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T
+            )
 
     def _read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the class probabilities as one row and the feature probabilities as rows."""
@@ -351,13 +359,13 @@ class NaiveBayes:
             if status == _WRONG_LEVEL:
                 self.check_records(records)
             pool = longer_pool(rng, pool)
-        features = features.reshape(self.n_classes, self.n_features, -1)
         theta: Theta = {"class_probabilities": classes.reshape(-1)}
+        tables = features.reshape(self.n_classes, self.n_features, -1)
         if self._equal:
-            theta["feature_probabilities"] = features
+            theta["feature_probabilities"] = tables
         else:
             for k, count in enumerate(self.n_levels):
-                theta[f"feature_probabilities_{k + 1}"] = features[:, k, :count].copy()
+                theta[f"feature_probabilities_{k + 1}"] = tables[:, k, :count].copy()
         return theta
 
     def check_records(self, records: ArrayLike) -> None:

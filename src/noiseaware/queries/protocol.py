@@ -61,3 +61,15 @@ class CountsQueryLike(QueryLike, Protocol):
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the k cells that each record adds 1 to, (n, k); -1 stands for no cell."""
         ...
+
+
+class SummingQueryLike(QueryLike, Protocol):
+    """A query that can add up its statistic without keeping it for every record.
+
+    Moves that rebuild the whole database only need the total; a query says that it has a faster
+    way to it by having the method `total`.
+    """
+
+    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return sum_i t(x_i), (d,)."""
+        ...

@@ -79,6 +79,46 @@ def regression_moments(records, centre, scale, moments):
                 column += 1
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def regression_totals(records, centre, scale, total):
+    """Add the moments of every record to `total`, without keeping them.
+
+    The sums may be taken in any order ("reassoc"), so that they become vector instructions.
+
+    Parameters
+    ----------
+    records, centre, scale
+        As in `regression_moments`.
+    total
+        Float64 ((p + 1)(p + 4) / 2,), added to.
+    """
+    n, width = records.shape
+    p = width - 1
+    scaled = np.empty((width, BLOCK))
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        for j in range(width):
+            middle, factor = centre[j], scale[j]
+            for i in range(size):
+                scaled[j, i] = min(max((records[start + i, j] - middle) * factor, -1.0), 1.0)
+        for j in range(width):
+            simple = 0.0
+            with_y = 0.0
+            for i in range(size):
+                simple += scaled[j, i]
+                with_y += scaled[j, i] * scaled[p, i]
+            total[0 if j == p else width + 1 + j] += simple
+            total[width if j == p else 1 + j] += with_y
+        column = width + 1 + p
+        for j in range(p):
+            for k in range(j, p):
+                product = 0.0
+                for i in range(size):
+                    product += scaled[j, i] * scaled[k, i]
+                total[column] += product
+                column += 1
+
+
 @dataclass(frozen=True, init=False)
 class RegressionMoments:
     """The clamped sums, squares and cross products that a linear regression needs.
@@ -152,6 +192,21 @@ class RegressionMoments:
         moments = np.empty((records.shape[0], len(self.names)))
         regression_moments(records, self._centre, self._scale, moments)
         return moments
+
+    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the sum of `statistic` over the records, ((p + 1)(p + 4) / 2,).
+
+        Parameters
+        ----------
+        records
+            Features, then the response, (n, p + 1).
+        """
+        records = as_float_records(records)
+        if records.ndim != 2 or records.shape[1] != len(self._centre):
+            self.check_records(records)
+        total = np.zeros(len(self.names))
+        regression_totals(records, self._centre, self._scale, total)
+        return total
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         r"""Return how far one record can move the total; every value is attained.

@@ -1,4 +1,4 @@
-"""Checks before any sampling: do the model, the query and the release fit one another?
+"""Checks before any sampling: the model, the query and the release must fit one another.
 
 One small database is drawn from the model and sent through every method that the sampler will
 call. What comes back is checked, and an error names the method, what it returned and what would
@@ -9,6 +9,8 @@ release a positive density.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from noiseaware.release import Release
 
 _TRY = 7
 """Records in the small database: a number that no built-in shape has by accident."""
+
+_MORE, _MANY = 10, 200
+"""Databases, and records in each, that are shown to the query."""
 
 
 def check_fit(model: Any, release: Any) -> None:
@@ -30,22 +35,32 @@ def check_fit(model: Any, release: Any) -> None:
     theta = check_theta(f"{name}.sample_prior", model.sample_prior(rng), model.parameters)
     _check_log_prior(model, theta)
     records = _check_records(model, theta, rng)
-    _check_query(model, release, records)
-    _check_density(model, release, records)
+    _check_query(model, release, records, rng)
+    with _left_alone(_statistic_name(release), records):
+        _check_density(model, release, records)
     if hasattr(model, "update_parameters"):
-        before = records.copy()
-        made = model.update_parameters(theta, records, rng)
+        with _left_alone(f"{name}.update_parameters", records):
+            made = model.update_parameters(theta, records, rng)
         check_theta(f"{name}.update_parameters", made, model.parameters)
-        if not np.array_equal(records, before):
-            raise ValueError(f"{name}.update_parameters must not change the records it is given")
     if hasattr(model, "log_likelihood"):
-        _check_log_likelihood(model, theta, records)
+        with _left_alone(f"{name}.log_likelihood", records):
+            _check_log_likelihood(model, theta, records)
     if hasattr(model, "recover_innovations"):
-        _check_recovery(model, theta, records, rng)
+        with _left_alone(f"{name}.recover_innovations", records):
+            _check_recovery(model, theta, records, rng)
 
 
 def _name(model: Any) -> str:
     return type(model).__name__
+
+
+@contextmanager
+def _left_alone(method: str, array: np.ndarray, what: str = "records") -> Iterator[None]:
+    """Raise if the method that is called inside changes the array that it was given."""
+    before = array.copy()
+    yield
+    if not np.array_equal(array, before):
+        raise ValueError(f"{method} must not change the {what} it is given")
 
 
 def _check_methods(model: Any) -> None:
@@ -57,6 +72,7 @@ def _check_methods(model: Any) -> None:
         raise TypeError(
             f"{name}.parameters must be a tuple of noiseaware.Parameter; got {model.parameters!r}"
         )
+    _check_labels(name, model.parameters)
     if not hasattr(model, "sample_records") and not hasattr(model, "build_records"):
         raise TypeError(
             f"model must have sample_records(theta, n, rng) or build_records(theta, innovations); "
@@ -73,6 +89,23 @@ def _check_methods(model: Any) -> None:
         )
 
 
+def _check_labels(model: str, parameters: tuple[Parameter, ...]) -> None:
+    """Two parameters may share a name of an axis only if they share its labels."""
+    names = [p.name for p in parameters]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{model}.parameters must have different names; got {names}")
+    seen: dict[str, tuple[str, Any]] = {}
+    for parameter in parameters:
+        for axis, dim in enumerate(parameter.dims):
+            labels = list((parameter.coords or {}).get(dim, range(parameter.shape[axis])))
+            other, others = seen.setdefault(dim, (parameter.name, labels))
+            if labels != others:
+                raise ValueError(
+                    f"{model}.parameters: {other} and {parameter.name} both have the dimension "
+                    f"{dim!r}, so it must have the same labels in both; got {others} and {labels}"
+                )
+
+
 def check_theta(where: str, theta: Any, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
     """Return theta as arrays if it holds the declared parameters, in their supports."""
     if not isinstance(theta, dict):
@@ -81,7 +114,12 @@ def check_theta(where: str, theta: Any, parameters: tuple[Parameter, ...]) -> di
     if set(theta) != set(names):
         raise ValueError(f"{where} must return the parameters {names}; got {list(theta)}")
     for parameter in parameters:
-        value = np.asarray(theta[parameter.name], dtype=np.float64)
+        try:
+            value = np.asarray(theta[parameter.name], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{where} must return numbers for {parameter.name}; got {theta[parameter.name]!r}"
+            ) from None
         if value.shape != tuple(parameter.shape):
             raise ValueError(
                 f"{where} must return {parameter.name} with shape {tuple(parameter.shape)}; "
@@ -129,7 +167,8 @@ def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) 
         shape = (_TRY, model.innovations.width)
         normal = model.innovations.kind == "normal"
         innovations = rng.standard_normal(shape) if normal else rng.random(shape)
-        made["build_records"] = model.build_records(theta, innovations)
+        with _left_alone(f"{name}.build_records", innovations, "innovations"):
+            made["build_records"] = model.build_records(theta, innovations)
     if hasattr(model, "sample_records"):
         made["sample_records"] = model.sample_records(theta, _TRY, rng)
     for method, records in made.items():
@@ -137,12 +176,16 @@ def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) 
             raise TypeError(
                 f"{name}.{method} must return a NumPy array; got {type(records).__name__}"
             )
+        if records.dtype.kind not in "fiub":
+            raise TypeError(
+                f"{name}.{method} must return an array of real numbers; got dtype {records.dtype}"
+            )
         if records.ndim == 0 or len(records) != _TRY:
             raise ValueError(
                 f"{name}.{method} must return {_TRY} records along the first axis when asked for "
                 f"{_TRY}; got shape {records.shape}"
             )
-        if not np.isfinite(records.astype(np.float64)).all():
+        if not np.isfinite(records).all():
             raise ValueError(f"{name}.{method} returned records that are not finite")
     records = next(reversed(made.values()))
     for method, other in made.items():
@@ -154,30 +197,52 @@ def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) 
     return np.ascontiguousarray(records)
 
 
-def _check_query(model: Any, release: Release, records: np.ndarray) -> None:
+def _draw_records(model: Any, m: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw m records of a theta from the prior."""
+    theta = model.sample_prior(rng)
+    if hasattr(model, "sample_records"):
+        return model.sample_records(theta, m, rng)
+    shape = (m, model.innovations.width)
+    normal = model.innovations.kind == "normal"
+    return model.build_records(theta, rng.standard_normal(shape) if normal else rng.random(shape))
+
+
+def _check_query(
+    model: Any, release: Release, records: np.ndarray, rng: np.random.Generator
+) -> None:
     query = release.query
     if not hasattr(query, "check_records"):
         return
     try:
         query.check_records(records)
+        # A level that the query does not have may be rare: look at many records, of several theta.
+        for _ in range(_MORE):
+            query.check_records(_draw_records(model, _MANY, rng))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"the model {model!r} does not fit the query {query!r} of the release: {error}"
         ) from None
 
 
+def _statistic_name(release: Release) -> str:
+    owner = release.mechanism if hasattr(release.mechanism, "statistic") else release.query
+    return f"{_name(owner)}.statistic"
+
+
 def _check_density(model: Any, release: Release, records: np.ndarray) -> None:
     mechanism = release.mechanism
+    source = _statistic_name(release)
     if hasattr(mechanism, "statistic"):
-        source = f"{type(mechanism).__name__}.statistic"
-        t = mechanism.statistic(records, np.zeros(_TRY, dtype=np.int64), release.values)
+        d = None  # whatever its log_density takes
+        t = mechanism.statistic(records, np.arange(_TRY) % release.n_records, release.values)
     else:
-        source = f"{type(release.query).__name__}.statistic"
+        d = len(release.query.names)
         t = release.query.statistic(records)
-    t = np.asarray(t)
-    if t.ndim != 2 or len(t) != _TRY:
+    if not isinstance(t, np.ndarray) or t.dtype.kind not in "fiub":
+        raise TypeError(f"{source} must return a NumPy array of numbers; got {t!r}")
+    if t.ndim != 2 or len(t) != _TRY or t.shape[1] != (d or t.shape[1]):
         raise ValueError(
-            f"{source} must return shape ({_TRY}, d) for {_TRY} records; got {t.shape}"
+            f"{source} must return shape ({_TRY}, {d or 'd'}) for {_TRY} records; got {t.shape}"
         )
     if not np.isfinite(t).all():
         raise ValueError(f"{source} returned a value that is not finite")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from noiseaware.sampler.moves import algorithm1
+from noiseaware.sampler.moves import BlockSweep, Interweave, ParameterUpdate, Transport, algorithm1
 from noiseaware.sampler.target import Target
 
 
 def default_moves(target: Target) -> tuple[Any, ...]:
-    """Pick the moves from what the model can do."""
-    return algorithm1()
+    """Pick the moves from what the model can do.
+
+    A model that builds its records from innovations is transported, and, if it has a kernel for
+    p(theta | x) too, the two are interwoven. A model without innovations gets Algorithm 1.
+    """
+    if not target.can_transport:
+        return algorithm1()
+    if target.can_update:
+        return (Interweave(ParameterUpdate(), Transport(), BlockSweep()),)
+    return (Interweave(Transport(), BlockSweep()),)

@@ -23,6 +23,9 @@ from noiseaware.sampler.target import Target
 STRETCHES = 20
 """Into how many parts a run is cut for progress and Ctrl-C; the draws do not depend on it."""
 
+MOVE = ("reports", "check", "start", "step", "learn")
+"""What a move must have; see `noiseaware.sampler.moves`."""
+
 SMALL_JOB = 20_000_000
 """Record updates below which starting worker processes costs more than it saves."""
 
@@ -75,24 +78,22 @@ def sample(
         attribute `complete` set to 0.
     """
     schedule = Schedule.make(
-        _whole("warmup", warmup, 0),
-        _whole("draws", draws, 1),
-        _whole("keep_records", keep_records, 0),
+        whole("warmup", warmup, 0),
+        whole("draws", draws, 1),
+        whole("keep_records", keep_records, 0),
     )
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
-    chains = _whole("chains", chains, 1)
+    chains = whole("chains", chains, 1)
     if cores is not None:
-        cores = _whole("cores", cores, 1)
+        cores = whole("cores", cores, 1)
     check_fit(model, release)
     target = Target(model, release)
-    moves = default_moves(target) if moves is None else tuple(moves)
-    for move in moves:
-        move.check(target)
+    moves = pick_moves(moves, target)
 
     seeds = np.random.SeedSequence(_seed(random_seed))
     states = [
-        chains_module.start(target, moves, np.random.default_rng(seed))
+        chains_module.start(target, moves, np.random.Generator(np.random.SFC64(seed)))
         for seed in seeds.spawn(chains)
     ]
     began = time.perf_counter()
@@ -125,30 +126,34 @@ def _run(
 ) -> tuple[list[ChainState], list[list[Draws]]]:
     """Advance all chains together, stretch by stretch, until the end or Ctrl-C."""
     parts: list[list[Draws]] = [[] for _ in states]
-    for iterations in _stretches(schedule):
-        advance = ((target, moves, schedule, state, iterations) for state in states)
-        try:
+    try:
+        for iterations in _stretches(schedule):
+            advance = ((target, moves, schedule, state, iterations) for state in states)
             if workers is None:
                 results = _one_by_one(advance, progress)
             else:
                 results = list(workers(delayed(chains_module.advance)(*a) for a in advance))
-        except KeyboardInterrupt:
-            break
-        stopped = any(
-            new.iteration < old.iteration + iterations for old, (new, _) in zip(states, results)
-        ) or len(results) < len(states)
-        for i, (state, draws) in enumerate(results):
-            states[i] = state
-            parts[i].append(draws)
-            rate = draws.reports.get("acceptance_rate")
-            progress.update(
-                i, state.iteration, float(rate[-1]) if rate is not None and len(rate) else None
+            stopped = len(results) < len(states) or any(
+                new.iteration < old.iteration + iterations
+                for old, (new, _) in zip(states, results, strict=True)
             )
-        if stopped:
-            break
+            for i, (state, draws) in enumerate(results):
+                states[i] = state
+                parts[i].append(draws)
+                rate = draws.reports.get("acceptance_rate")
+                progress.update(
+                    i, state.iteration, float(rate[-1]) if rate is not None and len(rate) else None
+                )
+            if stopped:
+                break
+    except KeyboardInterrupt:
+        pass  # what the chains had at the end of the last stretch is kept
     shortest = min(sum(map(len, chain)) for chain in parts)
     if shortest == 0:
-        raise KeyboardInterrupt("stopped before every chain had a draw: there is nothing to keep")
+        raise KeyboardInterrupt(
+            "stopped before every chain had ended its warm-up and made a draw: there is nothing "
+            "to keep"
+        )
     return states, [[Draws.join(chain).first(shortest)] for chain in parts]
 
 
@@ -192,9 +197,28 @@ def _backend_is_chosen() -> bool:
     )
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def pick_moves(moves: Sequence[Any] | None, target: Target) -> tuple[Any, ...]:
+    """Return the moves of the user, or the default, after each has checked the target."""
+    if moves is None:
+        moves = default_moves(target)
+    elif not isinstance(moves, Sequence) or not moves:
+        raise ValueError(
+            "moves must be a list of at least one move, such as noiseaware.moves.algorithm1(); "
+            f"got {moves!r}"
+        )
+    for move in moves:
+        missing = [name for name in MOVE if not hasattr(move, name)]
+        if missing or isinstance(move, type):
+            why = f", which has no {missing[0]}" if missing else ", a class and not an object of it"
+            raise TypeError(f"moves must hold moves only; got {move!r}{why}")
+        move.check(target)
+    return tuple(moves)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Return `value` as an int that is at least `least`, or raise a ValueError that names it."""
     try:
-        number = operator.index(value)
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = least - 1
     if number < least:
@@ -206,4 +230,4 @@ def _whole(name: str, value: Any, least: int) -> int:
 def _seed(random_seed: Any) -> int | None:
     if random_seed is None:
         return None
-    return _whole("random_seed", random_seed, 0)
+    return whole("random_seed", random_seed, 0)

@@ -86,6 +86,9 @@ class Target:
         self.uses_cells = (
             self.terms is not None and hasattr(release.query, "cells") and not self._own_statistic
         )
+        self._query_total = (
+            None if self._own_statistic else getattr(release.query, "total", None)
+        )
         builds = hasattr(model, "build_records")
         recovers = hasattr(model, "recover_innovations")
         self.can_update = hasattr(model, "update_parameters")
@@ -135,6 +138,8 @@ class Target:
 
     def total(self, records: np.ndarray) -> np.ndarray:
         """T(x), (d,), summed afresh so that no rounding error builds up over a chain."""
+        if self._query_total is not None:
+            return self._query_total(records)
         total = self.sum(self.statistic(records[:CHUNK], 0))
         for start in range(CHUNK, len(records), CHUNK):
             total += self.sum(self.statistic(records[start : start + CHUNK], start))

@@ -26,18 +26,11 @@ x. A discrete record is F(u) for a whole interval of u, and u is drawn uniformly
 each move. Both leave p(theta, x | s_dp) alone, because p(theta, x, u | s_dp) has it as its margin.
 A model that is only a simulator carries u in its state.
 
-**Proposals**, for a block of coordinates at a time, all steps with the same u:
+**Proposals.** `proposals` has three: a random walk, an independent jump from the learned shape,
+and a jump from the prior. An iteration does a few steps of each with the same u; how many is
+chosen in warm-up, from how far each carries theta for what it costs, and may be none.
 
-- *walk*: v' = v + s L z, z standard normal; symmetric, so its q cancels. L is the Cholesky factor
-  of the block's posterior covariance, and s is tuned to accept a third of the time, then spread
-  by a random factor that does not depend on v, so that steps of several sizes are tried.
-- *jump*: v' from a multivariate Student t with the block's posterior mean and covariance,
-  independent of v; q(v) / q(v') is in the ratio. It is best when the noise is so large that
-  theta given u is almost theta given s_dp; its heavy tails keep the ratio bounded where the
-  posterior's tails are exponential, as Laplace noise makes them.
-
-Mean, covariance, s, the share of jumps and the number of steps are learned in warm-up and then
-frozen. This is the ancillary half of an interweaving scheme (Yu and Meng 2011, "To center or not
+All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an interweaving scheme (Yu and Meng 2011, "To center or not
 to center"); `ParameterUpdate` is the other half, and each is fast where the other is slow.
 """
 
@@ -47,17 +40,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from noiseaware.sampler.moves.tuning import Block, choose_steps
+from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
+from noiseaware.sampler.moves.tuning import Gains, choose_steps, learn_shape
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-DOF = 4.0
-"""Degrees of freedom of the jump's Student t; chi-square(4) is twice a sum of two exponentials."""
-
-SPREAD = 0.7
-"""Standard deviation of the logarithm of the walk's random factor."""
 
 LARGEST_BLOCK = 12
 """Coordinates that are proposed together; more would need steps that are too small."""
@@ -65,43 +52,8 @@ LARGEST_BLOCK = 12
 FIRST_WINDOW = 32
 """The shape is learned anew when the number of warm-up iterations reaches this, twice this, ..."""
 
-
-@njit(cache=True, nogil=True)
-def walk(v, index, factor, size, normals, proposed):
-    """Fill `proposed` with v + size * L z in the coordinates `index`."""
-    for j in range(v.shape[0]):
-        proposed[j] = v[j]
-    for a in range(index.shape[0]):
-        step = 0.0
-        for b in range(a + 1):
-            step += factor[a, b] * normals[b]
-        proposed[index[a]] += size * step
-
-
-@njit(cache=True, nogil=True)
-def jump(v, index, mean, factor, dof, normals, radius, proposed):
-    """Fill `proposed` with a Student t draw in the coordinates `index`.
-
-    Returns log q(v) - log q(v'), q the t density with location `mean` and scale matrix L L'; the
-    normalising constant cancels. `radius` is sqrt(dof / chi-square(dof)).
-    """
-    k = index.shape[0]
-    for j in range(v.shape[0]):
-        proposed[j] = v[j]
-    here, there = 0.0, 0.0
-    whitened = np.empty(k)
-    for a in range(k):
-        step = 0.0
-        residual = v[index[a]] - mean[a]
-        for b in range(a):
-            step += factor[a, b] * normals[b]
-            residual -= factor[a, b] * whitened[b]
-        step += factor[a, a] * normals[a]
-        whitened[a] = residual / factor[a, a]
-        proposed[index[a]] = mean[a] + radius * step
-        here += whitened[a] ** 2
-        there += (radius * normals[a]) ** 2
-    return -0.5 * (dof + k) * (math.log1p(here / dof) - math.log1p(there / dof))
+STEPS_WHILE_LEARNING = 2
+"""Steps of each proposal in an iteration of warm-up."""
 
 
 class Transport:
@@ -110,7 +62,7 @@ class Transport:
     Parameters
     ----------
     steps : int, optional
-        Proposals for each block of coordinates in an iteration. None chooses in warm-up.
+        Steps of each proposal in an iteration. None chooses in warm-up.
     """
 
     reports = ("transport_acceptance",)
@@ -131,100 +83,122 @@ class Transport:
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
-        rng = state.rng
-        to_vector = target.coordinates.to_vector
-        sample = np.stack([to_vector(target.model.sample_prior(rng)) for _ in range(200)])
-        blocks = [Block(index, self.steps) for index in target.coordinates.blocks(LARGEST_BLOCK)]
-        for block in blocks:
-            block.learn_shape(sample)
-        return {"blocks": blocks, "history": [], "last": None, "warming": True}
+        coordinates = target.coordinates
+        proposals: list[Any] = [PriorJump(coordinates.size)]
+        for index in coordinates.blocks(LARGEST_BLOCK):
+            proposals += [Walk(index), Jump(index)]
+        prior = [
+            coordinates.to_vector(target.model.sample_prior(state.rng))
+            for _ in range(20 * coordinates.size)
+        ]
+        mean, covariance = learn_shape(np.stack(prior))
+        for proposal in proposals:
+            proposal.learn_shape(mean, covariance)
+        each = STEPS_WHILE_LEARNING if self.steps is None else self.steps
+        return {
+            "proposals": proposals,
+            "steps": [each] * len(proposals),
+            "warming": True,
+            "history": [],
+            "gains": Gains(len(proposals), coordinates.size),
+        }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Do all steps with one u; report the share accepted."""
-        if not any(block.steps for block in tuning["blocks"]):
+        if not any(tuning["steps"]):
             return (math.nan,)
-        model, rng = target.model, state.rng
-        v = target.coordinates.to_vector(state.theta)
-        theta, log_jacobian = target.coordinates.from_vector(v)
+        model, rng, coordinates = target.model, state.rng, target.coordinates
+        warming, gains = tuning["warming"], tuning["gains"]
+        v = coordinates.to_vector(state.theta)
+        if warming and tuning["history"]:
+            gains.note_others(v, tuning["history"][-1])
+        theta, log_jacobian = coordinates.from_vector(v)
         if target.holds_innovations:
             u = state.innovations
         else:
             u = model.recover_innovations(state.theta, state.records, rng)
-        log_now = model.log_prior(theta) + log_jacobian + target.log_g(target.total(state.records))
-        warming = tuning["warming"]
+        prior_now = model.log_prior(theta) + log_jacobian
+        log_g_now = target.log_g(target.total(state.records))
         records = None
+        accepted = 0
         proposed = np.empty_like(v)
-        accepted = tried = 0
-        for block in tuning["blocks"]:
-            if warming and tuning["last"] is not None:
-                block.note_outside(v, tuning["last"])
-            if block.steps == 0:
+        for which, (proposal, steps) in enumerate(
+            zip(tuning["proposals"], tuning["steps"], strict=True)
+        ):
+            if steps == 0:
                 continue
-            normals = rng.standard_normal((block.steps, len(block.index) + 1))
-            waits = rng.standard_exponential((4, block.steps))
-            log_uniform = (-waits[0]).tolist()
-            jumps = (waits[1] < -math.log1p(-block.jump_share)).tolist()
-            radius = np.sqrt(0.5 * DOF / (waits[2] + waits[3])).tolist()
-            size = (block.size * np.exp(SPREAD * normals[:, -1])).tolist()
-            for k in range(block.steps):
-                if jumps[k]:
-                    log_q = jump(
-                        v,
-                        block.index,
-                        block.mean,
-                        block.factor,
-                        DOF,
-                        normals[k],
-                        radius[k],
-                        proposed,
-                    )
-                else:
+            from_prior = isinstance(proposal, PriorJump)
+            prepared = None if from_prior else proposal.prepare(steps, rng)
+            log_uniform = (-rng.standard_exponential(steps)).tolist()
+            for k in range(steps):
+                if from_prior:
+                    theta_new = model.sample_prior(rng)
+                    prior_new = prior_now  # q is the prior, so that the two cancel
                     log_q = 0.0
-                    walk(v, block.index, block.factor, size[k], normals[k], proposed)
-                theta_new, log_jacobian = target.coordinates.from_vector(proposed)
+                else:
+                    log_q = proposal.propose(v, prepared, k, proposed)
+                    theta_new, log_jacobian = coordinates.from_vector(proposed)
+                    prior_new = model.log_prior(theta_new) + log_jacobian
                 candidates = model.build_records(theta_new, u)
-                log_new = (
-                    model.log_prior(theta_new)
-                    + log_jacobian
-                    + target.log_g(target.total(candidates))
-                )
-                log_ratio = log_new - log_now + log_q
+                log_g_new = target.log_g(target.total(candidates))
+                log_ratio = prior_new - prior_now + log_g_new - log_g_now + log_q
                 accept = log_uniform[k] < log_ratio
+                if from_prior and accept:
+                    proposed = coordinates.to_vector(theta_new)
+                    _, log_jacobian = coordinates.from_vector(proposed)
+                    prior_new = model.log_prior(theta_new) + log_jacobian
                 if warming:
-                    block.note_step(jumps[k], log_ratio, v, proposed, accept)
-                tried += 1
+                    proposal.note(log_ratio)
+                    gains.note_step(which, v, proposed, accept)
                 if accept:
                     accepted += 1
-                    log_now, theta, records = log_new, theta_new, candidates
+                    prior_now, log_g_now = prior_new, log_g_new
+                    theta, records = theta_new, candidates
                     v, proposed = proposed, v
         if records is not None:
             state.theta = theta
             state.records = records
         if warming:
-            tuning["last"] = v.copy()
-        return (accepted / max(1, tried),)
+            tuning["history"].append(v.copy())
+        return (accepted / sum(tuning["steps"]),)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn the shape from the later half of the history, at 32, 64, 128, ... iterations."""
-        history = tuning["history"]
-        history.append(tuning["last"])
-        count = len(history)
-        for block in tuning["blocks"]:
-            block.tune_size(count)
+        count = len(tuning["history"])
+        for proposal in tuning["proposals"]:
+            proposal.tune(count)
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
-            recent = np.stack(history[count // 2 :])
-            for block in tuning["blocks"]:
-                block.learn_shape(recent)
-                block.choose_kind()
-                block.start_counting()
+            self._learn_shape(tuning)
+            tuning["gains"] = Gains(len(tuning["proposals"]), target.coordinates.size)
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
-        history = tuning["history"]
-        recent = np.stack(history[len(history) // 2 :])
-        for block in tuning["blocks"]:
-            block.learn_shape(recent)
-            block.choose_kind()
+        variances = self._learn_shape(tuning)
         if self.steps is None:
-            choose_steps(tuning["blocks"], target.n, at_least_one=not target.can_update)
-        tuning.update(history=[], last=None, warming=False)
+            tuning["steps"], tuning["autocorrelation"] = choose_steps(
+                tuning["gains"].of_proposals(variances),
+                tuning["gains"].of_others(variances),
+                target.n,
+                least=0 if target.can_update else 1,
+            )
+            _safeguard(tuning["proposals"], tuning["steps"])
+        tuning.update(history=[], warming=False, gains=None)
+
+    def _learn_shape(self, tuning: dict[str, Any]) -> np.ndarray:
+        history = tuning["history"]
+        mean, covariance = learn_shape(np.stack(history[len(history) // 2 :]))
+        for proposal in tuning["proposals"]:
+            proposal.learn_shape(mean, covariance)
+        return np.diag(covariance)
+
+
+def _safeguard(proposals: list[Any], steps: list[int]) -> None:
+    """Give every block at least one walk for three jumps, and the prior one step in five.
+
+    Jumps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
+    out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
+    a coefficient better than its sign) is found, and left, by draws from the prior.
+    """
+    for k in range(1, len(proposals), 2):
+        steps[k] = max(steps[k], -(-steps[k + 1] // 3))
+    steps[0] = max(steps[0], sum(steps) // 5)

@@ -1,164 +1,110 @@
-"""What the transport move learns in warm-up, for each block of coordinates.
+"""How many steps of which proposal: what the transport move learns in warm-up about itself.
 
-The shape of the posterior (mean and covariance of the block), the size of a walk step, the share
-of jumps, and the number of steps in an iteration. Nothing here changes after warm-up.
+Nothing here changes after warm-up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-WANTED = 0.3
-"""Share of walk steps to accept: between the optima of one (0.44) and many (0.23) dimensions."""
-
-STEPS_WHILE_LEARNING = 4
 MOST_STEPS = 16
-
-COST_OF_STEP = 0.10
-COST_OF_CALL = 20.0
-"""An iteration's steps and start-up, in units of one Algorithm 1 iteration: see `step_cost`."""
+"""Steps in an iteration, of all proposals together."""
 
 
-class Block:
-    """The tuning of one block of coordinates.
+class Gains:
+    """How far theta is carried, coordinate by coordinate, by each proposal and by other moves.
 
-    Attributes
-    ----------
-    index
-        The coordinates, (k,).
-    mean, factor
-        The block's posterior mean, (k,), and the Cholesky factor of its covariance, (k, k).
-    size
-        The size of a walk step, in units of `factor`.
-    jump_share
-        The share of steps that are jumps.
-    steps
-        Steps in an iteration.
+    For a coordinate with posterior variance V, E(change^2) / (2 V) is 1 minus the autocorrelation
+    of a chain that makes only this change: 0 for standing still, 1 for an independent draw.
     """
 
-    def __init__(self, index: np.ndarray, steps: int | None) -> None:
-        k = len(index)
-        self.index = index
-        self.steps = STEPS_WHILE_LEARNING if steps is None else steps
-        self.size = 1.0
-        self.jump_share = 0.5
-        self.mean = np.zeros(k)
-        self.factor = np.eye(k)
-        self._forget()
+    def __init__(self, proposals: int, size: int) -> None:
+        self.inside = np.zeros((proposals, size))
+        self.tried = np.zeros(proposals)
+        self.outside = np.zeros(size)
+        self.times = 0
 
-    def _forget(self) -> None:
-        k = len(self.index)
-        self._outside = np.zeros(k)
-        self._outside_count = 0
-        self._inside = np.zeros((2, k))
-        self._inside_count = np.zeros(2)
-        self._walk_acceptance: list[float] = []
-
-    # What happened.
-
-    def note_outside(self, v: np.ndarray, last: np.ndarray) -> None:
-        """Note how far the other moves carried theta since the last transport."""
-        self._outside += (v[self.index] - last[self.index]) ** 2
-        self._outside_count += 1
-
-    def note_step(self, jumped: bool, log_ratio: float, v, proposed, accepted: bool) -> None:
-        """Note a step from v to `proposed`."""
-        self._inside_count[int(jumped)] += 1
+    def note_step(self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool) -> None:
+        """Note a step of one proposal."""
+        self.tried[proposal] += 1
         if accepted:
-            self._inside[int(jumped)] += (proposed[self.index] - v[self.index]) ** 2
-        if not jumped:
-            # A NaN ratio is a rejection; the comparison keeps it from the size.
-            self._walk_acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700 else 0.0)
+            self.inside[proposal] += (proposed - v) ** 2
 
-    # What is learned from it.
+    def note_others(self, v: np.ndarray, last: np.ndarray) -> None:
+        """Note what the other moves did since the last transport."""
+        self.outside += (v - last) ** 2
+        self.times += 1
 
-    def tune_size(self, count: int) -> None:
-        """Robbins-Monro on the logarithm of the size, after `count` warm-up iterations."""
-        rate = 1.0 / math.sqrt(count)
-        for acceptance in self._walk_acceptance:
-            self.size *= math.exp(rate * (acceptance - WANTED))
-        self._walk_acceptance.clear()
-        self.size = min(max(self.size, 1e-4), 10.0)
+    def of_proposals(self, variances: np.ndarray) -> np.ndarray:
+        """Return the gain of one step of each proposal, (proposals, size)."""
+        mean = self.inside / np.maximum(self.tried, 1)[:, None]
+        return np.clip(mean / (2 * variances), 0.0, 1.0)
 
-    def learn_shape(self, history: np.ndarray) -> None:
-        """Set mean and covariance from draws of v (m, size), shrunk a little to the diagonal."""
-        part = history[:, self.index]
-        m, k = part.shape
-        covariance = np.atleast_2d(np.cov(part, rowvar=False))
-        variances = np.maximum(np.diag(covariance), 1e-12)
-        weight = m / (m + 5.0 + k)
-        covariance = weight * covariance + (1 - weight) * np.diag(variances)
-        covariance[np.diag_indices(k)] += 1e-10 * variances
-        self.mean = part.mean(axis=0)
-        self.factor = np.ascontiguousarray(np.linalg.cholesky(covariance))
-
-    def choose_kind(self) -> None:
-        """Jump more where jumps carry further than walks, then start counting anew."""
-        walks, jumps = self._gains().mean(axis=1)
-        if walks + jumps > 0:
-            self.jump_share = float(min(max(jumps / (walks + jumps), 0.1), 0.9))
-
-    def start_counting(self) -> None:
-        """Forget what happened before the last change of the shape."""
-        self._forget()
-
-    def _gains(self) -> np.ndarray:
-        """Mean squared step / (2 variance) of walks and of jumps in each coordinate, (2, k)."""
-        variances = (self.factor**2).sum(axis=1)
-        return self._inside / np.maximum(self._inside_count, 1)[:, None] / (2 * variances)
-
-    def mixing(self) -> tuple[np.ndarray, np.ndarray]:
-        """1 - (lag-1 autocorrelation) that the other moves give, and that one step gives, (k,)."""
-        variances = (self.factor**2).sum(axis=1)
-        others = self._outside / max(self._outside_count, 1) / (2 * variances)
-        walks, jumps = self._gains()
-        one = (1 - self.jump_share) * walks + self.jump_share * jumps
-        return np.clip(others, 0.0, 1.0), np.clip(one, 0.0, 1.0)
+    def of_others(self, variances: np.ndarray) -> np.ndarray:
+        """Return the gain of the other moves in an iteration, (size,)."""
+        return np.clip(self.outside / max(self.times, 1) / (2 * variances), 0.0, 1.0)
 
 
-def step_cost(n: int) -> tuple[float, float]:
+def learn_shape(history: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the covariance of draws of v (m, size), shrunk to the diagonal."""
+    m, k = history.shape
+    covariance = np.atleast_2d(np.cov(history, rowvar=False))
+    variances = np.maximum(np.diag(covariance), 1e-12)
+    weight = m / (m + 5.0 + k)
+    covariance = weight * covariance + (1 - weight) * np.diag(variances)
+    covariance[np.diag_indices(k)] += 1e-10 * variances
+    return history.mean(axis=0), covariance
+
+
+def costs(n: int) -> tuple[float, float]:
     """Return what starting the move and what one step costs, in Algorithm 1 iterations.
 
-    A step passes over the records without random numbers or an accept loop, so it is much cheaper
-    than a sweep when n is large; when n is small, the cost is that of calling functions. The
-    numbers are measured (`benchmarks/`), and they are constants so that a chain stays a function
-    of its seed.
+    A step passes over the records without random numbers and without an accept loop, so it is
+    much cheaper than a sweep when n is large; when n is small, both are the cost of calling
+    functions. The numbers are rounded measurements, and constants, so that a chain stays a
+    function of its seed.
     """
-    call = COST_OF_CALL / n
-    return COST_OF_STEP + 2.0 * call, COST_OF_STEP + call
+    calls = 20.0 / n
+    return 0.1 + 2.0 * calls, 0.08 + calls
 
 
-def choose_steps(blocks: Sequence[Block], n: int, *, at_least_one: bool) -> None:
-    """Choose the number of steps of each block that gives the most effective draws for its cost.
+def choose_steps(
+    proposals: np.ndarray, others: np.ndarray, n: int, *, least: int
+) -> tuple[list[int], float]:
+    """Return how many steps of each proposal give the most effective draws for their cost.
 
-    With a = 1 - (lag-1 autocorrelation) from the other moves and b from one step, an iteration
-    with k steps has autocorrelation about r = (1 - a)(1 - b)^k in a coordinate, and an effective
-    draw of it costs (1 + r) / (1 - r) iterations. Steps are given one at a time to the block with
-    the slowest coordinate, and the cheapest point on the way is taken.
+    With a = the gain of the other moves and b_1, b_2, ... those of the steps taken, a coordinate
+    has autocorrelation about r = (1 - a) prod_k (1 - b_k), and an effective draw of it costs
+    (1 + r) / (1 - r) iterations. Steps are added one at a time, each where it helps the slowest
+    coordinate most, and the cheapest point on the way is taken.
+
+    Parameters
+    ----------
+    proposals, others
+        The gains, (proposals, size) and (size,).
+    n
+        The number of records.
+    least
+        Steps that every proposal gets, whatever it gains.
+
+    Returns
+    -------
+    steps, r
+        The number of steps of each proposal, and the autocorrelation of the slowest coordinate.
     """
-    start, each = step_cost(n)
-    mixing = [block.mixing() for block in blocks]
-    steps = [int(at_least_one)] * len(blocks)
-    best, best_cost = list(steps), math.inf
-    for _ in range(MOST_STEPS * len(blocks) + 1):
-        times = [
-            _autocorrelation_time((1 - others) * (1 - one) ** k)
-            for (others, one), k in zip(mixing, steps, strict=True)
-        ]
-        cost = max(times) * (1 + start * any(steps) + each * sum(steps))
+    start, each = costs(n)
+    steps = [least] * len(proposals)
+    left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
+    best, best_cost = (list(steps), 0.0), math.inf
+    while True:
+        r = min(max(float(np.max(left)), 0.0), 0.9999)
+        cost = (1 + r) / (1 - r) * (1 + start * any(steps) + each * sum(steps))
         if cost < best_cost:
-            best, best_cost = list(steps), cost
-        slowest = int(np.argmax(times))
-        if steps[slowest] >= MOST_STEPS:
-            break
-        steps[slowest] += 1
-    for block, k in zip(blocks, best, strict=True):
-        block.steps = k
-
-
-def _autocorrelation_time(r: np.ndarray) -> float:
-    r = np.clip(r, 0.0, 0.9999)
-    return float(np.max((1 + r) / (1 - r)))
+            best, best_cost = (list(steps), r), cost
+        if sum(steps) >= max(MOST_STEPS, least * len(proposals)):
+            return best
+        k = int(np.argmin([float(np.max(left * (1 - gain))) for gain in proposals]))
+        steps[k] += 1
+        left = left * (1 - proposals[k])

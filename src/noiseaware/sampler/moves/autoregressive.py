@@ -1,0 +1,157 @@
+"""Turn the whole database a little, in its Gaussian innovations.
+
+For a model that builds its records from standard normal innovations, x = F(u; theta), all records
+are moved at once, theta held:
+
+    u' = u cos(a) + z sin(a),      z ~ N(0, I),      x' = F(u'; theta),
+
+accepted with probability min(1, g(s_dp, T(x')) / g(s_dp, T(x))). (sin(a) is the step s of the
+autoregression u' = sqrt(1 - s^2) u + s z.)
+
+**Why only g is left.** In (u, z) the target, theta held, is
+
+    p(u | theta, s_dp) p(z)  proportional to  exp(-(|u|^2 + |z|^2) / 2)  g(s_dp, T(F(u; theta))).
+
+The proposal is the map (u, z) -> (u', z') with z' = u sin(a) - z cos(a). Its matrix
+
+    ( cos a   sin a )
+    ( sin a  -cos a )
+
+is symmetric and orthogonal: the map is its own inverse, its Jacobian is 1, and it keeps
+|u|^2 + |z|^2. So the normal densities of (u', z') and (u, z) are equal, whatever a is, and the
+Metropolis ratio of the two points is the ratio of g. z is drawn afresh each time, which leaves
+p(z) alone, and z' is not kept. This holds for all n records at once: the acceptance does not
+fall with n because of p(u), as a random walk's would (Neal 1999, "Regression and classification
+using Gaussian process priors"; Cotter, Roberts, Stuart and White 2013), but only as g makes it.
+
+**Where u comes from.** As in `transport`: recovered from x where F can be inverted (drawn from
+p(u | x, theta) where several u give the same x), carried in the state by a model that is only a
+simulator.
+
+**The angle.** a = pi/2 draws the database anew; a small turn is accepted where the release is
+sharp. a is tuned in warm-up and frozen after it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import CHUNK, Target
+
+WANTED = 0.3
+"""Share of turns to accept: T has a few dimensions, between one (0.44) and many (0.23)."""
+
+LARGEST = 0.5 * math.pi
+SMALLEST = 1e-4
+
+
+@njit(cache=True, nogil=True)
+def turn(innovations, normals, cosine, sine):
+    """Write u cos(a) + z sin(a) over `normals`; both (m, w)."""
+    for i in range(normals.shape[0]):
+        for j in range(normals.shape[1]):
+            normals[i, j] = cosine * innovations[i, j] + sine * normals[i, j]
+
+
+class Autoregressive:
+    """Turn the innovations of all records by an angle, and rebuild the records.
+
+    Parameters
+    ----------
+    steps : int
+        Turns in an iteration.
+    """
+
+    reports = ("autoregressive_acceptance",)
+
+    def __init__(self, steps: int = 1) -> None:
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+            raise ValueError(f"steps must be a positive integer; got {steps!r}")
+        self.steps = int(steps)
+
+    def __repr__(self) -> str:
+        return "Autoregressive()" if self.steps == 1 else f"Autoregressive(steps={self.steps})"
+
+    def check(self, target: Target) -> None:
+        """Raise if the records are not built from normal innovations that are known."""
+        name = type(target.model).__name__
+        if target.innovations is None or target.innovations.kind != "normal":
+            raise ValueError(
+                "Autoregressive needs a model with build_records and normal innovations; "
+                f"{name} has {target.innovations or 'no innovations'}"
+            )
+        if not (target.holds_innovations or hasattr(target.model, "recover_innovations")):
+            raise ValueError(
+                "Autoregressive needs recover_innovations(theta, records, rng) of a model with "
+                f"update_parameters; {name} has none"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Begin with a middling angle."""
+        return {"angle": 0.5, "count": 0, "acceptance": [], "warming": True}
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Turn `steps` times; report the share accepted."""
+        angle = tuning["angle"]
+        cosine, sine = math.cos(angle), math.sin(angle)
+        log_g_now = target.log_g(target.total(state.records))
+        accepted = 0
+        for _ in range(self.steps):
+            candidates, innovations = self._propose(target, state, cosine, sine)
+            log_g_new = target.log_g(target.total(candidates))
+            log_ratio = log_g_new - log_g_now
+            # A ratio of NaN (records that are not finite) counts as a rejection.
+            probability = math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0
+            if tuning["warming"]:
+                tuning["acceptance"].append(probability)
+            if state.rng.random() < probability:
+                accepted += 1
+                log_g_now = log_g_new
+                state.records = candidates
+                if state.innovations is not None:
+                    state.innovations = innovations
+        return (accepted / self.steps,)
+
+    def _propose(
+        self, target: Target, state: ChainState, cosine: float, sine: float
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Build the turned database; beside it (and a simulator's u) memory is for one chunk."""
+        model, rng, theta, n = target.model, state.rng, state.theta, target.n
+        held = state.innovations if target.holds_innovations else None
+        if n <= CHUNK:
+            u = model.recover_innovations(theta, state.records, rng) if held is None else held
+            turned = rng.standard_normal(u.shape)
+            turn(u, turned, cosine, sine)
+            return np.ascontiguousarray(model.build_records(theta, turned)), turned
+        candidates = np.empty_like(state.records)
+        innovations = None if held is None else np.empty_like(held)
+        for begin in range(0, n, CHUNK):
+            part = slice(begin, min(begin + CHUNK, n))
+            if held is None:
+                u = model.recover_innovations(theta, state.records[part], rng)
+            else:
+                u = held[part]
+            turned = rng.standard_normal(u.shape)
+            turn(u, turned, cosine, sine)
+            candidates[part] = model.build_records(theta, turned)
+            if innovations is not None:
+                innovations[part] = turned
+        return candidates, innovations
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Robbins-Monro on log(angle)."""
+        tuning["count"] += 1
+        rate = 1.0 / math.sqrt(tuning["count"])
+        for acceptance in tuning["acceptance"]:
+            tuning["angle"] *= math.exp(rate * (acceptance - WANTED))
+        tuning["angle"] = min(max(tuning["angle"], SMALLEST), LARGEST)
+        tuning["acceptance"].clear()
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Keep the angle from now on."""
+        tuning.update(acceptance=[], warming=False)

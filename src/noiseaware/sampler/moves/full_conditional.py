@@ -1,0 +1,295 @@
+"""Draw each record in turn exactly from its full conditional: no proposal, no rejection.
+
+When a record can take only a few values v_1, ..., v_m, its conditional given everything else is a
+table of m numbers. With T_{-i} = T(x) - t_i(x_i) the total of the other records,
+
+    P(x_i = v | x_{-i}, theta, s_dp)  =  f(v | theta) g(s_dp, T_{-i} + t_i(v))
+                                         ---------------------------------------.
+                                         sum_w f(w | theta) g(s_dp, T_{-i} + t_i(w))
+
+The other factors of p(theta) prod_j f(x_j | theta) g(s_dp, T(x)) do not hold x_i, so they cancel.
+A draw from a full conditional leaves p(theta, x | s_dp) alone, whatever x_i was (Gibbs), and so
+does one draw after another.
+
+Algorithm 1 proposes v from f and accepts by the ratio of g. Both moves know f and g; this one
+weighs all m values at once, which pays where g says so much that most proposals from f would be
+thrown away. It costs m evaluations a record.
+
+**The weights.** Dense statistics: log g is evaluated at T_{-i} + t_i(v) for each v. Cells: a value
+adds 1 to k cells, log g is a sum over cells, and so
+
+    log g(s_dp, T_{-i} + t(v)) = log g(s_dp, T_{-i}) + sum_{cells c of v} gain_c,
+    gain_c = phi_c(T_c + 1) - phi_c(T_c)                          at T = T_{-i}.
+
+The first term is the same for all v. The gains are kept up to date, two cells at most for each
+place in a record, so a value costs k additions. A value that lists a cell twice would need
+phi_c(T_c + 2): a query with such values is treated as dense.
+
+**What the model offers.** `record_values` (m, ...): every possible record, once, in the records'
+own shape; and `log_likelihood(theta, records)`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.mechanisms.terms import log_g, term
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import CHUNK, Target
+
+
+@njit(cache=True, nogil=True)
+def exponentiate(log_weights):
+    """Turn logarithms into weights with largest 1, in place; return their sum."""
+    top = -math.inf
+    for v in range(log_weights.shape[0]):
+        top = max(top, log_weights[v])
+    total = 0.0
+    for v in range(log_weights.shape[0]):
+        log_weights[v] = math.exp(log_weights[v] - top)
+        total += log_weights[v]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def weigh_dense(family, parameters, rest, log_likelihood, table, weights):
+    """Fill `weights` (m,) with f(v) g(T_{-i} + t(v)), the largest 1; return their sum.
+
+    `rest` (d,) is T_{-i}, `table` (m, d) holds t(v), `log_likelihood` (m,) log f(v).
+    """
+    trial = np.empty(rest.shape[0])
+    for v in range(table.shape[0]):
+        for j in range(rest.shape[0]):
+            trial[j] = rest[j] + table[v, j]
+        weights[v] = log_likelihood[v] + log_g(family, parameters, trial)
+    return exponentiate(weights)
+
+
+@njit(cache=True, nogil=True)
+def weigh_cells(gains, log_likelihood, table, weights):
+    """As `weigh_dense` for cells: `gains` (d,) at T_{-i}, `table` (m, k) the cells of v."""
+    for v in range(table.shape[0]):
+        total = log_likelihood[v]
+        for a in range(table.shape[1]):
+            if table[v, a] >= 0:
+                total += gains[table[v, a]]
+        weights[v] = total
+    return exponentiate(weights)
+
+
+@njit(cache=True, nogil=True)
+def pick(weights, total, uniform):
+    """Return the value in whose stretch of the summed weights `uniform` falls; never weight 0."""
+    left = uniform * total
+    chosen = 0
+    for v in range(weights.shape[0]):
+        if weights[v] > 0.0:
+            chosen = v
+            left -= weights[v]
+            if left < 0.0:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def draw_dense(family, parameters, total, current, log_likelihood, table, uniforms, chosen):
+    """Draw c records one after another; statistics are dense.
+
+    Parameters
+    ----------
+    family, parameters
+        The mechanism's terms.
+    total : (d,)
+        T(x), updated in place.
+    current : (c, d)
+        t_i(x_i).
+    log_likelihood : (m,)
+        log f(v | theta) for each value.
+    table : (1, m, d) or (c, m, d)
+        t_i(v): one table for all records, or one for each.
+    uniforms : (c,)
+        Uniform random numbers.
+    chosen : (c,) int64
+        Filled with the number of the value that each record takes.
+    """
+    weights = np.empty(table.shape[1])
+    for i in range(current.shape[0]):
+        mine = table[i if table.shape[0] > 1 else 0]
+        for j in range(total.shape[0]):
+            total[j] -= current[i, j]
+        size = weigh_dense(family, parameters, total, log_likelihood, mine, weights)
+        v = pick(weights, size, uniforms[i])
+        chosen[i] = v
+        for j in range(total.shape[0]):
+            total[j] += mine[v, j]
+
+
+@njit(cache=True, nogil=True)
+def add_to_cell(family, parameters, total, gains, cell, step):
+    """Add `step` to a cell of `total` and bring its gain up to date. Cell -1 is no cell."""
+    if cell < 0:
+        return
+    total[cell] += step
+    code = family[cell]
+    # Row by row: a slice of `parameters` would cost more than the formula.
+    p0, p1 = parameters[cell, 0], parameters[cell, 1]
+    p2, p3 = parameters[cell, 2], parameters[cell, 3]
+    more = term(code, p0, p1, p2, p3, total[cell] + 1.0)
+    gains[cell] = more - term(code, p0, p1, p2, p3, total[cell])
+
+
+@njit(cache=True, nogil=True)
+def draw_cells(family, parameters, total, current, log_likelihood, table, uniforms, chosen):
+    """As `draw_dense`, with `current` (c, k) and one `table` (m, k) of cell numbers."""
+    weights = np.empty(table.shape[0])
+    gains = np.empty(total.shape[0])
+    for cell in range(total.shape[0]):
+        add_to_cell(family, parameters, total, gains, cell, 0.0)
+    for i in range(current.shape[0]):
+        for a in range(current.shape[1]):
+            add_to_cell(family, parameters, total, gains, current[i, a], -1.0)
+        size = weigh_cells(gains, log_likelihood, table, weights)
+        v = pick(weights, size, uniforms[i])
+        chosen[i] = v
+        for a in range(table.shape[1]):
+            add_to_cell(family, parameters, total, gains, table[v, a], 1.0)
+
+
+@njit(cache=True, nogil=True)
+def keep_chosen(chosen, values, records):
+    """Write the chosen `values` (m, w) into `records` (c, w); return how many records changed."""
+    changed = 0
+    for i in range(chosen.shape[0]):
+        different = False
+        for j in range(records.shape[1]):
+            different |= records[i, j] != values[chosen[i], j]
+            records[i, j] = values[chosen[i], j]
+        changed += different
+    return changed
+
+
+class FullConditional:
+    """Draw each record in turn from p(x_i | x_-i, theta, s_dp).
+
+    Reports `records_changed`, the share of records whose value is not the one it was. There is no
+    acceptance rate, because nothing is rejected.
+    """
+
+    reports = ("records_changed",)
+
+    def __repr__(self) -> str:
+        return "FullConditional()"
+
+    def check(self, target: Target) -> None:
+        """Raise if the records are not a short list of values that can be weighed."""
+        model = target.model
+        name = type(model).__name__
+        values = getattr(model, "record_values", None)
+        if values is None:
+            raise ValueError(
+                "FullConditional needs a model whose records take few values, listed in its "
+                f"record_values; {name} has none"
+            )
+        if not hasattr(model, "log_likelihood"):
+            raise ValueError(
+                "FullConditional needs a model with log_likelihood(theta, records); "
+                f"{name} has none"
+            )
+        values = np.asarray(values)
+        if values.ndim == 0 or len(values) == 0:
+            raise ValueError(
+                f"{name}.record_values must be an array (m, ...) of the m possible records; "
+                f"got shape {values.shape}"
+            )
+        if len(np.unique(values.reshape(len(values), -1), axis=0)) < len(values):
+            raise ValueError(f"{name}.record_values must list each possible record once")
+        if target.terms is None:
+            raise ValueError(
+                "FullConditional needs a mechanism that is scored coordinate by coordinate; "
+                f"{type(target.release.mechanism).__name__} has no terms(values)"
+            )
+        if target.holds_innovations:
+            raise ValueError(
+                f"FullConditional cannot be used with {name}: it is only a simulator, and a new "
+                "value of a record does not say what innovations made it"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Nothing to tune; put the values, and what each adds to T, where a step finds them."""
+        values = np.ascontiguousarray(target.model.record_values, dtype=state.records.dtype)
+        if values.shape[1:] != state.records.shape[1:]:
+            raise ValueError(
+                f"{type(target.model).__name__}.record_values must have shape "
+                f"(m, *{state.records.shape[1:]}), like its records; got {values.shape}"
+            )
+        if hasattr(target.release.mechanism, "statistic"):
+            return {"values": values, "table": None, "cells": False}
+        table = target.statistic(values, 0)
+        cells = target.uses_cells and not _repeats(table)
+        if not cells:
+            table = np.ascontiguousarray(target.release.query.statistic(values))[np.newaxis]
+        return {"values": values, "table": table, "cells": cells}
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Nothing to learn."""
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Go once through all records; report the share that changed."""
+        records, n = state.records, target.n
+        values, table, cells = tuning["values"], tuning["table"], tuning["cells"]
+        assert target.terms is not None
+        family, parameters = target.terms
+        draw = draw_cells if cells else draw_dense
+        log_likelihood = target.model.log_likelihood(state.theta, values)
+        flat, flat_values = records.reshape(n, -1), values.reshape(len(values), -1)
+        # A table for each record is m times as large as the statistics.
+        size = min(n, CHUNK if table is not None else max(1, CHUNK // len(values)))
+        # A database of one chunk needs its statistics once, for the total and for the loop.
+        once = target.uses_cells == cells and size == n
+        current = target.statistic(records, 0) if once else None
+        total = target.total(records) if current is None else target.sum(current)
+        changed = 0
+        for begin in range(0, n, size):
+            end = min(begin + size, n)
+            if not once:
+                current = _statistic(target, records[begin:end], begin, cells)
+            chosen = np.empty(end - begin, dtype=np.int64)
+            draw(
+                family,
+                parameters,
+                total,
+                current,
+                log_likelihood,
+                _tables(target, values, begin, end) if table is None else table,
+                state.rng.random(end - begin),
+                chosen,
+            )
+            changed += keep_chosen(chosen, flat_values, flat[begin:end])
+        return (changed / n,)
+
+
+def _statistic(target: Target, records: np.ndarray, begin: int, cells: bool) -> np.ndarray:
+    """As `Target.statistic`, dense where cells repeat."""
+    if target.uses_cells and not cells:
+        return target.release.query.statistic(records)
+    return target.statistic(records, begin)
+
+
+def _tables(target: Target, values: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """t_i(v) where it depends on i, for records begin to end: (end - begin, m, d)."""
+    index = np.repeat(np.arange(begin, end), len(values))
+    offered = np.concatenate([values] * (end - begin))
+    table = target.release.mechanism.statistic(offered, index, target.values)
+    return np.ascontiguousarray(table, dtype=np.float64).reshape(end - begin, len(values), -1)
+
+
+def _repeats(cells: np.ndarray) -> bool:
+    """Whether a row of cell numbers (m, k) has a cell twice; -1 is no cell."""
+    if cells.shape[1] == 1:
+        return False
+    ordered = np.sort(cells, axis=1)
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())

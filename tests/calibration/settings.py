@@ -1,0 +1,65 @@
+"""Every model of the package with every mechanism that its query allows, in small."""
+
+from itertools import product
+
+import noiseaware as na
+from noiseaware.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+
+MOMENTS = na.queries.RegressionMoments(n_features=1, lower=-4.0, upper=4.0)
+
+# name -> model, query, number of records. Narrow priors keep the clamps in play without making
+# every record hit them; few records keep a chain's memory short.
+MODELS = {
+    "regression-known": (
+        na.models.LinearRegression(
+            1, noise_variance=1.0, feature_mean=[0.5], feature_covariance=[[1.0]]
+        ),
+        MOMENTS,
+        8,
+    ),
+    "regression-unknown": (na.models.LinearRegression(1, feature_mean_sd=1.0), MOMENTS, 8),
+    "naive-bayes": (
+        na.models.NaiveBayes(2, [2, 3]),
+        na.queries.ClassFeatureCounts(2, [2, 3]),
+        8,
+    ),
+    "bernoulli": (na.models.Bernoulli(2.0, 1.5), na.queries.Count(), 10),
+    "normal": (na.models.Normal(mean_sd=2.0), na.queries.Sum(-3.0, 3.0), 8),
+    "normal-histogram": (
+        na.models.Normal(mean_sd=2.0),
+        na.queries.Histogram(edges=[-4.0, -1.0, 0.0, 1.0, 4.0]),
+        8,
+    ),
+    "categorical": (na.models.Categorical(3), na.queries.Histogram(n_levels=3), 10),
+}
+
+MECHANISMS = {
+    "laplace": (Laplace, {"epsilon": 2.0}),
+    "gaussian": (Gaussian, {"mu": 1.5}),
+    "discrete-laplace": (DiscreteLaplace, {"epsilon": 2.0}),
+    "discrete-gaussian": (DiscreteGaussian, {"rho": 1.0}),
+}
+
+SAMPLERS = {
+    "algorithm1": na.moves.algorithm1(),
+    "mix": (
+        na.moves.ParameterUpdate(),
+        na.moves.Transport(steps=2),
+        na.moves.RecordSweep(),
+    ),
+}
+
+
+def make(model: str, mechanism: str):
+    """The model, the mechanism on its query, and the number of records."""
+    made, query, n_records = MODELS[model]
+    kind, arguments = MECHANISMS[mechanism]
+    return made, kind(query, **arguments), n_records
+
+
+SETTINGS = [
+    (model, mechanism, sampler)
+    for model, mechanism, sampler in product(MODELS, MECHANISMS, SAMPLERS)
+    if MODELS[model][1].integer_valued or not mechanism.startswith("discrete")
+]
+IDS = ["/".join(setting) for setting in SETTINGS]

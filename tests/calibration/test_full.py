@@ -1,0 +1,49 @@
+"""The quick file with many more replicates and longer chains: `make validate`.
+
+False alarms: 88 checks with false_alarm = 1e-5 each, below 1e-3 for the whole file. SBC runs the
+default sampler here, tuning included, where the quick file runs the mix with a fixed number of
+steps.
+"""
+
+import pytest
+from calibration.settings import IDS, SAMPLERS, SETTINGS, make
+
+import noiseaware as na
+
+pytestmark = pytest.mark.full
+
+FALSE_ALARM = 1e-5
+
+
+@pytest.mark.parametrize(("model", "mechanism", "sampler"), SETTINGS, ids=IDS)
+def test_geweke(model, mechanism, sampler, seed):
+    made, noise, n_records = make(model, mechanism)
+    result = na.geweke(
+        made,
+        noise,
+        n_records=n_records,
+        replicates=4000,
+        rounds=12,
+        moves=SAMPLERS[sampler],
+        random_seed=seed,
+        false_alarm=FALSE_ALARM,
+    )
+    assert result, str(result)
+
+
+@pytest.mark.parametrize(("model", "mechanism", "sampler"), SETTINGS, ids=IDS)
+def test_sbc(model, mechanism, sampler, seed):
+    made, noise, n_records = make(model, mechanism)
+    result = na.sbc(
+        made,
+        noise,
+        n_records=n_records,
+        replicates=500,
+        ranks=19,
+        draws=760,
+        warmup=250,
+        moves=SAMPLERS[sampler] if sampler == "algorithm1" else None,
+        random_seed=seed,
+        false_alarm=FALSE_ALARM,
+    )
+    assert result, str(result)

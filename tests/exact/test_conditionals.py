@@ -1,0 +1,521 @@
+"""`update_parameters` against answers that do not come from it.
+
+Three kinds of answer:
+
+* closed forms: where p(theta | x) is a known distribution, its draws are compared with it
+  (Kolmogorov-Smirnov on coordinates that should be independent, or on marginals);
+* quadrature: for the normal model with both parameters unknown, p(mu, v | x) is integrated
+  numerically, exact draws from it go through one scan, and what comes out is compared again;
+* the joint test (Geweke 2004, in independent replicates): theta ~ p(theta), x ~ f(x | theta),
+  theta' ~ the scan from theta given x. If the scan leaves p(theta | x) alone then (theta', x) has
+  the same joint distribution as (theta, x). So theta' follows the prior, and the innovations
+  u' = F^{-1}(x; theta') are independent draws of their fixed distribution, whatever theta' is.
+
+Each test looks at m p-values and fails if one is below 1e-6 / m: a false-alarm rate of at most 1e-6
+a test. Seeds are fixed (NOISEAWARE_TEST_SEED changes them). Every kind of test is shown to catch
+bugs planted in the source, and to pass the same copy of the source without a bug.
+
+Geweke (2004), Getting it right: joint distribution tests of posterior simulators, JASA 99(467).
+"""
+
+import math
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mutate_models import mutated_models
+from noiseaware import models
+
+SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220604"))
+FALSE_ALARM = 1e-6
+
+
+def ks(values, cdf):
+    return stats.kstest(values, cdf, method="asymp").pvalue
+
+
+def mean_zero(values):
+    """Two-sided p-value that the rows of ``values`` have mean 0, by their own standard error."""
+    values = np.asarray(values)
+    error = values.std(axis=0) / math.sqrt(len(values))
+    return 2 * stats.norm.sf(np.abs(values.mean(axis=0)) / error)
+
+
+def assert_agrees(p_values):
+    p_values = np.ravel(p_values)
+    assert p_values.min() > FALSE_ALARM / len(p_values), np.sort(p_values)[:3]
+
+
+def assert_caught(p_values):
+    p_values = np.ravel(p_values)
+    assert p_values.min() < FALSE_ALARM / len(p_values), np.sort(p_values)[:3]
+
+
+# ------------------------------------------------------------------ closed forms
+
+
+def draws_of(model, theta, records, n_draws, rng, name):
+    return np.array([model.update_parameters(theta, records, rng)[name] for _ in range(n_draws)])
+
+
+def bernoulli_p_values(package, rng, n_draws):
+    model = package.Bernoulli(2.0, 0.7)
+    records = np.array([1, 0, 0, 1, 0, 0, 0])
+    draws = draws_of(model, {"probability": 0.5}, records, n_draws, rng, "probability")
+    return [ks(draws, stats.beta(2.0 + 2, 0.7 + 5).cdf)]
+
+
+def dirichlet_p_values(draws, shapes):
+    """Marginals are Beta(a_j, A - a_j); products have mean a_i a_j / (A (A + 1)), i not j."""
+    total = shapes.sum()
+    p_values = [ks(draws[:, j], stats.beta(a, total - a).cdf) for j, a in enumerate(shapes)]
+    for i in range(len(shapes)):
+        for j in range(i):
+            expected = shapes[i] * shapes[j] / (total * (total + 1))
+            p_values.append(mean_zero(draws[:, i] * draws[:, j] - expected))
+    return p_values
+
+
+def categorical_p_values(package, rng, n_draws, pool_size=None):
+    concentration = np.array([0.3, 1.0, 2.5, 0.8])
+    model = package.Categorical(4, concentration)
+    if pool_size is not None:
+        model._pool_size = pool_size
+    records = np.array([2, 2, 3, 2, 1])
+    theta = {"probabilities": np.full(4, 0.25)}
+    draws = draws_of(model, theta, records, n_draws, rng, "probabilities")
+    return dirichlet_p_values(draws, concentration + np.array([0, 1, 3, 1]))
+
+
+def naive_bayes_p_values(package, rng, n_draws):
+    model = package.NaiveBayes(3, [2, 2], concentration=0.9)
+    records = np.array([[0, 0, 1], [2, 1, 1], [2, 1, 0], [2, 1, 1], [0, 0, 0]])
+    theta = model.sample_prior(rng)
+    draws = [model.update_parameters(theta, records, rng) for _ in range(n_draws)]
+    classes = np.array([draw["class_probabilities"] for draw in draws])
+    features = np.array([draw["feature_probabilities"] for draw in draws])
+    p_values = dirichlet_p_values(classes, 0.9 + np.array([2, 0, 3]))
+    counts = np.zeros((3, 2, 2))
+    for y, *levels in records:
+        for k, level in enumerate(levels):
+            counts[y, k, level] += 1
+    for y in range(3):
+        for k in range(2):
+            shapes = 0.9 + counts[y, k]
+            p_values.append(ks(features[:, y, k, 0], stats.beta(*shapes).cdf))
+    # Different vectors are independent of each other.
+    firsts = np.column_stack([classes[:, 0], features[..., 0].reshape(n_draws, -1)])
+    centred = firsts - firsts.mean(axis=0)
+    for i in range(centred.shape[1]):
+        p_values += [mean_zero(centred[:, i] * centred[:, j]) for j in range(i)]
+    return p_values
+
+
+def regression_p_values(package, rng, n_draws):
+    """Known variance: beta | x, y is N(mu_n, Sigma_n) with the paper's S-5 formulas."""
+    sigma2, tau = 2.0, 1.5
+    model = package.LinearRegression(2, tau, sigma2, [0.9, -1.17], np.eye(2))
+    records = np.random.default_rng(5).normal([0.9, -1.17, 2.0], [1.0, 1.0, 3.0], size=(6, 3))
+    x = np.column_stack([np.ones(6), records[:, :2]])
+    precision = x.T @ x / sigma2 + np.eye(3) / tau**2
+    mean = np.linalg.solve(precision, x.T @ records[:, 2] / sigma2)
+    draws = draws_of(model, {"coefficients": np.zeros(3)}, records, n_draws, rng, "coefficients")
+    # L' (beta - mu_n) is standard normal if L L' is the precision.
+    white = (draws - mean) @ np.linalg.cholesky(precision)
+    p_values = [ks(column, stats.norm.cdf) for column in white.T]
+    return p_values + [mean_zero(white[:, i] * white[:, j]) for i in range(3) for j in range(i)]
+
+
+def normal_mean_p_values(package, rng, n_draws):
+    model = package.Normal(variance=2.0, mean_mean=1.0, mean_sd=1.5)
+    records = np.array([3.0, 4.5, -1.0])
+    draws = draws_of(model, {"mean": 0.0}, records, n_draws, rng, "mean")
+    precision = 1 / 1.5**2 + 3 / 2.0
+    centre = (1.0 / 1.5**2 + records.sum() / 2.0) / precision
+    return [ks(draws, stats.norm(centre, precision**-0.5).cdf)]
+
+
+def normal_variance_p_values(package, rng, n_draws):
+    model = package.Normal(mean=1.0, variance_shape=2.5, variance_scale=1.2)
+    records = np.array([3.0, 0.5, -1.0])
+    draws = draws_of(model, {"variance": 1.0}, records, n_draws, rng, "variance")
+    posterior = stats.invgamma(2.5 + 1.5, scale=1.2 + 0.5 * ((records - 1.0) ** 2).sum())
+    return [ks(draws, posterior.cdf)]
+
+
+def normal_quadrature_p_values(package, rng, n_draws):
+    """Both unknown: exact draws of p(mu, v | x), by quadrature in log v, through one scan.
+
+    The marginal of v is IG(v; a, b) N(x; m_0 1, v I + s_0^2 11'), integrated over mu by hand; mu
+    given v is normal. The scan's output is compared in v, in mu through the v-mixture of normal
+    CDFs, and jointly in the mean of log(v) (mu - mean(x))^2.
+    """
+    m0, s0, a, b = 0.5, 2.0, 2.5, 1.5
+    model = package.Normal(mean_mean=m0, mean_sd=s0, variance_shape=a, variance_scale=b)
+    records = np.array([2.0, 3.5, -0.5, 1.0])
+    n, total = len(records), records.sum()
+    grid = np.linspace(math.log(1e-3), math.log(1e4), 20001)
+    v = np.exp(grid)
+    # |v I + s^2 11'| = v^(n-1) (v + n s^2), and its inverse by Sherman and Morrison.
+    d = records - m0
+    quadratic = (d @ d) / v - s0**2 * d.sum() ** 2 / (v * (v + n * s0**2))
+    log_density = (
+        -0.5 * ((n - 1) * np.log(v) + np.log(v + n * s0**2) + quadratic)
+        - (a + 1) * np.log(v)
+        - b / v
+        + grid
+    )
+    weights = np.exp(log_density - log_density.max())
+    cdf = np.append(0.0, np.cumsum(0.5 * (weights[1:] + weights[:-1])))
+    weights, cdf = weights / weights.sum(), cdf / cdf[-1]
+    precision = 1 / s0**2 + n / v
+    centre = (m0 / s0**2 + total / v) / precision
+
+    start_v = np.exp(np.interp(rng.random(n_draws), cdf, grid))
+    start_precision = 1 / s0**2 + n / start_v
+    start_mu = (m0 / s0**2 + total / start_v) / start_precision
+    start_mu += rng.standard_normal(n_draws) / np.sqrt(start_precision)
+    out = [
+        model.update_parameters({"mean": mu, "variance": variance}, records, rng)
+        for mu, variance in zip(start_mu, start_v, strict=True)
+    ]
+    mu = np.array([theta["mean"] for theta in out])
+    variance = np.array([theta["variance"] for theta in out])
+
+    coarse = slice(None, None, 20)
+    mixture = weights[coarse] / weights[coarse].sum()
+    points = np.linspace(-12, 14, 2001)
+    mu_cdf = (
+        stats.norm.cdf((points[:, None] - centre[coarse]) * np.sqrt(precision[coarse])) @ mixture
+    )
+    # log v has light tails, so that a mean over the draws has a normal error.
+    middle = records.mean()
+    expected = float((grid * ((centre - middle) ** 2 + 1 / precision)) @ weights)
+    return [
+        ks(variance, lambda t: np.interp(np.log(t), grid, cdf)),
+        ks(mu, lambda t: np.interp(t, points, mu_cdf)),
+        mean_zero(np.log(variance) * (mu - middle) ** 2 - expected),
+    ]
+
+
+CLOSED_FORMS = {
+    "bernoulli": bernoulli_p_values,
+    "categorical": categorical_p_values,
+    "naive Bayes": naive_bayes_p_values,
+    "regression": regression_p_values,
+    "normal mean": normal_mean_p_values,
+    "normal variance": normal_variance_p_values,
+    "normal by quadrature": normal_quadrature_p_values,
+}
+
+
+@pytest.mark.parametrize("case", list(CLOSED_FORMS))
+def test_update_draws_from_the_known_posterior(case):
+    rng = np.random.default_rng([SEED, 1, list(CLOSED_FORMS).index(case)])
+    assert_agrees(CLOSED_FORMS[case](models, rng, 20000))
+
+
+@pytest.mark.parametrize("pool_size", [1, 4, 5])
+def test_a_gamma_pool_that_runs_out_does_not_bias(pool_size):
+    rng = np.random.default_rng([SEED, 2, pool_size])
+    assert_agrees(categorical_p_values(models, rng, 10000, pool_size))
+
+
+CLOSED_FORM_BUGS = [
+    ("bernoulli", "bernoulli.py", "self.b + len(records) - ones", "self.b + len(records)"),
+    ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
+    ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
+    ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
+    ("categorical", "categorical.py", "shapes[0, records[i]] += 1.0", "shapes[0, 0] += 1.0"),
+    (
+        "naive Bayes",
+        "naive_bayes.py",
+        "feature_shapes[y * n_features + k, x] += 1.0",
+        "feature_shapes[k * n_classes + y, x] += 1.0",
+    ),
+    ("naive Bayes", "naive_bayes.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
+    (
+        "naive Bayes",
+        "naive_bayes.py",
+        "            used,\n            feature_boosts,",
+        "            0,\n            feature_boosts,",
+    ),
+    (
+        "regression",
+        "conjugate.py",
+        "        vector[j] += normals[start + j]\n    solve_upper(precision, size, vector)",
+        "        vector[j] += normals[start + j]\n    solve_lower(precision, size, vector)",
+    ),
+    ("regression", "linear_regression.py", "self.coefficient_sd**-2", "self.coefficient_sd**-4"),
+    ("regression", "regression_kernels.py", "cross[0] += y", "cross[0] += 0.5 * y"),
+    ("normal mean", "normal.py", "records.shape[0] / variance", "records.shape[0]"),
+    ("normal mean", "normal.py", "z / math.sqrt(precision)", "z / precision"),
+    ("normal variance", "normal.py", "0.5 * _sum_squares(", "_sum_squares("),
+    (
+        "normal by quadrature",
+        "normal.py",
+        "0.5 * _sum_squares(records, mean)",
+        "0.5 * _sum_squares(records, float(theta['mean']))",
+    ),
+    (
+        "normal by quadrature",
+        "normal.py",
+        "self.variance_shape + 0.5 * len(",
+        "self.variance_shape + len(",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "file", "old", "new"), CLOSED_FORM_BUGS)
+def test_a_bug_in_an_update_is_caught(case, file, old, new, tmp_path):
+    rng = np.random.default_rng([SEED, 3])
+    with mutated_models(tmp_path, file, old, new) as mutant:
+        assert_caught(CLOSED_FORMS[case](mutant, rng, 3000))
+
+
+# ------------------------------------------------------------------ the joint test
+
+JOINT = {
+    "noise variance": (
+        "LinearRegression",
+        {
+            "n_features": 1,
+            "feature_mean": 1.5,
+            "feature_covariance": 2.0,
+            "noise_variance_shape": 2.0,
+        },
+    ),
+    "feature mean": (
+        "LinearRegression",
+        {"n_features": 2, "noise_variance": 1.0, "feature_covariance": [[1.0, 0.6], [0.6, 2.0]]},
+    ),
+    "feature covariance": (
+        "LinearRegression",
+        {
+            "n_features": 2,
+            "noise_variance": 1.0,
+            "feature_mean": [0.9, -1.2],
+            "feature_covariance_df": 3.0,
+            "feature_covariance_scale": [[2.0, 0.8], [0.8, 1.0]],
+        },
+    ),
+    "everything": (
+        "LinearRegression",
+        {"n_features": 2, "feature_covariance_df": 3.0, "feature_mean_sd": 3.0},
+    ),
+    "naive Bayes": ("NaiveBayes", {"n_classes": 2, "n_levels": [2, 3], "concentration": 0.6}),
+    "bernoulli": ("Bernoulli", {"a": 0.6, "b": 1.4}),
+    "normal": ("Normal", {"mean_sd": 3.0, "variance_shape": 1.5}),
+    "categorical": ("Categorical", {"n_levels": 3}),
+}
+
+
+def prior_scores(model, theta):
+    """Return columns that are uniform on (0, 1) if the rows of theta are draws from the prior.
+
+    ``theta`` holds R draws, stacked along the first axis; the result is ``(R, m)``.
+    """
+    kind = type(model).__name__
+    scores = []
+    if kind == "Bernoulli":
+        scores.append(stats.beta.cdf(theta["probability"], model.a, model.b))
+    elif kind == "Normal":
+        scores.append(stats.norm.cdf(theta["mean"], model.mean_mean, model.mean_sd))
+        gamma = model.variance_scale / theta["variance"]
+        scores.append(stats.gamma.sf(gamma, model.variance_shape))
+    elif kind == "LinearRegression":
+        scores.append(stats.norm.cdf(theta["coefficients"] / model.coefficient_sd))
+        if "noise_variance" in theta:
+            gamma = model.noise_variance_scale / theta["noise_variance"]
+            scores.append(stats.gamma.sf(gamma, model.noise_variance_shape))
+        if "feature_mean" in theta:
+            scores.append(stats.norm.cdf(theta["feature_mean"] / model.feature_mean_sd))
+        if "feature_covariance" in theta:
+            # C' Sigma^{-1} C is Wishart(df, I), so its Cholesky factor has Bartlett's entries.
+            root = np.linalg.cholesky(model.feature_covariance_scale)
+            wishart = root.T @ np.linalg.inv(theta["feature_covariance"]) @ root
+            factor = np.linalg.cholesky(wishart)
+            for j in range(model.n_features):
+                df = model.feature_covariance_df - j
+                scores.append(stats.chi2.cdf(factor[:, j, j] ** 2, df))
+                scores.append(stats.norm.cdf(factor[:, j, :j]))
+    else:
+        a = model.concentration
+        for value in theta.values():
+            levels = value.shape[-1]
+            scores.append(stats.beta.cdf(value[..., :-1], a, a * (levels - 1)))
+    return np.concatenate([score.reshape(len(score), -1) for score in scores if score.size], axis=1)
+
+
+def joint_p_values(model, rng, n_replicates, n_records=2, update=None):
+    """Return p-values of theta' against the prior, and of u' against iid innovations.
+
+    Of the n innovations in a column of u' (made normal if they are uniform), sqrt(n) times the mean
+    is standard normal and the sum of squares is chi-square(n): one value of each a replicate. Of
+    two columns, the sum of products has mean 0. Few records leave the blocks of a scan most
+    dependent on each other, and so show best a block that is drawn given a stale value.
+    """
+    update = model.update_parameters if update is None else update
+    thetas, innovations = [], []
+    for _ in range(n_replicates):
+        theta = model.sample_prior(rng)
+        records = model.sample_records(theta, n_records, rng)
+        new = update(theta, records, rng)
+        thetas.append(new)
+        innovations.append(model.recover_innovations(new, records, rng))
+    scores = prior_scores(model, {k: np.array([t[k] for t in thetas]) for k in thetas[0]})
+    u = np.array(innovations)
+    if model.innovations.kind == "uniform":
+        u = stats.norm.ppf(np.clip(u, 1e-16, None))
+    p_values = [ks(column, stats.uniform.cdf) for column in scores.T]
+    for a in range(u.shape[2]):
+        column = u[:, :, a]
+        p_values.append(ks(column.ravel(), stats.norm.cdf))
+        p_values.append(ks(column.mean(axis=1) * math.sqrt(n_records), stats.norm.cdf))
+        p_values.append(ks((column**2).sum(axis=1), stats.chi2(n_records).cdf))
+        p_values += [mean_zero((column * u[:, :, b]).sum(axis=1)) for b in range(a)]
+    return p_values
+
+
+def make_joint(case, package=models):
+    kind, arguments = JOINT[case]
+    return getattr(package, kind)(**arguments)
+
+
+@pytest.mark.parametrize("case", list(JOINT))
+def test_update_leaves_the_joint_distribution_alone(case):
+    rng = np.random.default_rng([SEED, 4, list(JOINT).index(case)])
+    assert_agrees(joint_p_values(make_joint(case), rng, 4000))
+
+
+def test_several_scans_leave_the_joint_distribution_alone():
+    """Errors of a scan that are small after one step grow with more of them."""
+    model = make_joint("everything")
+
+    def update(theta, records, rng):
+        for _ in range(10):
+            theta = model.update_parameters(theta, records, rng)
+        return theta
+
+    rng = np.random.default_rng([SEED, 5])
+    assert_agrees(joint_p_values(model, rng, 2000, update=update))
+
+
+KERNELS, CLASS = "regression_kernels.py", "linear_regression.py"
+JOINT_BUGS = {
+    "residuals not halved": ("noise variance", KERNELS, "0.5 * squares", "squares"),
+    "n left out of the gammas": ("noise variance", CLASS, "shape + half", "shape"),
+    "noise scale left out": (
+        "noise variance",
+        KERNELS,
+        "hyper[2] + 0.5 * squares",
+        "0.5 * squares",
+    ),
+    "residuals of centred features": (
+        "noise variance",
+        KERNELS,
+        "residual -= coefficients[1 + a] * records[i, a]",
+        "residual -= coefficients[1 + a] * row[a]",
+    ),
+    "noise of the prior": (
+        "noise variance",
+        KERNELS,
+        "_draw_coefficients(gram, cross, noise_variance, hyper[0]",
+        "_draw_coefficients(gram, cross, 1.0, hyper[0]",
+    ),
+    "n left out of the mean": (
+        "feature mean",
+        KERNELS,
+        "precision[b, a] = gram[0, 0] * column[b]",
+        "precision[b, a] = column[b]",
+    ),
+    "covariance not inverted": (
+        "feature mean",
+        KERNELS,
+        "gram[0, 0] * column[b]",
+        "gram[0, 0] * covariance[b, a]",
+    ),
+    "normals used twice": (
+        "feature mean",
+        KERNELS,
+        "_draw_mean(gram, covariance, hyper[1], normals, used, mean_out)",
+        "_draw_mean(gram, covariance, hyper[1], normals, 0, mean_out)",
+    ),
+    "prior scale left out": (
+        "feature covariance",
+        KERNELS,
+        "scatter[a, b] += covariance_scale[a, b]",
+        "scatter[a, b] += 1e-6 * covariance_scale[a, a] * (a == b)",
+    ),
+    "chi-squares not doubled": (
+        "feature covariance",
+        "conjugate.py",
+        "math.sqrt(2.0 * half_chi_squares[j])",
+        "math.sqrt(half_chi_squares[j])",
+    ),
+    "degrees of freedom reversed": (
+        "feature covariance",
+        CLASS,
+        "(self.feature_covariance_df - j) for j in range(p)]",
+        "(self.feature_covariance_df - j) for j in reversed(range(p))]",
+    ),
+    "Bartlett's factor transposed": (
+        "feature covariance",
+        "conjugate.py",
+        "total = factor[column, j] if j <= column else 0.0",
+        "total = factor[j, column] if column <= j else 0.0",
+    ),
+    "off-diagonal normals left out": (
+        "feature covariance",
+        "conjugate.py",
+        "bartlett[j, k] = normals[used]",
+        "bartlett[j, k] = 0.0",
+    ),
+    "scatter around the old mean": (
+        "everything",
+        KERNELS,
+        "        centre[:] = mean_out\n",
+        "",
+    ),
+    "a cell of the wrong class": (
+        "naive Bayes",
+        "naive_bayes.py",
+        "feature_shapes[y * n_features + k, x] += 1.0",
+        "feature_shapes[(1 - y) * n_features + k, x] += 1.0",
+    ),
+    "ones for zeros": (
+        "bernoulli",
+        "bernoulli.py",
+        "self.a + ones,",
+        "self.a + len(records) - ones,",
+    ),
+    "n left out of the shape": (
+        "normal",
+        "normal.py",
+        "self.variance_shape + 0.5 * len(records)",
+        "self.variance_shape",
+    ),
+    "one level for all": (
+        "categorical",
+        "categorical.py",
+        "shapes[0, records[i]] += 1.0",
+        "shapes[0, 0] += 1.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", list(JOINT_BUGS))
+def test_a_bug_in_a_scan_is_caught(bug, tmp_path):
+    case, file, old, new = JOINT_BUGS[bug]
+    rng = np.random.default_rng([SEED, 6])
+    with mutated_models(tmp_path, file, old, new) as mutant:
+        assert_caught(joint_p_values(make_joint(case, mutant), rng, 2000))
+
+
+@pytest.mark.parametrize("case", sorted({bug[0] for bug in JOINT_BUGS.values()}))
+def test_the_copy_without_a_bug_passes(case, tmp_path):
+    rng = np.random.default_rng([SEED, 6])
+    with mutated_models(tmp_path) as control:
+        assert_agrees(joint_p_values(make_joint(case, control), rng, 2000))

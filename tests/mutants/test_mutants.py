@@ -1,0 +1,516 @@
+"""Planted bugs, and the check that catches each.
+
+The table `MUTANTS` reads: a name, the check that must fail, and the edits of the source that make
+the bug. Every check is one that a test in `tests/exact` runs; here it is seen to pass on the
+package as it is, and to fail (by an assertion, not by an error) with the bug.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from exact import test_closed_forms as closed
+from exact import test_enumeration as enumeration
+from exact import test_sensitivity as sensitivity
+from exact import test_transport as transport
+from exact.enumeration import check_algorithm1, check_blocks, check_sweep
+from mutants.planting import Edit, planted, same
+
+import noiseaware as na
+from noiseaware import models, queries
+from noiseaware.sampler import chain, coordinates, target
+from noiseaware.sampler.moves import blocks, parameters, proposals, records
+from noiseaware.sampler.moves.transport import Transport
+
+# ------------------------------------------------------------------ the checks, by name
+
+
+def enumeration_of_cells():
+    check_algorithm1(enumeration.categorical())
+
+
+def enumeration_of_dense_statistics():
+    check_algorithm1(enumeration.dense())
+
+
+def enumeration_of_a_joint_density():
+    check_algorithm1(enumeration.joint())
+
+
+def enumeration_of_counts():
+    check_algorithm1(enumeration.count())
+
+
+def enumeration_of_naive_bayes():
+    check_algorithm1(enumeration.naive_bayes_cells(n=2))
+
+
+def every_run_of_the_sweep():
+    check_sweep(enumeration.dense())
+
+
+def every_run_of_the_sweep_in_cells():
+    check_sweep(enumeration.categorical())
+
+
+def blocks_by_enumeration():
+    check_blocks(enumeration.count(), 2)
+
+
+def blocks_of_dense_statistics():
+    check_blocks(enumeration.dense(), 2)
+
+
+def the_whole_database_by_enumeration():
+    check_blocks(enumeration.joint(), 3)
+
+
+def algorithm2_by_enumeration():
+    enumeration.algorithm2_independent()
+
+
+def algorithm2_one_record_at_a_time():
+    enumeration.algorithm2_sequential()
+
+
+def bernoulli_closed_form():
+    closed.check_bernoulli(closed.algorithm1)
+
+
+def clamped_mean_by_quadrature():
+    closed.check_clamped_mean(closed.algorithm1)
+
+
+def naive_bayes_closed_form():
+    closed.check_naive_bayes(closed.algorithm1)
+
+
+def bernoulli_closed_form_by_transport():
+    closed.check_bernoulli(transport.simulator_moves)
+
+
+def sensitivity_by_search():
+    query = queries.RegressionMoments(2, lower=-10, upper=10)
+    found = sensitivity.largest_by_climbing(query, [-10] * 3, [10] * 3, 1, "change", seed=2)
+    sensitivity.assert_tight(found, query.sensitivity(1, "change"))
+
+
+def jacobian_by_differences():
+    transport.check_jacobian(("simplex", "covariance"))
+
+
+# ------------------------------------------------------------------ the bugs
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    check: Callable[[], None]
+    edits: tuple[Edit, ...]
+
+
+LEAVE_AND_ENTER = """\
+        if current[i, a] != proposed[i, a]:
+                log_ratio += shift(family, parameters, total, current[i, a], -1.0)
+                log_ratio += shift(family, parameters, total, proposed[i, a], 1.0)
+"""
+TWO_STEPS = """\
+        log_ratio += shift(family, parameters, total.copy(), current[i, a], -1.0)
+            log_ratio += shift(family, parameters, total.copy(), proposed[i, a], 1.0)
+            if current[i, a] != proposed[i, a]:
+                shift(family, parameters, total, current[i, a], -1.0)
+                shift(family, parameters, total, proposed[i, a], 1.0)
+"""
+
+MUTANTS = (
+    # The records.
+    Mutant(
+        "wrong index into the noisy cells",
+        enumeration_of_cells,
+        (
+            Edit(records, "shift", "p = parameters[cell]", "p = parameters[cell - 1]"),
+            same(records, "accept_cells"),
+        ),
+    ),
+    Mutant(
+        "a stay-in-cell proposal scored as a step out and a step in",
+        enumeration_of_naive_bayes,
+        (Edit(records, "accept_cells", LEAVE_AND_ENTER, TWO_STEPS),),
+    ),
+    Mutant(
+        "acceptance ratio inverted",
+        enumeration_of_dense_statistics,
+        (Edit(records, "accept_dense", "log_new - log_now", "log_now - log_new"),),
+    ),
+    Mutant(
+        "acceptance ratio inverted, in the loop for a joint density",
+        enumeration_of_a_joint_density,
+        (Edit(records, "accept_joint", "log_new - log_now", "log_now - log_new"),),
+    ),
+    Mutant(
+        "stale running total after a rejection, in cells",
+        enumeration_of_cells,
+        (Edit(records, "accept_cells", "if not accepted[i]:", "if False:"),),
+    ),
+    Mutant(
+        "stale running total after a rejection, dense",
+        every_run_of_the_sweep,
+        (
+            Edit(
+                records,
+                "accept_dense",
+                "if accepted[i]:\n            log_now = log_new",
+                "if True:\n            log_now = log_new",
+            ),
+        ),
+    ),
+    Mutant(
+        "log g of the old total kept after an acceptance",
+        every_run_of_the_sweep,
+        (Edit(records, "accept_dense", "            log_now = log_new\n", ""),),
+    ),
+    Mutant(
+        "rejected proposals copied into the database",
+        every_run_of_the_sweep,
+        (Edit(records, "keep_accepted", "if accepted[i]:", "if True:"),),
+    ),
+    Mutant(
+        "the last record is never updated",
+        every_run_of_the_sweep_in_cells,
+        (
+            Edit(
+                records,
+                "accept_cells",
+                "= log_uniform[i] < log_ratio",
+                "= i < m - 1 and (log_uniform[i] < log_ratio)",
+            ),
+        ),
+    ),
+    Mutant(
+        "a record in no cell counted in the last one",
+        enumeration_of_counts,
+        (Edit(target, "add_cells", "if cells[i, a] >= 0:", "if True:"),),
+    ),
+    Mutant(
+        "the index of a record lost on the way to its statistic",
+        enumeration_of_a_joint_density,
+        (
+            Edit(
+                target.Target,
+                "statistic",
+                "np.arange(start, start + len(records))",
+                "np.arange(len(records))",
+            ),
+        ),
+    ),
+    Mutant(
+        "Algorithm 2 without the ratio of the proposal's densities",
+        algorithm2_by_enumeration,
+        (
+            Edit(
+                records.RecordSweep,
+                "_propose",
+                "correction + np.asarray(log_ratio, dtype=np.float64)",
+                "correction",
+            ),
+        ),
+    ),
+    Mutant(
+        "Algorithm 2 without the ratio of the model's densities",
+        algorithm2_one_record_at_a_time,
+        (
+            Edit(
+                records.RecordSweep,
+                "_propose",
+                "likelihood(state.theta, candidates) - likelihood(state.theta, now)",
+                "np.zeros(len(now))",
+            ),
+        ),
+    ),
+    Mutant(
+        "a block decided with the numbers of its first record only",
+        blocks_of_dense_statistics,
+        (
+            Edit(
+                blocks,
+                "accept_blocks_dense",
+                "trial[j] += proposed[i, j] - current[i, j]",
+                "trial[j] += (proposed[i, j] - current[i, j]) * (i == start)",
+            ),
+        ),
+    ),
+    Mutant(
+        "stale running total after a rejected block",
+        blocks_by_enumeration,
+        (Edit(blocks, "accept_blocks_cells", "if not accept:", "if not accept and i > start:"),),
+    ),
+    Mutant(
+        "a new database always accepted",
+        the_whole_database_by_enumeration,
+        (
+            Edit(
+                blocks.BlockSweep,
+                "_refresh_all",
+                "if -state.rng.standard_exponential() < log_ratio:",
+                "if -state.rng.standard_exponential() < 1.0:",
+            ),
+        ),
+    ),
+    # The query and its sensitivity.
+    Mutant(
+        "a missing clamp",
+        clamped_mean_by_quadrature,
+        (
+            Edit(
+                queries.Sum, "statistic", "np.minimum(clamped, self._upper, out=clamped)", "clamped"
+            ),
+        ),
+    ),
+    Mutant(
+        "Delta off by one entry, seen by the bound exp(-epsilon)",
+        closed.check_acceptance_bound,
+        (
+            Edit(
+                queries.ClassFeatureCounts,
+                "sensitivity",
+                "changed_cells = self.n_features *",
+                "changed_cells = -1 + self.n_features *",
+            ),
+        ),
+    ),
+    Mutant(
+        "Delta off by one entry, seen by the search for the worst records",
+        sensitivity_by_search,
+        (
+            Edit(
+                queries.RegressionMoments,
+                "sensitivity",
+                "return q * (q + 2) ** 2 / (2 * (q + 1))",
+                "return q * (q + 2) ** 2 / (2 * (q + 1)) - 1.0",
+            ),
+        ),
+    ),
+    # The parameters and the chains.
+    Mutant(
+        "theta updated from the proposed instead of the accepted records",
+        bernoulli_closed_form,
+        (
+            Edit(
+                target.Target,
+                "propose",
+                "return self.model.sample_records(theta, m, rng), None",
+                "self.last = self.model.sample_records(theta, m, rng)\n    return self.last, None",
+            ),
+            Edit(
+                parameters.ParameterUpdate,
+                "step",
+                "kernel(state.theta, state.records, state.rng)",
+                "kernel(state.theta, target.last, state.rng)",
+            ),
+        ),
+    ),
+    Mutant(
+        "one record too many in the conjugate update",
+        bernoulli_closed_form,
+        (
+            Edit(
+                models.Bernoulli,
+                "update_parameters",
+                "self.b + len(records) - ones",
+                "self.b + len(records) - ones + 1",
+            ),
+        ),
+    ),
+    Mutant(
+        "features counted for the wrong class in the conjugate update",
+        naive_bayes_closed_form,
+        (
+            Edit(
+                models.naive_bayes,
+                "_draw_probabilities",
+                "feature_shapes[y * n_features + k, x] += 1.0",
+                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
+            ),
+        ),
+    ),
+    Mutant(
+        "the same random numbers in two chains",
+        closed.check_chains_are_independent,
+        (Edit(na, "sample", "for seed in seeds.spawn(chains)", "for seed in [seeds] * chains"),),
+    ),
+    # The transport move.
+    Mutant(
+        "transport: the prior ratio left out",
+        transport.check_bernoulli_transport,
+        (
+            Edit(
+                Transport,
+                "step",
+                "prior_new = model.log_prior(theta_new) + log_jacobian\n                candidates",
+                "prior_new = log_jacobian + model.log_prior(theta)\n                candidates",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the Jacobian left out",
+        transport.check_bernoulli_transport,
+        (
+            Edit(
+                coordinates.Coordinates,
+                "from_vector",
+                "return theta, log_jacobian",
+                "return theta, 0.0",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the Jacobian of a covariance without the factor of the logarithms",
+        jacobian_by_differences,
+        (
+            Edit(
+                coordinates,
+                "constrain",
+                "(width - i + 1) * v[position]",
+                "(width - i) * v[position]",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: u not redrawn for discrete records, but the middle of its interval",
+        transport.check_bernoulli_transport,
+        (
+            Edit(
+                models.Bernoulli,
+                "recover_innovations",
+                "innovations = rng.random((len(records), 1))",
+                "innovations = 0.5 + 0 * rng.random((len(records), 1))",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: adaptation going on after warm-up",
+        transport.check_frozen,
+        (
+            Edit(
+                chain,
+                "advance",
+                "if warming:\n                    move.learn",
+                "if True:\n                    move.learn",
+            ),
+            Edit(
+                Transport,
+                "freeze",
+                "tuning.update(history=[], warming=False, gains=None)",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the ratio of the independence proposal left out",
+        transport.check_jump,
+        (Edit(proposals.Jump, "propose", "return jump(", "return 0.0 * jump("),),
+    ),
+    Mutant(
+        "transport: the ratio of the independence proposal left out, seen by the posterior",
+        bernoulli_closed_form_by_transport,
+        (Edit(proposals.Jump, "propose", "return jump(", "return 0.0 * jump("),),
+    ),
+    Mutant(
+        "transport: a jump wider than its density says",
+        transport.check_jump_is_a_t,
+        (Edit(proposals, "jump", "mean[a] + radius * step", "mean[a] + 1.2 * radius * step"),),
+    ),
+    Mutant(
+        "transport: a walk that is pulled to zero",
+        transport.check_walk,
+        (
+            Edit(
+                proposals,
+                "walk",
+                "proposed[index[a]] += size * step",
+                "proposed[index[a]] = 0.99 * v[index[a]] + size * step",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the prior counted again in a jump from the prior",
+        transport.check_prior_jump,
+        (
+            Edit(
+                Transport,
+                "step",
+                "prior_new = prior_now  # q is the prior, so that the two cancel",
+                "prior_new = model.log_prior(theta_new)",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: log g of the records before the last accepted step",
+        transport.check_normal_ratio,
+        (
+            Edit(
+                Transport,
+                "step",
+                "prior_now, log_g_now = prior_new, log_g_new",
+                "prior_now = prior_new",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the records not rebuilt",
+        transport.check_bernoulli_transport,
+        (Edit(Transport, "step", "            state.records = records\n", ""),),
+    ),
+    Mutant(
+        "a simulator's innovations not replaced with its records",
+        transport.check_held_innovations,
+        (
+            Edit(
+                records.RecordSweep,
+                "step",
+                "state.innovations[begin:end][accepted] = innovations[accepted]",
+                "pass",
+            ),
+        ),
+    ),
+)
+
+
+@functools.cache
+def passes(check: Callable[[], None]) -> bool:
+    """The check on the package as it is; once for all mutants that it catches."""
+    check()
+    return True
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_bug_is_caught(mutant):
+    assert passes(mutant.check)
+    with planted(*mutant.edits), pytest.raises(AssertionError):
+        mutant.check()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_planting_alone_changes_nothing(mutant):
+    """The control: the same functions as plain Python without the bug pass the check."""
+    with planted(*(same(edit.owner, edit.function) for edit in mutant.edits)):
+        mutant.check()
+
+
+def test_what_is_planted_is_taken_away():
+    before = (records.accept_cells, queries.Sum.statistic)
+    edit = Edit(
+        queries.Sum, "statistic", "np.minimum(clamped, self._upper, out=clamped)", "clamped"
+    )
+    with planted(edit, same(records, "accept_cells")):
+        assert (records.accept_cells, queries.Sum.statistic) != before
+        assert queries.Sum(0, 1).statistic(np.array([5.0])) == 5.0
+    assert (records.accept_cells, queries.Sum.statistic) == before
+
+
+def test_names_differ():
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 17

@@ -1,0 +1,43 @@
+"""Copies of `noiseaware.models` with a bug planted in the source, for tests that must catch it.
+
+The copy runs as plain Python (its kernels are not compiled), so a mutant costs no compilation. With
+no bug planted it is the same program as the package, which makes it a control.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import noiseaware.models
+
+_NUMBER = itertools.count()
+_PLAIN = "def njit(**options):\n    return lambda function: function\n"
+
+
+@contextmanager
+def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""):
+    """Yield a copy of `noiseaware.models` in which ``old`` reads ``new`` in one file."""
+    name = f"mutated_models_{next(_NUMBER)}"
+    target = directory / name
+    target.mkdir()
+    for source in Path(noiseaware.models.__file__).parent.glob("*.py"):
+        text = source.read_text()
+        if source.name == file:
+            assert text.count(old) == 1, f"{file} must hold {old!r} once; {text.count(old)} found"
+            text = text.replace(old, new)
+        text = text.replace("from numba import njit", f"from {name}.plain import njit")
+        (target / source.name).write_text(text.replace("noiseaware.models", name))
+    (target / "plain.py").write_text(_PLAIN)
+    spec = importlib.util.spec_from_file_location(name, target / "__init__.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        for loaded in [key for key in sys.modules if key.split(".")[0] == name]:
+            del sys.modules[loaded]

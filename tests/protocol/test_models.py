@@ -1,0 +1,861 @@
+"""Every model through one contract: shapes, supports, files, errors, and x = F(u; theta).
+
+Statistical tests use fixed seeds (change them with the environment variable NOISEAWARE_TEST_SEED),
+a false-alarm rate of at most 1e-6 each, and come with planted bugs that they are shown to catch.
+"""
+
+import inspect
+import json
+import math
+import os
+import pickle
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from mutate_models import mutated_models
+from noiseaware import models
+from noiseaware.parameters import Innovations, Parameter
+
+SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220603"))
+FALSE_ALARM = 1e-6
+
+MEAN = [0.9, -1.17]
+COVARIANCE = [[1.0, 0.4], [0.4, 2.0]]
+RAGGED = {"n_classes": 3, "n_levels": [2, 4, 3]}
+
+SPECIFICATIONS = {
+    "regression-known": (
+        "LinearRegression",
+        {
+            "n_features": 2,
+            "noise_variance": 2.0,
+            "feature_mean": MEAN,
+            "feature_covariance": COVARIANCE,
+        },
+    ),
+    "regression-noise": (
+        "LinearRegression",
+        {"n_features": 2, "feature_mean": MEAN, "feature_covariance": COVARIANCE},
+    ),
+    "regression-mean": (
+        "LinearRegression",
+        {"n_features": 2, "noise_variance": 2.0, "feature_covariance": COVARIANCE},
+    ),
+    "regression-covariance": (
+        "LinearRegression",
+        {"n_features": 2, "noise_variance": 2.0, "feature_mean": MEAN},
+    ),
+    "regression-unknown": (
+        "LinearRegression",
+        {
+            "n_features": 3,
+            "coefficient_sd": 1.5,
+            "noise_variance_shape": 4.0,
+            "noise_variance_scale": 3.0,
+            "feature_mean_sd": 0.7,
+            "feature_covariance_df": 7.5,
+            "feature_covariance_scale": [[2.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 3.0]],
+        },
+    ),
+    "regression-one": ("LinearRegression", {"n_features": 1, "feature_mean": 0.5}),
+    "regression-wide": ("LinearRegression", {"n_features": 17}),
+    "bayes": ("NaiveBayes", {"n_classes": 4, "n_levels": 3, "n_features": 2}),
+    "bayes-ragged": ("NaiveBayes", RAGGED),
+    "bayes-sparse": ("NaiveBayes", {"n_classes": 2, "n_levels": [3, 3], "concentration": 0.2}),
+    "bernoulli": ("Bernoulli", {"a": 2.0, "b": 0.5}),
+    "normal": ("Normal", {"mean_mean": 1.0, "mean_sd": 2.0, "variance_shape": 4.0}),
+    "normal-mean": ("Normal", {"variance": 2.5}),
+    "normal-variance": ("Normal", {"mean": -1.0}),
+    "categorical": ("Categorical", {"n_levels": 4, "concentration": [0.5, 1.0, 2.0, 3.0]}),
+    "categorical-many": ("Categorical", {"n_levels": 40, "concentration": 0.8}),
+}
+DISCRETE = ("NaiveBayes", "Bernoulli", "Categorical")
+
+
+def make(name, package=models):
+    kind, arguments = SPECIFICATIONS[name]
+    return getattr(package, kind)(**arguments)
+
+
+def record_shape(model, n):
+    kind = type(model).__name__
+    if kind == "LinearRegression":
+        return (n, model.n_features + 1)
+    return (n, model.n_features + 1) if kind == "NaiveBayes" else (n,)
+
+
+def levels_of_columns(model):
+    kind = type(model).__name__
+    if kind == "NaiveBayes":
+        return [model.n_classes, *model.n_levels]
+    return [2] if kind == "Bernoulli" else [model.n_levels]
+
+
+def copy_theta(theta):
+    return {name: np.array(value) for name, value in theta.items()}
+
+
+def same_theta(first, second):
+    return list(first) == list(second) and all(np.array_equal(first[k], second[k]) for k in first)
+
+
+def assert_valid(model, theta):
+    assert list(theta) == [parameter.name for parameter in model.parameters]
+    for parameter in model.parameters:
+        value = theta[parameter.name]
+        assert isinstance(value, np.ndarray)
+        assert value.dtype == np.float64
+        assert value.shape == parameter.shape
+        assert np.isfinite(value).all()
+        if parameter.support in ("positive", "simplex", "unit"):
+            assert (value > 0).all()
+        if parameter.support == "unit":
+            assert (value < 1).all()
+        if parameter.support == "simplex":
+            np.testing.assert_allclose(value.sum(axis=-1), 1.0, rtol=1e-12)
+        if parameter.support == "covariance":
+            assert np.array_equal(value, value.T)
+            assert (np.linalg.eigvalsh(value) > 0).all()
+
+
+@pytest.fixture(params=list(SPECIFICATIONS))
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def model(name):
+    return make(name)
+
+
+@pytest.fixture
+def rng(name):
+    return np.random.default_rng([SEED, list(SPECIFICATIONS).index(name)])
+
+
+# ------------------------------------------------------------------ shapes, supports, inputs
+
+
+def test_parameters_are_declared(model):
+    assert isinstance(model.parameters, tuple)
+    assert all(isinstance(parameter, Parameter) for parameter in model.parameters)
+    assert isinstance(model.innovations, Innovations)
+    for parameter in model.parameters:
+        assert len(parameter.dims) == len(parameter.shape)
+        assert set(parameter.coords) == set(parameter.dims)
+
+
+def test_known_parameters_are_not_parameters():
+    assert [p.name for p in make("regression-known").parameters] == ["coefficients"]
+    names = ["coefficients", "noise_variance", "feature_mean", "feature_covariance"]
+    assert [p.name for p in make("regression-unknown").parameters] == names
+    assert [p.name for p in make("normal-mean").parameters] == ["mean"]
+    assert [p.name for p in make("normal-variance").parameters] == ["variance"]
+
+
+def test_names_and_labels_of_parameters():
+    coefficients = make("regression-known").parameters[0]
+    assert coefficients.coords == {"coefficient": ["intercept", "x1", "x2"]}
+    bayes = make("bayes").parameters[1]
+    assert (bayes.name, bayes.shape) == ("feature_probabilities", (4, 2, 3))
+    assert bayes.dims == ("class", "feature", "level")
+    ragged = make("bayes-ragged").parameters
+    assert [p.name for p in ragged[1:]] == [f"feature_probabilities_{k}" for k in (1, 2, 3)]
+    assert [p.shape for p in ragged[1:]] == [(3, 2), (3, 4), (3, 3)]
+
+
+def test_prior_draws_are_in_the_support(model, rng):
+    for _ in range(20):
+        theta = model.sample_prior(rng)
+        assert_valid(model, theta)
+        assert isinstance(model.log_prior(theta), float)
+        assert np.isfinite(model.log_prior(theta))
+
+
+@pytest.mark.parametrize("n", [0, 1, 23])
+def test_records_have_their_shape_and_dtype(model, rng, n):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, n, rng)
+    discrete = type(model).__name__ in DISCRETE
+    assert records.shape == record_shape(model, n)
+    assert records.dtype == (np.int64 if discrete else np.float64)
+    model.check_records(records)
+    likelihood = model.log_likelihood(theta, records)
+    assert likelihood.shape == (n,)
+    assert np.isfinite(likelihood).all()
+    assert_valid(model, model.update_parameters(theta, records, rng))
+    innovations = model.recover_innovations(theta, records, rng)
+    assert innovations.shape == (n, model.innovations.width)
+    assert innovations.dtype == np.float64
+
+
+def test_records_are_built_from_innovations(model, rng):
+    theta = model.sample_prior(rng)
+    shape = (50, model.innovations.width)
+    copy = np.random.default_rng(SEED)
+    normal = model.innovations.kind == "normal"
+    innovations = copy.standard_normal(shape) if normal else copy.random(shape)
+    built = model.build_records(theta, innovations)
+    assert np.array_equal(built, model.sample_records(theta, 50, np.random.default_rng(SEED)))
+
+
+@pytest.mark.parametrize("method", ["sample_prior", "sample_records", "update_parameters"])
+def test_draws_depend_on_the_generator_only(model, rng, method):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 9, rng)
+    arguments = {
+        "sample_prior": (),
+        "sample_records": (theta, 9),
+        "update_parameters": (theta, records),
+    }[method]
+    first, again, other = (
+        getattr(model, method)(*arguments, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    if method == "sample_records":
+        assert np.array_equal(first, again)
+    else:
+        assert same_theta(first, again)
+        assert not same_theta(first, other)
+
+
+def test_inputs_are_left_alone_and_outputs_are_fresh(model, rng):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 9, rng)
+    innovations = model.recover_innovations(theta, records, rng)
+    before = copy_theta(theta), records.copy(), innovations.copy()
+    new = model.update_parameters(theta, records, rng)
+    model.log_prior(theta)
+    model.log_likelihood(theta, records)
+    rebuilt = model.build_records(theta, innovations)
+    recovered = model.recover_innovations(theta, records, rng)
+    assert same_theta(theta, before[0])
+    assert np.array_equal(records, before[1])
+    assert np.array_equal(innovations, before[2])
+    for value in new.values():
+        assert not any(np.shares_memory(value, old) for old in theta.values())
+        assert value.flags.writeable
+    assert not np.shares_memory(rebuilt, innovations)
+    assert not np.shares_memory(recovered, records)
+    again = model.update_parameters(new, records, rng)
+    assert not any(np.shares_memory(new[k], again[k]) for k in new)
+
+
+def test_any_layout_of_the_input_gives_the_same(model, rng):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 11, rng)
+    expected = model.log_likelihood(theta, records)
+    strided = np.repeat(records, 2, axis=0)[::2]
+    assert np.array_equal(model.log_likelihood(theta, strided), expected)
+    listed = {key: value.tolist() for key, value in theta.items()}
+    assert np.array_equal(model.log_likelihood(listed, records), expected)
+    if records.dtype == np.int64:
+        assert np.array_equal(model.log_likelihood(theta, records.astype(np.int8)), expected)
+
+
+def test_compiled_kernels_equal_their_python_source(name, tmp_path):
+    """The copy runs the same source uncompiled; so every kernel is compared, inner ones too."""
+
+    def run(model):
+        rng = np.random.default_rng([SEED, 7])
+        theta = model.sample_prior(rng)
+        records = model.sample_records(theta, 12, rng)
+        new = model.update_parameters(theta, records, rng)
+        recovered = model.recover_innovations(new, records, rng)
+        return [
+            *theta.values(),
+            records,
+            *new.values(),
+            recovered,
+            model.build_records(new, recovered),
+            model.log_prior(new),
+            model.log_likelihood(new, records),
+        ]
+
+    with mutated_models(tmp_path) as plain:
+        for compiled, python in zip(run(make(name)), run(make(name, plain)), strict=True):
+            np.testing.assert_allclose(compiled, python, rtol=1e-9, atol=1e-12)
+
+
+# ------------------------------------------------------------------ x = F(u; theta)
+
+
+def round_trip_error(model, theta, records, rng):
+    """Return how far build(recover(x)) is from x; for discrete records 0 or 1."""
+    rebuilt = model.build_records(theta, model.recover_innovations(theta, records, rng))
+    if records.dtype == np.int64:
+        return float(not np.array_equal(rebuilt, records))
+    return float(np.max(np.abs(rebuilt - records) / (1.0 + np.abs(records))))
+
+
+def test_round_trip(model, rng):
+    for _ in range(10):
+        theta = model.sample_prior(rng)
+        records = model.sample_records(theta, 200, rng)
+        assert round_trip_error(model, theta, records, rng) < 1e-11
+        # Also for records that another theta made.
+        assert round_trip_error(model, model.sample_prior(rng), records, rng) < 1e-9
+
+
+def innovation_p_values(model, rng, n_thetas=4, n=1000):
+    """P-values of the recovered innovations against iid uniform or normal, x drawn from f.
+
+    Records come from thetas of the prior but not by `build_records`: f is sampled by NumPy. Each
+    column is compared with its distribution (Kolmogorov-Smirnov), and each pair of columns, and of
+    neighbouring records, is tested for correlation.
+    """
+    p_values = []
+    for _ in range(n_thetas):
+        theta = model.sample_prior(rng)
+        innovations = model.recover_innovations(theta, draw_by_numpy(model, theta, n, rng), rng)
+        if model.innovations.kind == "uniform":
+            assert (innovations >= 0).all()
+            assert (innovations < 1).all()
+            innovations = stats.norm.ppf(np.clip(innovations, 1e-16, None))
+        p_values += [
+            stats.kstest(column, stats.norm.cdf, method="asymp").pvalue for column in innovations.T
+        ]
+        columns = [*innovations[1:].T, *innovations[:-1].T]
+        correlations = np.corrcoef(columns)[np.triu_indices(len(columns), 1)]
+        p_values += list(2 * stats.norm.sf(np.abs(correlations) * math.sqrt(n)))
+    return np.array(p_values)
+
+
+def draw_by_numpy(model, theta, n, rng):
+    kind = type(model).__name__
+    if kind == "LinearRegression":
+        mean, covariance, variance = feature_moments(model, theta)
+        features = rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
+        response = theta["coefficients"][0] + features @ theta["coefficients"][1:]
+        response += math.sqrt(variance) * rng.standard_normal(n)
+        return np.column_stack([features, response])
+    if kind == "Normal":
+        mean = model.mean if model.mean is not None else theta["mean"]
+        variance = model.variance if model.variance is not None else theta["variance"]
+        return rng.normal(mean, math.sqrt(variance), size=n)
+    if kind == "Bernoulli":
+        return rng.binomial(1, theta["probability"], size=n)
+    if kind == "Categorical":
+        return rng.choice(model.n_levels, size=n, p=theta["probabilities"])
+    classes = rng.choice(model.n_classes, size=n, p=theta["class_probabilities"])
+    records = [classes]
+    for k, count in enumerate(model.n_levels):
+        table = feature_table(model, theta, k)
+        records.append(np.array([rng.choice(count, p=table[y]) for y in classes]))
+    return np.column_stack(records)
+
+
+def feature_moments(model, theta):
+    mean = model.feature_mean if model.feature_mean is not None else theta["feature_mean"]
+    covariance = model.feature_covariance
+    if covariance is None:
+        covariance = theta["feature_covariance"]
+    variance = model.noise_variance
+    return mean, covariance, float(theta["noise_variance"]) if variance is None else variance
+
+
+def feature_table(model, theta, k):
+    if "feature_probabilities" in theta:
+        return theta["feature_probabilities"][:, k, :]
+    return theta[f"feature_probabilities_{k + 1}"]
+
+
+def test_recovered_innovations_are_iid(model, rng):
+    p_values = innovation_p_values(model, rng)
+    assert p_values.min() > FALSE_ALARM / len(p_values)
+
+
+INNOVATION_BUGS = [
+    ("inverse_cdf.py", "u = low + v * (high - low)", "u = 0.5 * (low + high)", "bayes"),
+    ("inverse_cdf.py", "u = low + v * (high - low)", "u = low * (1 + v)", "categorical"),
+    ("bernoulli.py", "uniform_between(0.0, edge, v)", "uniform_between(edge, 1.0, v)", "bernoulli"),
+    (
+        "naive_bayes.py",
+        "feature_edges[row, x], feature_edges[row, x + 1]",
+        "feature_edges[k, x], feature_edges[k, x + 1]",
+        "bayes-ragged",
+    ),
+    ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
+    (
+        "regression_kernels.py",
+        "total -= factor[j, k] * innovations[i, k]",
+        "total -= factor[j, k] * records[i, k]",
+        "regression-unknown",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "name"), INNOVATION_BUGS)
+def test_a_bug_in_the_innovations_is_caught(file, old, new, name, rng, tmp_path):
+    with mutated_models(tmp_path, file, old, new) as mutant:
+        p_values = innovation_p_values(make(name, mutant), rng)
+    assert p_values.min() < FALSE_ALARM / len(p_values)
+
+
+TINY = np.nextafter(0.0, 1.0)
+AWKWARD = {
+    "underflow below": [0.5, 1e-20, 0.5 - 1e-20],
+    "underflow at the start": [TINY, 1e-300, 1.0],
+    "underflow at the end": [1.0, 1e-17, 1e-300],
+    "all in the last": [0.0, 0.0, 1.0],
+    "all in the first": [1.0, 0.0, 0.0],
+    "all in the middle": [0.0, 1.0, 0.0],
+    "short of 1": [0.1] * 10,
+    "beyond 1": [0.7, 0.1, 0.1, 0.1 + 1e-16],
+    "thirds": [1 / 3, 1 / 3, 1 / 3],
+    "many at the end": [1.0 - 2.0**-53] + [1e-18] * 30,
+    "many at the start": [1e-18] * 30 + [1.0],
+}
+
+
+class Stuck:
+    """A generator whose uniforms are all the same number."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self, shape):
+        return np.full(shape, self.value)
+
+
+def awkward_failures(package, probabilities):
+    """Count the levels and uniforms with which the round trip fails or u leaves [0, 1)."""
+    levels = len(probabilities)
+    categorical = package.Categorical(levels)
+    bayes = package.NaiveBayes(levels, [levels])
+    p = np.array(probabilities)
+    theta = {"probabilities": p}
+    theta_bayes = {
+        "class_probabilities": p,
+        "feature_probabilities": np.tile(p, (levels, 1))[:, None, :],
+    }
+    records = np.arange(levels)
+    pairs = np.stack(np.meshgrid(records, records), axis=-1).reshape(-1, 2)
+    failures = 0
+    for value in (0.0, 2.0**-53, 0.3, 0.5, 0.9999, 1.0 - 2.0**-53):
+        for model, where, x in ((categorical, theta, records), (bayes, theta_bayes, pairs)):
+            u = model.recover_innovations(where, x, Stuck(value))
+            failures += int(((u < 0) | (u >= 1)).sum())
+            failures += int((model.build_records(where, u) != x).sum())
+    return failures
+
+
+@pytest.mark.parametrize("case", list(AWKWARD))
+def test_discrete_round_trip_is_exact_for_awkward_probabilities(case):
+    assert awkward_failures(models, AWKWARD[case]) == 0
+
+
+@pytest.mark.parametrize("p", [0.0, TINY, 1e-300, 1e-17, 0.1, 0.5, 1 - 2.0**-53, 1.0])
+def test_bernoulli_round_trip_is_exact_for_awkward_probabilities(p):
+    model = models.Bernoulli()
+    records = np.array([0, 1])
+    for value in (0.0, 2.0**-53, 0.3, 1.0 - 2.0**-53):
+        u = model.recover_innovations({"probability": p}, records, Stuck(value))
+        assert ((u >= 0) & (u < 1)).all()
+        assert np.array_equal(model.build_records({"probability": p}, u), records)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if u >= high:", "if False:"),
+        ("if not edge > below:", "if False:"),
+        ("edge = min(edge, 1.0 - (n_levels - j) * SPACING)", "edge = min(edge, 1.0)"),
+        ("level += u >= edges[row, j]", "level += u > edges[row, j]"),
+        ("if u >= edges[row, middle + 1]:", "if u > edges[row, middle + 1]:"),
+    ],
+)
+def test_a_bug_in_the_inverse_cdf_is_caught(old, new, tmp_path):
+    with mutated_models(tmp_path, "inverse_cdf.py", old, new) as mutant:
+        assert sum(awkward_failures(mutant, p) for p in AWKWARD.values()) > 0
+
+
+def test_rounding_does_not_move_a_probability():
+    """The intervals have the lengths of the probabilities, to the spacing of u."""
+    rng = np.random.default_rng(SEED)
+    p = rng.dirichlet(np.full(30, 0.3))
+    model = models.Categorical(30)
+    records = np.arange(30)
+    low = model.recover_innovations({"probabilities": p}, records, Stuck(0.0))[:, 0]
+    np.testing.assert_allclose(np.diff(low, append=1.0), p, atol=31 * 2.0**-53)
+
+
+def test_a_theta_outside_its_support_makes_no_records():
+    model = make("regression-covariance")
+    rng = np.random.default_rng(SEED)
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 5, rng)
+    theta["feature_covariance"] = np.array([[1.0, 2.0], [2.0, 1.0]])
+    assert model.log_prior(theta) == -math.inf
+    assert (model.log_likelihood(theta, records) == -math.inf).all()
+    assert np.isnan(model.build_records(theta, records)).all()
+    assert np.isnan(model.recover_innovations(theta, records)).all()
+    normal = make("normal")
+    assert normal.log_prior({"mean": 0.0, "variance": -1.0}) == -math.inf
+    assert np.isnan(normal.build_records({"mean": 0.0, "variance": -1.0}, np.ones((3, 1)))).all()
+    assert models.Bernoulli().log_prior({"probability": 1.5}) == -math.inf
+    assert models.Categorical(2).log_prior({"probabilities": [1.2, -0.2]}) == -math.inf
+    assert models.Categorical(2).log_prior({"probabilities": [0.7, 0.7]}) == -math.inf
+
+
+# ------------------------------------------------------------------ densities
+
+
+def prior_by_scipy(model, theta):
+    kind = type(model).__name__
+    if kind == "Bernoulli":
+        return stats.beta.logpdf(theta["probability"], model.a, model.b)
+    if kind == "Categorical":
+        concentration = np.broadcast_to(model.concentration, model.n_levels)
+        return stats.dirichlet.logpdf(theta["probabilities"], concentration)
+    if kind == "Normal":
+        total = 0.0
+        if "mean" in theta:
+            total += stats.norm.logpdf(theta["mean"], model.mean_mean, model.mean_sd)
+        if "variance" in theta:
+            total += stats.invgamma.logpdf(
+                theta["variance"], model.variance_shape, scale=model.variance_scale
+            )
+        return total
+    if kind == "NaiveBayes":
+        a = model.concentration
+        total = stats.dirichlet.logpdf(theta["class_probabilities"], np.full(model.n_classes, a))
+        for k, count in enumerate(model.n_levels):
+            for row in feature_table(model, theta, k):
+                total += stats.dirichlet.logpdf(row, np.full(count, a))
+        return total
+    total = stats.norm.logpdf(theta["coefficients"], 0.0, model.coefficient_sd).sum()
+    if "noise_variance" in theta:
+        total += stats.invgamma.logpdf(
+            theta["noise_variance"], model.noise_variance_shape, scale=model.noise_variance_scale
+        )
+    if "feature_mean" in theta:
+        total += stats.norm.logpdf(theta["feature_mean"], 0.0, model.feature_mean_sd).sum()
+    if "feature_covariance" in theta:
+        total += stats.invwishart.logpdf(
+            theta["feature_covariance"], model.feature_covariance_df, model.feature_covariance_scale
+        )
+    return total
+
+
+def likelihood_by_scipy(model, theta, records):
+    kind = type(model).__name__
+    if kind == "Bernoulli":
+        return stats.bernoulli.logpmf(records, theta["probability"])
+    if kind == "Categorical":
+        return np.log(theta["probabilities"][records])
+    if kind == "Normal":
+        mean = model.mean if model.mean is not None else theta["mean"]
+        variance = model.variance if model.variance is not None else theta["variance"]
+        return stats.norm.logpdf(records, mean, math.sqrt(variance))
+    if kind == "NaiveBayes":
+        y = records[:, 0]
+        total = np.log(theta["class_probabilities"][y])
+        for k in range(model.n_features):
+            total = total + np.log(feature_table(model, theta, k)[y, records[:, 1 + k]])
+        return total
+    # Regression: the record as one normal vector of length p + 1.
+    mean, covariance, variance = feature_moments(model, theta)
+    slopes = theta["coefficients"][1:]
+    cross = covariance @ slopes
+    joint_mean = np.append(mean, theta["coefficients"][0] + slopes @ mean)
+    joint = np.block([[covariance, cross[:, None]], [cross, slopes @ cross + variance]])
+    return stats.multivariate_normal.logpdf(records, joint_mean, joint)
+
+
+def test_log_prior_is_that_of_scipy(model, rng):
+    for _ in range(10):
+        theta = model.sample_prior(rng)
+        assert model.log_prior(theta) == pytest.approx(prior_by_scipy(model, theta), rel=1e-9)
+
+
+def test_log_likelihood_is_that_of_scipy(model, rng):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 40, rng)
+    np.testing.assert_allclose(
+        model.log_likelihood(theta, records),
+        likelihood_by_scipy(model, theta, records),
+        rtol=1e-8,
+        atol=1e-8,
+    )
+
+
+def prior_mass(package, case):
+    """Integrate exp(log_prior) over a parameter of one dimension."""
+    if case == "unit":
+        model, low, high = package.Bernoulli(2.5, 1.5), 0.0, 1.0
+        point = lambda v: {"probability": v}  # noqa: E731
+    elif case == "simplex":
+        model, low, high = package.Categorical(2, [1.5, 3.0]), 0.0, 1.0
+        point = lambda v: {"probabilities": np.array([v, 1.0 - v])}  # noqa: E731
+    elif case == "real":
+        model, low, high = package.Normal(variance=1.0, mean_mean=2.0), -np.inf, np.inf
+        point = lambda v: {"mean": v}  # noqa: E731
+    elif case == "positive":
+        # Not the default scale: with a mean of 1, a power too few would not change the mass.
+        model, low, high = package.Normal(mean=0.0, variance_scale=3.0), 0.0, np.inf
+        point = lambda v: {"variance": v}  # noqa: E731
+    else:
+        # The coefficients are held where their density is known.
+        model = package.LinearRegression(1, noise_variance=1.0, feature_mean=[0.0])
+        low, high = 0.0, np.inf
+        at_zero = 2 * stats.norm.logpdf(0.0, scale=2.0)
+        zeros = np.zeros(2)
+        mass = integrate.quad(
+            lambda v: math.exp(
+                model.log_prior({"coefficients": zeros, "feature_covariance": np.array([[v]])})
+                - at_zero
+            ),
+            low,
+            high,
+        )
+        return mass[0]
+    return integrate.quad(lambda v: math.exp(model.log_prior(point(v))), low, high)[0]
+
+
+CASES = ["unit", "simplex", "real", "positive", "covariance"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_prior_integrates_to_1(case):
+    assert prior_mass(models, case) == pytest.approx(1.0, abs=1e-6)
+
+
+DENSITY_BUGS = [
+    ("conjugate.py", "- (shape + 1.0) * math.log(value)", "- shape * math.log(value)", "positive"),
+    ("conjugate.py", "- 0.5 * df * size * math.log(2.0)", "", "covariance"),
+    (
+        "conjugate.py",
+        "math.lgamma(concentrations.sum()) - sum(",
+        "math.lgamma(concentrations.sum()) + sum(",
+        "simplex",
+    ),
+    ("bernoulli.py", "(self.b - 1.0) * math.log1p(-p)", "self.b * math.log1p(-p)", "unit"),
+    ("normal.py", "(z * z + _LOG_2PI) + math.log(self.mean_sd)", "(z * z + _LOG_2PI)", "real"),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "case"), DENSITY_BUGS)
+def test_a_bug_in_a_prior_is_caught(file, old, new, case, tmp_path):
+    with mutated_models(tmp_path, file, old, new) as mutant:
+        assert abs(prior_mass(mutant, case) - 1.0) > 1e-3
+
+
+# ------------------------------------------------------------------ files and words
+
+
+def test_a_model_survives_json_and_pickle(model, rng):
+    text = json.dumps(model.to_dict())
+    theta = model.sample_prior(rng)
+    for other in (models.from_dict(json.loads(text)), pickle.loads(pickle.dumps(model))):
+        assert type(other) is type(model)
+        assert other.to_dict() == model.to_dict()
+        assert other.parameters == model.parameters
+        assert other.log_prior(theta) == model.log_prior(theta)
+
+
+def test_a_model_shows_the_call_that_makes_it(model):
+    made = eval(repr(model), vars(models))
+    assert made.to_dict() == model.to_dict()
+
+
+def test_repr_leaves_out_defaults():
+    assert repr(models.Bernoulli()) == "Bernoulli()"
+    shown = repr(models.LinearRegression(2, noise_variance=2))
+    assert shown == "LinearRegression(n_features=2, noise_variance=2.0)"
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({}, "'type'"),
+        ({"type": "Poisson"}, "must be one of .*Bernoulli.* got 'Poisson'"),
+        ({"type": "Bernoulli", "c": 1}, "does not fit it"),
+        ("Bernoulli", "must be a dict"),
+    ],
+)
+def test_a_wrong_description_is_refused(description, message):
+    with pytest.raises(ValueError, match=message):
+        models.from_dict(description)
+
+
+def test_promised_signatures():
+    regression = list(inspect.signature(models.LinearRegression).parameters)
+    assert regression[:5] == [
+        "n_features",
+        "coefficient_sd",
+        "noise_variance",
+        "feature_mean",
+        "feature_covariance",
+    ]
+    bayes = list(inspect.signature(models.NaiveBayes).parameters)
+    assert bayes[:3] == ["n_classes", "n_levels", "concentration"]
+
+
+# ------------------------------------------------------------------ bad input
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("LinearRegression", {"n_features": 0}, "n_features must be a positive integer; got 0"),
+        ("LinearRegression", {"n_features": 2.0}, "n_features must be a positive integer"),
+        ("LinearRegression", {"n_features": True}, "n_features must be a positive integer"),
+        ("LinearRegression", {"n_features": 1, "coefficient_sd": 0}, "coefficient_sd must be pos"),
+        ("LinearRegression", {"n_features": 1, "noise_variance": -1}, "noise_variance must be pos"),
+        ("LinearRegression", {"n_features": 1, "noise_variance": NAN}, "noise_variance must be a"),
+        ("LinearRegression", {"n_features": 1, "noise_variance": "2 m"}, "noise_variance must be"),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_mean": [1.0]},
+            r"feature_mean must have shape \(2,\); got shape \(1,\)",
+        ),
+        ("LinearRegression", {"n_features": 2, "feature_mean": 1.0}, "feature_mean must have"),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_mean": [1.0, NAN]},
+            "feature_mean must hold",
+        ),
+        ("LinearRegression", {"n_features": 2, "feature_mean": ["a", "b"]}, "feature_mean must be"),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_covariance": [[1.0, 2.0], [2.0, 1.0]]},
+            "feature_covariance must be positive definite",
+        ),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_covariance": [[1.0, 0.5], [0.0, 1.0]]},
+            "feature_covariance must be symmetric",
+        ),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_covariance": [1.0, 1.0]},
+            "feature_covariance must have shape",
+        ),
+        ("LinearRegression", {"n_features": 1, "noise_variance_shape": 0}, "noise_variance_shape"),
+        ("LinearRegression", {"n_features": 1, "noise_variance_scale": 0}, "noise_variance_scale"),
+        ("LinearRegression", {"n_features": 1, "feature_mean_sd": -2}, "feature_mean_sd must be"),
+        (
+            "LinearRegression",
+            {"n_features": 3, "feature_covariance_df": 2},
+            "feature_covariance_df must be above n_features - 1 = 2",
+        ),
+        (
+            "LinearRegression",
+            {"n_features": 2, "feature_covariance_scale": -np.eye(2)},
+            "feature_covariance_scale must be positive definite",
+        ),
+        ("NaiveBayes", {"n_classes": 1, "n_levels": [2]}, "n_classes must be an integer of at"),
+        ("NaiveBayes", {"n_classes": 2, "n_levels": [2, 1]}, r"n_levels\[1\] must be an integer"),
+        ("NaiveBayes", {"n_classes": 2, "n_levels": []}, "n_levels must list at least one"),
+        ("NaiveBayes", {"n_classes": 2, "n_levels": 3}, "n_features must be given"),
+        (
+            "NaiveBayes",
+            {"n_classes": 2, "n_levels": 3, "n_features": 0},
+            "n_features must be a pos",
+        ),
+        (
+            "NaiveBayes",
+            {"n_classes": 2, "n_levels": [3, 3], "n_features": 3},
+            "n_features must be the length of n_levels, 2; got 3",
+        ),
+        (
+            "NaiveBayes",
+            {"n_classes": 2, "n_levels": [2], "concentration": 0},
+            "concentration must be positive; got 0",
+        ),
+        ("Bernoulli", {"a": 0}, "a must be positive; got 0"),
+        ("Bernoulli", {"b": math.inf}, "b must be a finite number"),
+        ("Normal", {"mean": 0.0, "variance": 1.0}, "mean and variance must not both be known"),
+        ("Normal", {"variance": 0.0}, "variance must be positive"),
+        ("Normal", {"mean": NAN}, "mean must be a finite number"),
+        ("Normal", {"mean_sd": 0}, "mean_sd must be positive"),
+        ("Normal", {"variance_shape": -1}, "variance_shape must be positive"),
+        ("Normal", {"variance_scale": 0}, "variance_scale must be positive"),
+        ("Categorical", {"n_levels": 1}, "n_levels must be an integer of at least 2; got 1"),
+        ("Categorical", {"n_levels": 3, "concentration": 0}, "concentration must be positive"),
+        ("Categorical", {"n_levels": 3, "concentration": [1, 2]}, "concentration must have shape"),
+        (
+            "Categorical",
+            {"n_levels": 2, "concentration": [1, -1]},
+            "concentration must be positive",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(kind, arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(models, kind)(**arguments)
+
+
+@pytest.mark.parametrize("method", ["log_likelihood", "update_parameters", "recover_innovations"])
+def test_wrong_records_are_refused(model, rng, method):
+    theta = model.sample_prior(rng)
+    call = getattr(model, method)
+    more = () if method == "log_likelihood" else (rng,)
+    records = model.sample_records(theta, 6, rng)
+    with pytest.raises(ValueError, match=r"records must have shape"):
+        call(theta, records[..., None], *more)
+    if records.ndim == 2:
+        with pytest.raises(ValueError, match=r"records must have shape"):
+            call(theta, records[:, :-1], *more)
+    if records.dtype == np.int64:
+        with pytest.raises(TypeError, match="records must be integers"):
+            call(theta, records.astype(float), *more)
+        for column, count in enumerate(levels_of_columns(model)):
+            for wrong in (-1, count, 2**62):
+                bad = records.reshape(6, -1).copy()
+                bad[4, column] = wrong
+                with pytest.raises(ValueError, match=rf"got {wrong} in record 4"):
+                    call(theta, bad.reshape(records.shape), *more)
+
+
+def test_records_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="records must be finite"):
+        make("regression-known").check_records(np.full((3, 3), np.nan))
+    with pytest.raises(ValueError, match="records must be finite"):
+        make("normal").check_records(np.array([1.0, np.inf]))
+
+
+def test_innovations_of_the_wrong_width_are_refused(model, rng):
+    theta = model.sample_prior(rng)
+    with pytest.raises(ValueError, match=r"innovations must have shape \(n, "):
+        model.build_records(theta, np.full((4, model.innovations.width + 1), 0.5))
+
+
+def test_a_theta_of_the_wrong_shape_is_refused(model, rng):
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 4, rng)
+    for parameter in model.parameters:
+        if parameter.shape:
+            wrong = dict(theta)
+            wrong[parameter.name] = np.ones((*parameter.shape[:-1], parameter.shape[-1] + 1))
+            with pytest.raises(ValueError, match=f"{parameter.name} must have shape"):
+                model.log_likelihood(wrong, records)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "two words"}, "name must be a Python identifier"),
+        ({"name": "a", "shape": (0,)}, "positive integers"),
+        ({"name": "a", "support": "circle"}, "support of parameter 'a' must be one of"),
+        ({"name": "a", "support": "simplex"}, "cannot be"),
+        ({"name": "a", "shape": (2, 3), "support": "covariance"}, "must be square"),
+        ({"name": "a", "shape": (2,), "dims": ("b", "c")}, "must name each of its 1 axes"),
+        ({"name": "a", "shape": (2, 2), "dims": ("b", "b")}, "must differ"),
+        ({"name": "a", "shape": (2,), "dims": ("b",), "coords": {"c": [1, 2]}}, "not among"),
+        ({"name": "a", "shape": (2,), "dims": ("b",), "coords": {"b": [1]}}, "must give 2 labels"),
+    ],
+)
+def test_a_wrong_parameter_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Parameter(**arguments)
+
+
+@pytest.mark.parametrize(("kind", "width"), [("cauchy", 1), ("normal", 0), ("uniform", 1.5)])
+def test_wrong_innovations_are_refused(kind, width):
+    with pytest.raises(ValueError, match="must be"):
+        Innovations(kind, width)
