@@ -64,7 +64,8 @@ def collect(
         databases = np.stack([np.stack(chain.databases[:kept]) for chain in draws])
         groups["latent_records"] = {"records": databases}
         dims["records"] = ["record", "column"][: databases.ndim - 2]
-    tree = from_dict(groups, dims=dims, coords=coords, attrs={"/": {}})
+    # No check of the conventions: it warns wherever there are more chains than (kept) draws.
+    tree = from_dict(groups, dims=dims, coords=coords, attrs={"/": {}}, check_conventions=False)
     if kept:
         # The number of the draw that a database belongs to: theta and x of one draw go together.
         labels: dict[str, Any] = {"draw": list(schedule.keep[:kept])}

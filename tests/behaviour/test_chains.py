@@ -5,9 +5,9 @@ import copy
 import joblib
 import numpy as np
 import pytest
-from behaviour.examples import Coin, regression, same_draws, small_release
 
 import noiseaware as na
+from behaviour.examples import Coin, regression, same_draws, small_release
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.run import pick_moves
@@ -91,7 +91,9 @@ def advance_in_pieces(target, moves, schedule, pieces):
     return state, Draws.join(parts)
 
 
-@pytest.mark.parametrize("moves", [na.moves.algorithm1(), MIX, None], ids=["alg1", "mix", "default"])
+@pytest.mark.parametrize(
+    "moves", [na.moves.algorithm1(), MIX, None], ids=["alg1", "mix", "default"]
+)
 @pytest.mark.parametrize(
     "pieces", [(40, 50), (39, 1, 1, 49), (45, 45), (7,) * 12 + (6,), (1,) * 90]
 )

@@ -6,9 +6,9 @@ steps.
 """
 
 import pytest
-from calibration.settings import IDS, SAMPLERS, SETTINGS, make
 
 import noiseaware as na
+from calibration.settings import IDS, SAMPLERS, SETTINGS, make
 
 pytestmark = pytest.mark.full
 

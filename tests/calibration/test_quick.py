@@ -8,9 +8,9 @@ shows what the checks still catch at this rate.
 """
 
 import pytest
-from calibration.settings import IDS, SAMPLERS, SETTINGS, make
 
 import noiseaware as na
+from calibration.settings import IDS, SAMPLERS, SETTINGS, make
 
 FALSE_ALARM = 1e-6
 

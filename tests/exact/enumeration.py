@@ -231,6 +231,8 @@ def check_every_run(
                 wanted = (*now[: block.start], *proposed[block.start : block.stop])
                 wanted += now[block.stop :]
                 probability = accept(block, now, wanted)
+                if probability > 1 - TOLERANCE:  # 1 but for rounding: it cannot be rejected
+                    probability = 1.0
                 weight *= propose(block, now, wanted) * (probability if yes else 1 - probability)
                 # A number on the right side of the threshold: a little beyond, or half way.
                 log_accept = math.log(probability)

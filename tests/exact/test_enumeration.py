@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 import pytest
+
+import noiseaware as na
 from exact.enumeration import (
     Problem,
     TableProposal,
@@ -16,8 +18,6 @@ from exact.enumeration import (
     check_blocks,
     check_sweep,
 )
-
-import noiseaware as na
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms
 
 

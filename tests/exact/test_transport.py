@@ -5,15 +5,16 @@ import math
 
 import numpy as np
 import pytest
-from exact.enumeration import Scripted
-from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
-from exact.transport import FiniteTheta, check_finite, check_ratios
 from scipy import special, stats
 
 import noiseaware as na
+from exact.enumeration import Scripted, threshold
+from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
+from exact.transport import FiniteTheta, Told, check_finite, check_ratios, frozen
 from noiseaware.sampler import chain, coordinates
 from noiseaware.sampler.coordinates import Coordinates
 from noiseaware.sampler.moves import proposals
+from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 # ------------------------------------------------------------------ coordinates
@@ -185,7 +186,7 @@ def test_jump_draws_from_its_density():
     check_jump_is_a_t()
 
 
-# ------------------------------------------------------------------ the joint posterior is left alone
+# ------------------------------------------------------------------ the joint posterior
 
 # Proposal probabilities between points; not symmetric, so that the ratio of q counts.
 TABLE = np.array([[0.1, 0.5, 0.4], [0.3, 0.2, 0.5], [0.6, 0.3, 0.1]])
@@ -254,6 +255,46 @@ def check_categorical_transport():
         log_g=log_g,
     )
     check_finite(example, TABLE)
+
+
+def check_after_prior_jump():
+    """A step after a jump from the prior starts from where that went, in all of its ratio."""
+    model = OfThree(2.0, 5.0)
+    example = bernoulli_example(model, np.zeros(3))
+    target = Target(model, example.release)
+    move = na.moves.Transport(steps=1)
+    tuning = frozen(move, target, example.thetas[0])
+    tuning["proposals"] = [proposals.PriorJump(1), Told([example.points[2]], [0.2])]
+    tuning["steps"] = [1, 1]
+    model.next_theta = example.thetas[0]
+    p = OfThree.probabilities
+    # Two ones at p = 0.4, from u = 0.4 * 0.15 and 0.4 * 0.8. At p = 0.15 the second is a zero, and
+    # the jump there can be rejected.
+    u = np.array([0.06, 0.32])
+    at = [
+        2 * math.log(each) + 5 * math.log1p(-each) + example.log_g((u < each).astype(int))
+        for each in p
+    ]
+    for first in (True, False):
+
+        def accepts(exponential, first=first):
+            rng = Scripted(
+                random=[[0.15, 0.8]],
+                standard_exponential=[[64.0 if first else 0.0], [exponential]],
+            )
+            state = ChainState(example.thetas[1], np.array([1, 1]), None, rng)
+            (share,) = move.step(target, state, tuning)
+            assert rng.spent
+            return round(2 * share) == 1 + first
+
+        now = 0 if first else 1
+        expected = math.exp(min(0.0, at[2] - at[now] + 0.2))
+        assert expected < 1
+        assert threshold(accepts) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_step_after_a_prior_jump():
+    check_after_prior_jump()
 
 
 def test_bernoulli_and_theta_together():
@@ -477,7 +518,7 @@ class Coins:
 
 
 def simulator_moves():
-    return (na.moves.Transport(), na.moves.RecordSweep())
+    return (na.moves.Transport(steps=1), na.moves.RecordSweep())
 
 
 def check_simulator(moves=simulator_moves):

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from exact.enumeration import TOLERANCE, Scripted, threshold
 
+from exact.enumeration import TOLERANCE, Scripted, threshold
 from noiseaware.sampler.moves.proposals import PriorJump
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
@@ -45,15 +45,10 @@ class Told:
         return self.log_q[k]
 
 
-def frozen_tuning(proposal: Any, steps: int = 1) -> dict[str, Any]:
-    """What `Transport` knows after warm-up, with one proposal of ours."""
-    return {
-        "proposals": [proposal],
-        "steps": [steps],
-        "warming": False,
-        "history": [],
-        "gains": None,
-    }
+def frozen(move: Transport, target: Target, theta: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What the move knows after warm-up, but for the proposals and the number of their steps."""
+    state = ChainState(theta, np.empty(0), None, np.random.default_rng(0))
+    return {**move.start(target, state), "warming": False, "gains": None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +125,7 @@ def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: boo
     """P of one step of `Transport.step`, with the proposal probabilities `table` (K, K)."""
     move = Transport(steps=1)
     target = Target(example.model, example.release)
+    tuning = frozen(move, target, example.thetas[0])
     matrix = np.zeros((len(example.states),) * 2)
 
     def accepts(k, x, new, middles, wanted, exponential):
@@ -141,7 +137,7 @@ def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: boo
         rng = Scripted(random=[middles], standard_exponential=[[exponential]])
         records = np.ascontiguousarray(example.values[list(x)])
         state = ChainState(example.thetas[k], records, None, rng)
-        (share,) = move.step(target, state, frozen_tuning(proposal))
+        (share,) = move.step(target, state, {**tuning, "proposals": [proposal], "steps": [1]})
         assert rng.spent
         accepted = bool(share)
         expected = wanted if accepted else x
@@ -194,6 +190,7 @@ def check_ratios(
         The uniforms that `recover_innovations` will ask for; `innovations` is the u they give.
     """
     move = Transport(steps=1)
+    tuning = frozen(move, target, thetas[0])
     where = [target.coordinates.to_vector(theta) for theta in thetas[1:]]
     log_q = [0.3, -0.8, 0.45][: len(where)]
     at = [log_target(theta, innovations) for theta in thetas]
@@ -206,7 +203,8 @@ def check_ratios(
                 exponentials = [64.0 if yes else 0.0 for yes in earlier]
                 rng = Scripted(random=random(), standard_exponential=[[*exponentials, exponential]])
                 state = ChainState(thetas[0], records.copy(), None, rng)
-                (share,) = move.step(target, state, frozen_tuning(proposal, last + 1))
+                told = {**tuning, "proposals": [proposal], "steps": [last + 1]}
+                (share,) = move.step(target, state, told)
                 assert rng.spent
                 return round(share * (last + 1)) == sum(earlier) + 1
 

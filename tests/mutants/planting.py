@@ -41,13 +41,13 @@ def _edited(edit: Edit) -> Any:
     function = getattr(original, "py_func", original)
     if isinstance(function, staticmethod):
         function = function.__func__
-    source = textwrap.dedent(inspect.getsource(function))
+    source = inspect.getsource(function)
     if edit.old:
         assert source.count(edit.old) == 1, (
             f"{edit.function} must hold {edit.old!r} once; it does {source.count(edit.old)} times"
         )
         source = source.replace(edit.old, edit.new)
-    tree = ast.parse(source)
+    tree = ast.parse(textwrap.dedent(source))
     tree.body[0].decorator_list = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):  # annotations may name what is imported for typing

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
+import noiseaware as na
 from exact import test_closed_forms as closed
 from exact import test_enumeration as enumeration
 from exact import test_sensitivity as sensitivity
 from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from mutants.planting import Edit, planted, same
-
-import noiseaware as na
 from noiseaware import models, queries
 from noiseaware.sampler import chain, coordinates, target
 from noiseaware.sampler.moves import blocks, parameters, proposals, records
@@ -186,7 +186,7 @@ MUTANTS = (
                 records,
                 "accept_cells",
                 "= log_uniform[i] < log_ratio",
-                "= i < m - 1 and (log_uniform[i] < log_ratio)",
+                "= (i < m - 1 or m == 1) and log_uniform[i] < log_ratio",
             ),
         ),
     ),
@@ -303,7 +303,8 @@ MUTANTS = (
                 target.Target,
                 "propose",
                 "return self.model.sample_records(theta, m, rng), None",
-                "self.last = self.model.sample_records(theta, m, rng)\n    return self.last, None",
+                "self.last = self.model.sample_records(theta, m, rng)\n"
+                "        return self.last, None",
             ),
             Edit(
                 parameters.ParameterUpdate,
@@ -404,8 +405,8 @@ MUTANTS = (
             Edit(
                 Transport,
                 "freeze",
-                "tuning.update(history=[], warming=False, gains=None)",
-                "pass",
+                "tuning.update(",
+                "dict(",
             ),
         ),
     ),
@@ -445,6 +446,18 @@ MUTANTS = (
                 "step",
                 "prior_new = prior_now  # q is the prior, so that the two cancel",
                 "prior_new = model.log_prior(theta_new)",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the Jacobian of the point before a jump from the prior",
+        transport.check_after_prior_jump,
+        (
+            Edit(
+                Transport,
+                "step",
+                "_, log_jacobian = coordinates.from_vector(proposed)",
+                "pass",
             ),
         ),
     ),

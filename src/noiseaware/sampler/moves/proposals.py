@@ -4,8 +4,9 @@ All work on the unconstrained vector v. Each returns log q(v | v') - log q(v' | 
 the acceptance ratio of `transport` needs, and each learns its own shape in warm-up.
 
 - `Walk`: v' = v + s c L z, z standard normal, in one block of coordinates. Symmetric, so its part
-  is 0. L is the Cholesky factor of the block's posterior covariance; s is tuned; c is a random
-  factor that does not depend on v, so that steps of several sizes are tried.
+  is 0. L is the Cholesky factor of the block's posterior covariance, or of its covariance given u
+  (`tuning.Shape`); s is tuned; c is a random factor that does not depend on v, so that steps of
+  several sizes are tried.
 - `Jump`: v' from a multivariate Student t with the block's posterior mean and covariance,
   independent of v; its part is log t(v) - log t(v'). Right where the noise is so large that theta
   given u is almost theta given s_dp. Its tails are heavier than those that Laplace noise gives
@@ -22,6 +23,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+from noiseaware.sampler.moves.tuning import Shape
 
 WANTED = 0.3
 """Share of walks to accept: between the optima of one (0.44) and many (0.23) dimensions."""
@@ -73,16 +76,18 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
 
 
 class Walk:
-    """A random walk in one block of coordinates."""
+    """A random walk in one block of coordinates, shaped like theta given s_dp or given u too."""
 
-    def __init__(self, index: np.ndarray) -> None:
+    def __init__(self, index: np.ndarray, *, given_u: bool) -> None:
         self.index = index
+        self.given_u = given_u
         self.factor = np.eye(len(index))
         self.size = 1.0
         self._acceptance: list[float] = []
 
-    def learn_shape(self, mean: np.ndarray, covariance: np.ndarray) -> None:
-        """Take the covariance of the whole posterior of v; only the block's part is used."""
+    def take(self, shape: Shape) -> None:
+        """Take the block's part of the covariance."""
+        covariance = shape.covariance_given_u if self.given_u else shape.covariance
         self.factor = _factor(covariance, self.index)
 
     def note(self, log_ratio: float) -> None:
@@ -117,10 +122,10 @@ class Jump:
         self.mean = np.zeros(len(index))
         self.factor = np.eye(len(index))
 
-    def learn_shape(self, mean: np.ndarray, covariance: np.ndarray) -> None:
-        """Take the mean and the covariance of the whole posterior of v."""
-        self.mean = np.ascontiguousarray(mean[self.index])
-        self.factor = _factor(covariance, self.index)
+    def take(self, shape: Shape) -> None:
+        """Take the block's part of the mean and the covariance."""
+        self.mean = np.ascontiguousarray(shape.mean[self.index])
+        self.factor = _factor(shape.covariance, self.index)
 
     def note(self, log_ratio: float) -> None:
         """Nothing to note."""
@@ -146,7 +151,7 @@ class PriorJump:
     def __init__(self, size: int) -> None:
         self.index = np.arange(size)
 
-    def learn_shape(self, mean: np.ndarray, covariance: np.ndarray) -> None:
+    def take(self, shape: Shape) -> None:
         """The prior does not change."""
 
     def note(self, log_ratio: float) -> None:

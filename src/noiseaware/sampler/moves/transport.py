@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Gains, choose_steps, learn_shape
+from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -52,8 +52,11 @@ LARGEST_BLOCK = 12
 FIRST_WINDOW = 32
 """The shape is learned anew when the number of warm-up iterations reaches this, twice this, ..."""
 
-STEPS_WHILE_LEARNING = 2
-"""Steps of each proposal in an iteration of warm-up."""
+LOOK_EVERY = 16
+"""Iterations of warm-up between two looks at how the total answers to theta."""
+
+STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 3, Jump: 2}
+"""Steps of each kind of proposal in an iteration of warm-up; early on only walks get anywhere."""
 
 
 class Transport:
@@ -86,20 +89,22 @@ class Transport:
         coordinates = target.coordinates
         proposals: list[Any] = [PriorJump(coordinates.size)]
         for index in coordinates.blocks(LARGEST_BLOCK):
-            proposals += [Walk(index), Jump(index)]
+            proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
         prior = [
             coordinates.to_vector(target.model.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
         ]
-        mean, covariance = learn_shape(np.stack(prior))
+        shape = Shape(np.stack(prior))
         for proposal in proposals:
-            proposal.learn_shape(mean, covariance)
-        each = STEPS_WHILE_LEARNING if self.steps is None else self.steps
+            proposal.take(shape)
         return {
             "proposals": proposals,
-            "steps": [each] * len(proposals),
+            "steps": [
+                STEPS_WHILE_LEARNING[type(p)] if self.steps is None else self.steps
+                for p in proposals
+            ],
             "warming": True,
-            "history": [],
+            "shape": shape,
             "gains": Gains(len(proposals), coordinates.size),
         }
 
@@ -110,8 +115,8 @@ class Transport:
         model, rng, coordinates = target.model, state.rng, target.coordinates
         warming, gains = tuning["warming"], tuning["gains"]
         v = coordinates.to_vector(state.theta)
-        if warming and tuning["history"]:
-            gains.note_others(v, tuning["history"][-1])
+        if warming and tuning["shape"].history:
+            gains.note_others(v, tuning["shape"].history[-1])
         theta, log_jacobian = coordinates.from_vector(v)
         if target.holds_innovations:
             u = state.innovations
@@ -159,46 +164,57 @@ class Transport:
             state.theta = theta
             state.records = records
         if warming:
-            tuning["history"].append(v.copy())
+            tuning["shape"].history.append(v.copy())
         return (accepted / sum(tuning["steps"]),)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Learn the shape from the later half of the history, at 32, 64, 128, ... iterations."""
-        count = len(tuning["history"])
-        for proposal in tuning["proposals"]:
+        """Tune the walks, and learn the shape anew at 32, 64, 128, ... iterations."""
+        shape, proposals = tuning["shape"], tuning["proposals"]
+        count = len(shape.history)
+        for proposal in proposals:
             proposal.tune(count)
-        if count >= FIRST_WINDOW and count & (count - 1) == 0:
-            self._learn_shape(tuning)
-            tuning["gains"] = Gains(len(tuning["proposals"]), target.coordinates.size)
+        new_window = count & (count - 1) == 0
+        if new_window and count >= FIRST_WINDOW:
+            shape.learn()
+            tuning["gains"] = Gains(len(proposals), target.coordinates.size)
+        if new_window or count % LOOK_EVERY == 0:
+            shape.look(target, state, forget=new_window)
+            for proposal in proposals:
+                proposal.take(shape)
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
-        variances = self._learn_shape(tuning)
+        shape = tuning["shape"]
+        shape.learn()
+        for proposal in tuning["proposals"]:
+            proposal.take(shape)
         if self.steps is None:
+            variances = np.diag(shape.covariance)
             tuning["steps"], tuning["autocorrelation"] = choose_steps(
                 tuning["gains"].of_proposals(variances),
                 tuning["gains"].of_others(variances),
                 target.n,
                 least=0 if target.can_update else 1,
             )
-            _safeguard(tuning["proposals"], tuning["steps"])
-        tuning.update(history=[], warming=False, gains=None)
-
-    def _learn_shape(self, tuning: dict[str, Any]) -> np.ndarray:
-        history = tuning["history"]
-        mean, covariance = learn_shape(np.stack(history[len(history) // 2 :]))
-        for proposal in tuning["proposals"]:
-            proposal.learn_shape(mean, covariance)
-        return np.diag(covariance)
+            _safeguard(tuning["steps"])
+        tuning.update(shape=None, gains=None, warming=False)
 
 
-def _safeguard(proposals: list[Any], steps: list[int]) -> None:
-    """Give every block at least one walk for three jumps, and the prior one step in five.
+def _safeguard(steps: list[int]) -> None:
+    """Let no single proposal do all the work: a sixth of a block's steps for each walk, and a
+    sixth of all for the prior.
 
-    Jumps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
+    Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
-    a coefficient better than its sign) is found, and left, by draws from the prior.
+    a coefficient better than its sign) is found, and left, by draws from the prior. The proposals
+    are the prior's and then, for each block, two walks and a jump.
     """
-    for k in range(1, len(proposals), 2):
-        steps[k] = max(steps[k], -(-steps[k + 1] // 3))
-    steps[0] = max(steps[0], sum(steps) // 5)
+    for k in range(1, len(steps), 3):
+        total = sum(steps[k : k + 3])
+        least = -(-total // 6)
+        largest = k + int(np.argmax(steps[k : k + 3]))
+        for walk in (k, k + 1):
+            if steps[walk] < least and walk != largest:
+                steps[largest] -= least - steps[walk]
+                steps[walk] = least
+    steps[0] = max(steps[0], sum(steps) // 6)

@@ -9,6 +9,12 @@ import math
 
 import numpy as np
 
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+DIFFERENCE = 0.5
+"""Width of the differences that look at dT/dv, in standard deviations of v given u."""
+
 MOST_STEPS = 16
 """Steps in an iteration, of all proposals together."""
 
@@ -47,15 +53,81 @@ class Gains:
         return np.clip(self.outside / max(self.times, 1) / (2 * variances), 0.0, 1.0)
 
 
-def learn_shape(history: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Shape:
+    """The shape of the posterior of v, learned from the chain's own history.
+
+    Attributes
+    ----------
+    mean, covariance
+        Of v given s_dp, (size,) and (size, size): from the later half of the history.
+    covariance_given_u
+        Of v given u and s_dp. With u held, the release sees theta only through the total
+        T(F(u; theta)), which is nearly linear in v over the width of the noise. With J = dT/dv
+        and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
+        of the prior. It is small in the directions that the release leaves free and large in
+        those that it pins down, and it is known after one look, before the chain has mixed.
+    history
+        v after each iteration so far.
+    """
+
+    def __init__(self, prior: np.ndarray) -> None:
+        self.history: list[np.ndarray] = []
+        self.mean, self.covariance = moments(prior)
+        self.covariance_given_u = self.covariance
+        self._prior_precision = np.linalg.inv(self.covariance)
+        self._information = np.zeros_like(self.covariance)
+        self._looks = 0
+
+    def learn(self) -> None:
+        """Take mean and covariance from the later half of the history."""
+        self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
+
+    def look(self, target: Target, state: ChainState, *, forget: bool) -> None:
+        """See how T answers to each coordinate where the chain is now, by differences."""
+        if target.terms is None:
+            self.covariance_given_u = self.covariance
+            return
+        coordinates, model = target.coordinates, target.model
+        v = coordinates.to_vector(state.theta)
+        if target.holds_innovations:
+            u = state.innovations
+        else:
+            u = model.recover_innovations(state.theta, state.records, state.rng)
+        widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
+        jacobian = np.empty((target.d, len(v)))
+        for j, width in enumerate(widths):
+            ahead, behind = v.copy(), v.copy()
+            ahead[j] += width
+            behind[j] -= width
+            jacobian[:, j] = [
+                (a - b) / (2 * width)
+                for a, b in zip(
+                    target.total(model.build_records(coordinates.from_vector(ahead)[0], u)),
+                    target.total(model.build_records(coordinates.from_vector(behind)[0], u)),
+                    strict=True,
+                )
+            ]
+        weighted = jacobian * target.terms.parameters[:, 1:2]
+        information = weighted.T @ weighted
+        if not np.isfinite(information).all():
+            return
+        if forget:
+            self._information, self._looks = np.zeros_like(information), 0
+        self._information += information
+        self._looks += 1
+        precision = self._information / self._looks + self._prior_precision
+        self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
+
+
+def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the covariance of draws of v (m, size), shrunk to the diagonal."""
-    m, k = history.shape
-    covariance = np.atleast_2d(np.cov(history, rowvar=False))
+    m, k = draws.shape
+    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     variances = np.maximum(np.diag(covariance), 1e-12)
     weight = m / (m + 5.0 + k)
     covariance = weight * covariance + (1 - weight) * np.diag(variances)
     covariance[np.diag_indices(k)] += 1e-10 * variances
-    return history.mean(axis=0), covariance
+    return draws.mean(axis=0), covariance
 
 
 def costs(n: int) -> tuple[float, float]:

@@ -1,0 +1,188 @@
+"""The checks after a run: each says ok when all is well, and fails when it is not."""
+
+import math
+
+import arviz_base
+import numpy as np
+import pytest
+
+import noiseaware as na
+from behaviour.examples import small_release
+
+
+def tree(values, **attrs):
+    """A posterior of one parameter, values (chain, draw)."""
+    made = arviz_base.from_dict(
+        {"posterior": {"theta": values}, "sample_stats": {}}, check_conventions=False
+    )
+    made.attrs = {"complete": 1, "draws": np.shape(values)[1], **attrs}
+    return made
+
+
+def verdicts(posterior):
+    return {verdict.name.split(" (")[0]: verdict for verdict in na.check(posterior).verdicts}
+
+
+def walk(rng, chains=4, draws=1000, memory=0.0):
+    """Autoregressive chains with a standard normal law."""
+    noise = rng.standard_normal((chains, draws)) * math.sqrt(1 - memory**2)
+    noise[:, 0] /= math.sqrt(1 - memory**2)
+    values = np.empty_like(noise)
+    values[:, 0] = noise[:, 0]
+    for k in range(1, draws):
+        values[:, k] = memory * values[:, k - 1] + noise[:, k]
+    return values
+
+
+def test_a_good_run(seed):
+    result = na.check(na.sample(na.models.Bernoulli(), small_release(), progressbar=False,
+                                random_seed=seed, draws=2000))  # fmt: skip
+    assert result, str(result)
+    assert len(result.verdicts) == 3
+    assert str(result).count("ok  ") == 3
+    assert "exp(-epsilon)" in str(result)
+
+
+def test_independent_draws_are_good(seed):
+    found = verdicts(tree(walk(np.random.default_rng(seed), draws=2000)))
+    assert found["chains agree"].passed
+    assert found["effective draws"].passed
+    assert "in theta" in found["chains agree"].message
+
+
+def test_chains_in_different_places():
+    values = walk(np.random.default_rng(1))
+    values[0] += 1.0
+    verdict = verdicts(tree(values))["chains agree"]
+    assert not verdict.passed
+    assert "in theta is above 1.01: the chains have not yet found the same" in verdict.message
+
+
+def test_chains_with_a_long_memory():
+    found = verdicts(tree(walk(np.random.default_rng(1), memory=0.95)))
+    assert not found["effective draws"].passed
+    assert "400 is wanted" in found["effective draws"].message
+
+
+@pytest.mark.parametrize("which", ["all chains", "one chain"])
+def test_chains_that_do_not_move(which):
+    values = walk(np.random.default_rng(1))
+    if which == "all chains":
+        values[:] = values[:, :1]
+    else:
+        values[2] = values[2, 0]
+    verdict = verdicts(tree(values))["chains agree"]
+    assert not verdict.passed
+    assert "theta did not move at all in at least one chain" in verdict.message
+
+
+def test_a_parameter_that_is_constant_by_construction_is_no_failure(seed):
+    values = walk(np.random.default_rng(seed), draws=2000)
+    made = arviz_base.from_dict(
+        {"posterior": {"theta": values, "one": np.ones_like(values)}, "sample_stats": {}}
+    )
+    assert na.check(made), str(na.check(made))
+
+
+def test_one_chain_cannot_be_compared():
+    verdict = verdicts(tree(walk(np.random.default_rng(1), chains=1)))["chains agree"]
+    assert not verdict.passed
+    assert "run at least two" in verdict.message
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_very_few_draws(draws):
+    found = verdicts(tree(walk(np.random.default_rng(1), draws=draws)))
+    assert not any(verdict.passed for verdict in found.values())
+    assert "fewer than 4 draws" in found["effective draws"].message
+
+
+@pytest.mark.parametrize("draws", [1, 3, 4, 5])
+def test_a_very_short_run_can_be_checked(draws, capfd):
+    na.sample(na.models.Bernoulli(), small_release(), draws=draws, warmup=20, chains=2)
+    assert "check failed" in capfd.readouterr().err
+
+
+# ------------------------------------------------------------------ the bound exp(-epsilon)
+
+
+def acceptance(mechanism, value=40.0, model=None):
+    release = na.Release([value], mechanism, n_records=60)
+    posterior = na.sample(
+        model or na.models.Normal(mean_sd=2.0),
+        release,
+        draws=200,
+        warmup=100,
+        chains=2,
+        random_seed=1,
+        progressbar=False,
+        moves=na.moves.algorithm1(),
+    )
+    return posterior, verdicts(posterior).get("acceptance against exp(-epsilon)")
+
+
+def clamped(records):
+    return np.clip(records, -1.0, 1.0)
+
+
+def unclamped(records):
+    return records
+
+
+def test_the_bound_holds_when_what_is_stated_is_true():
+    query = na.Query(clamped, ["sum"], sensitivity=2.0)
+    posterior, verdict = acceptance(na.mechanisms.Laplace(query, epsilon=0.5))
+    assert verdict.passed, verdict.message
+    assert posterior.attrs["change_epsilon"] == 0.5
+    assert float(posterior["sample_stats"]["lowest_log_acceptance"].min()) >= -0.5 - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("function", "sensitivity"), [(clamped, 0.5), (unclamped, 2.0)], ids=["understated", "no clamp"]
+)
+def test_a_sensitivity_that_is_not_true_is_seen(function, sensitivity):
+    query = na.Query(function, ["sum"], sensitivity=sensitivity)
+    posterior, verdict = acceptance(na.mechanisms.Laplace(query, epsilon=0.5))
+    assert not verdict.passed
+    assert not na.check(posterior)
+    assert "is below exp(-epsilon) = 0.6065, which cannot happen" in verdict.message
+    assert "query, clamping, sensitivity, scale or epsilon" in verdict.message
+
+
+def test_a_scale_that_does_not_give_the_stated_epsilon_is_seen():
+    """A mechanism of the user's own that promises more than its scale gives."""
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(-1.0, 1.0), scale=1.0)
+    mechanism.guarantee = na.mechanisms.Guarantee("pure", epsilon=0.5)
+    _, verdict = acceptance(mechanism)
+    assert not verdict.passed
+
+
+def test_a_scale_alone_is_held_to_the_epsilon_that_it_gives():
+    posterior, verdict = acceptance(na.mechanisms.Laplace(na.queries.Sum(-1.0, 1.0), scale=4.0))
+    assert posterior.attrs["change_epsilon"] == 0.5
+    assert verdict.passed
+
+
+def test_under_add_remove_a_changed_record_is_two_steps():
+    """A changed record is one removed and one added, so the bound is exp(-2 epsilon)."""
+    query = na.queries.Sum(-1.0, 1.0)
+    mechanism = na.mechanisms.Laplace(query, epsilon=0.5, neighbours="add-remove")
+    posterior, verdict = acceptance(mechanism)
+    assert posterior.attrs["change_epsilon"] == 1.0
+    assert float(posterior["sample_stats"]["lowest_log_acceptance"].min()) < -0.5
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize("model", [None, na.models.Normal(mean_sd=20.0)], ids=["near", "far"])
+def test_the_bound_is_for_pure_promises_only(model):
+    _, verdict = acceptance(na.mechanisms.Gaussian(na.queries.Sum(-1.0, 1.0), mu=0.5), model=model)
+    assert verdict is None
+
+
+def test_the_bound_holds_for_the_default_sampler():
+    query = na.queries.RegressionMoments(2, -3.0, 3.0)
+    release = na.Release(np.zeros(9), na.mechanisms.Laplace(query, epsilon=0.3), 40)
+    posterior = na.sample(
+        na.models.LinearRegression(2), release, draws=200, warmup=200, chains=2, progressbar=False
+    )
+    assert verdicts(posterior)["acceptance against exp(-epsilon)"].passed
