@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,17 @@ def pin_to_one_core(core: int | None = None) -> int | None:
         core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
+
+
+@contextmanager
+def one_core() -> Iterator[int | None]:
+    """Pin to one core (`pin_to_one_core`) inside the block only."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    try:
+        yield pin_to_one_core()
+    finally:
+        if before is not None:
+            os.sched_setaffinity(0, before)
 
 
 def smallest_ess(draws: ArrayLike, method: str = "bulk") -> float:
@@ -68,6 +80,23 @@ def smallest_ess(draws: ArrayLike, method: str = "bulk") -> float:
     )
 
 
+def largest_rhat(draws: ArrayLike) -> float:
+    """Compute the largest rank-normalised split R-hat over all scalar parameters.
+
+    Parameters
+    ----------
+    draws : (chains, draws, ...)
+    """
+    from arviz_stats.base import array_stats
+
+    chains_draws = np.asarray(draws, dtype=np.float64)
+    columns = chains_draws.reshape(*chains_draws.shape[:2], -1)
+    return max(
+        float(array_stats.rhat(columns[:, :, j], chain_axis=0, draw_axis=1))
+        for j in range(columns.shape[2])
+    )
+
+
 def smallest_ess_per_second(draws: ArrayLike, seconds: float) -> float:
     """Compute the smallest bulk ESS of (chains, draws, ...) per second of sampling.
 
@@ -89,7 +118,9 @@ class Ratio(NamedTuple):
 
 
 def interleave(
-    runs: Mapping[str, Callable[[], object]], repetitions: int = 7
+    runs: Mapping[str, Callable[[], object]],
+    repetitions: int = 7,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, np.ndarray]:
     """Time several runs in turns, after one untimed turn that compiles and warms up.
 
@@ -101,6 +132,9 @@ def interleave(
         Functions without arguments, by name.
     repetitions
         Number of timed turns.
+    clock
+        ``time.process_time`` (CPU seconds) leaves the neighbours on a shared machine out;
+        right for runs that work in one thread and wait for nothing.
 
     Returns
     -------
@@ -114,9 +148,9 @@ def interleave(
     for repetition in range(repetitions):
         names = list(runs) if repetition % 2 == 0 else list(runs)[::-1]
         for name in names:
-            start = time.perf_counter()
+            start = clock()
             runs[name]()
-            seconds[name][repetition] = time.perf_counter() - start
+            seconds[name][repetition] = clock() - start
     return seconds
 
 
@@ -138,6 +172,7 @@ class NewProcess(NamedTuple):
     setup_seconds: float
     statement_seconds: float
     total_seconds: float  # of the process, with the start of the interpreter
+    cpu_seconds: float  # of the process; what its neighbours took is left out
     peak_bytes: int | None  # rise of resident memory during the statement; None off Linux
     value: Any  # of the expression `result`
 
@@ -175,6 +210,11 @@ print(json.dumps([middle - start, end - again, peak, value]))
 """
 
 
+def _children_cpu() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def in_new_process(
     setup: str,
     statement: str,
@@ -199,7 +239,7 @@ def in_new_process(
         Variables to add to the environment.
     """
     job = json.dumps({"setup": setup, "statement": statement, "result": result})
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), _children_cpu()
     child = subprocess.run(
         [sys.executable, "-c", _CHILD],
         input=job,
@@ -208,12 +248,12 @@ def in_new_process(
         env={**os.environ, **(environment or {})},
         check=False,
     )
-    total = time.perf_counter() - start
+    total, cpu = time.perf_counter() - start, _children_cpu() - start_cpu
     if child.returncode != 0:
         raise RuntimeError(f"the code failed in its new process:\n{child.stderr}")
     # The code may print lines of its own; the answer is the last one.
     setup_s, statement_s, peak, value = json.loads(child.stdout.rstrip().rsplit("\n", 1)[-1])
-    return NewProcess(setup_s, statement_s, total, peak, value)
+    return NewProcess(setup_s, statement_s, total, cpu, peak, value)
 
 
 def peak_memory(setup: str, statement: str) -> int:

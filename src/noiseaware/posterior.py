@@ -85,9 +85,7 @@ def collect(
 
 def _record_acceptance(states: Sequence[ChainState], schedule: Schedule) -> np.ndarray:
     """Return the mean acceptance of each record, (chain, n)."""
-    return np.stack(
-        [state.acceptance / max(1, state.iteration - schedule.warmup) for state in states]
-    )
+    return np.stack([state.acceptance / max(1, state.sweeps) for state in states])
 
 
 def _attributes(

@@ -12,13 +12,13 @@ Example
 from __future__ import annotations
 
 import json
-import operator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from noiseaware import mechanisms
+from noiseaware.arguments import whole_number
 
 __all__ = ["Release"]
 
@@ -54,7 +54,7 @@ class Release:
                 f"got {mechanism!r}"
             )
         self.mechanism = mechanism
-        self.n_records = _positive_integer("n_records", n_records)
+        self.n_records = whole_number("n_records", n_records)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
         checked.flags.writeable = False
         self.values: np.ndarray = checked
@@ -66,8 +66,11 @@ class Release:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name for each released value."""
-        return tuple(getattr(self.mechanism, "value_names", None) or self.query.names)
+        """One name for each released value: the query's, or numbers where it has other ones."""
+        names = tuple(getattr(self.query, "names", ()))
+        if len(names) == len(self.values):
+            return names
+        return tuple(f"value {i}" for i in range(len(self.values)))
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -154,18 +157,8 @@ def check_values(mechanism: Any, values: Any) -> np.ndarray:
     return array
 
 
-def _positive_integer(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}") from None
-    if number < 1 or isinstance(value, bool):
-        raise ValueError(f"{name} must be a positive integer; got {value!r}")
-    return number
-
-
 def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
-    names = tuple(getattr(mechanism, "value_names", None) or mechanism.query.names)
+    names = tuple(mechanism.query.names)
     missing = [name for name in names if name not in values]
     if missing:
         raise ValueError(f'"values" lacks {", ".join(missing)}')

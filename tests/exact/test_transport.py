@@ -118,6 +118,13 @@ COVARIANCE = np.array(
 BLOCK = np.ix_(INDEX, INDEX)
 
 
+def fitted(proposal):
+    """Give a proposal its shape, as warm-up would."""
+    proposal.factor = np.linalg.cholesky(COVARIANCE[BLOCK])
+    proposal.mean = MEAN[INDEX]
+    return proposal
+
+
 def proposed_from(proposal, v, prepared):
     """Where a proposal goes, and the log ratio that it returns."""
     there = np.full(len(v), np.nan)
@@ -127,8 +134,7 @@ def proposed_from(proposal, v, prepared):
 
 def check_walk():
     """The step is v' = v + size L z: the reverse step has -z, and so the same density."""
-    proposal = proposals.Walk(INDEX)
-    proposal.learn_shape(MEAN, COVARIANCE)
+    proposal = fitted(proposals.Walk(INDEX, given_u=False))
     proposal.size = 0.7
     rng = np.random.default_rng(4)
     v = rng.normal(size=4)
@@ -145,8 +151,7 @@ def check_walk():
 
 def check_jump():
     """The proposal is a multivariate t, and the returned ratio is t(v) / t(v')."""
-    proposal = proposals.Jump(INDEX)
-    proposal.learn_shape(MEAN, COVARIANCE)
+    proposal = fitted(proposals.Jump(INDEX))
     law = stats.multivariate_t(MEAN[INDEX], COVARIANCE[BLOCK], df=proposals.DOF)
     rng = np.random.default_rng(5)
     v = rng.normal(size=4)
@@ -160,8 +165,7 @@ def check_jump():
 
 def check_jump_is_a_t():
     """Squared distances of t draws, divided by their number, follow F(3, dof): K-S at 1e-5."""
-    proposal = proposals.Jump(INDEX)
-    proposal.learn_shape(MEAN, COVARIANCE)
+    proposal = fitted(proposals.Jump(INDEX))
     m = 4000
     normals, radius = proposal.prepare(m, np.random.default_rng(6))
     v = np.empty(4)
@@ -527,7 +531,7 @@ def check_simulator(moves=simulator_moves):
     noise = 8 * 1.5 + 9.0
     precision = 0.25 + 64 / noise
     exact = Gauss((1.0 * 0.25 + 8 * 14.0 / noise) / precision, 1 / precision)
-    tree = sampled(Simulator(), release, moves(), draws=2500, stream=11)
+    tree = sampled(Simulator(), release, moves(), draws=1500, stream=11)
     assert_draws_agree({"mean": exact}, lambda name: tree["posterior"][name].values)
 
 
@@ -537,7 +541,7 @@ def check_discrete_simulator(moves=simulator_moves):
     weights = stats.betabinom.pmf(k, 12, 2.0, 3.5) * np.exp(-np.abs(10.3 - k) / 1.3)
     exact = BetaMixture(weights, 2.0 + k, 3.5 + 12 - k)
     release = na.Release([10.3], na.mechanisms.Laplace(na.queries.Count(), scale=1.3), 12)
-    tree = sampled(Coins(), release, moves(), draws=2500, stream=12)
+    tree = sampled(Coins(), release, moves(), draws=1500, stream=12)
     assert_draws_agree({"probability": exact}, lambda name: tree["posterior"][name].values)
 
 

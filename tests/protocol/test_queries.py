@@ -333,8 +333,8 @@ def test_count_kernel():
     ("arguments", "message"),
     [
         ((0, -1, 1), "n_features must be at least 1; got 0"),
-        ((1.5, -1, 1), "n_features must be an integer; got 1.5"),
-        ((True, -1, 1), "n_features must be an integer; got True"),
+        ((1.5, -1, 1), "n_features must be a positive integer; got 1.5"),
+        ((True, -1, 1), "n_features must be a positive integer; got True"),
         ((2, 10, -10), r"lower must be below upper; got lower=10.0, upper=-10.0"),
         ((2, 1, 1), r"lower must be below upper; got lower=1.0, upper=1.0"),
         ((1, [0, 3], [1, 2]), "lower=3.0, upper=2.0 for entry 1 of a record"),
@@ -358,13 +358,25 @@ def test_bad_regression_moments(arguments, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: queries.ClassFeatureCounts(1, [2]), "n_classes must be at least 2; got 1"),
-        (lambda: queries.ClassFeatureCounts(2, [2, 1]), "n_levels of feature 2 must be at least 2"),
-        (lambda: queries.ClassFeatureCounts(2, [2.0]), "feature 1 must be an integer; got 2.0"),
+        (
+            lambda: queries.ClassFeatureCounts(1, [2]),
+            "n_classes must be an integer of at least 2; got 1",
+        ),
+        (
+            lambda: queries.ClassFeatureCounts(2, [2, 1]),
+            "n_levels of feature 2 must be an integer of at least 2",
+        ),
+        (
+            lambda: queries.ClassFeatureCounts(2, [2.0]),
+            "feature 1 must be an integer of at least 2; got 2.0",
+        ),
         (lambda: queries.ClassFeatureCounts(2, []), "at least one feature; got an empty list"),
         (lambda: queries.ClassFeatureCounts(2, 3), "or come with n_features; got n_levels=3"),
         (lambda: queries.ClassFeatureCounts(2, 3, 0), "n_features must be at least 1; got 0"),
-        (lambda: queries.ClassFeatureCounts(2, 1, 4), "n_levels must be at least 2; got 1"),
+        (
+            lambda: queries.ClassFeatureCounts(2, 1, 4),
+            "n_levels must be an integer of at least 2; got 1",
+        ),
         (lambda: queries.ClassFeatureCounts(2, [3, 3], 3), "n_features must be 2, as in n_levels"),
         (lambda: queries.Count(np.nan), "value must be a finite number; got nan"),
         (lambda: queries.Count("yes"), "value must be a finite number; got 'yes'"),
@@ -375,7 +387,7 @@ def test_bad_regression_moments(arguments, message):
         (lambda: queries.Sum(0.5, 2, integer_valued=True), r"lower must be whole .* got \[0.5\]"),
         (lambda: queries.Histogram(), "give edges or n_levels, one of the two"),
         (lambda: queries.Histogram(edges=[0, 1], n_levels=2), "one of the two"),
-        (lambda: queries.Histogram(n_levels=1), "n_levels must be at least 2; got 1"),
+        (lambda: queries.Histogram(n_levels=1), "n_levels must be an integer of at least 2; got 1"),
         (lambda: queries.Histogram(edges=[0]), "edges must be at least 2 numbers; got 1"),
         (lambda: queries.Histogram(edges=[0, 2, 1]), "increasing; got 2.0 before 1.0"),
         (lambda: queries.Histogram(edges=[0, np.nan]), "increasing; got 0.0 before nan"),

@@ -14,15 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def positive_integer(name: str, value: Any, least: int = 1) -> int:
-    """Return ``value`` as an int that is at least ``least``."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
-        raise ValueError(f"{name} must be {wanted}; got {value!r}")
-    return int(value)
-
-
 def real_number(name: str, value: Any) -> float:
     """Return ``value`` as a finite float."""
     try:

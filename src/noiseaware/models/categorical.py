@@ -27,10 +27,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import whole_number
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
-    positive_integer,
     read_floats,
     read_integers,
     read_parameter,
@@ -129,7 +129,7 @@ class Categorical:
     """
 
     def __init__(self, n_levels: int, concentration: float | ArrayLike = 1.0) -> None:
-        self.n_levels = positive_integer("n_levels", n_levels, least=2)
+        self.n_levels = whole_number("n_levels", n_levels, least=2)
         shape = () if np.ndim(concentration) == 0 else (self.n_levels,)
         given = real_array("concentration", concentration, shape)
         if not (given > 0).all():

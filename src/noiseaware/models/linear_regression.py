@@ -54,10 +54,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.models import regression_kernels as kernels
+from noiseaware.arguments import whole_number
 from noiseaware.models.arguments import (
     arguments_repr,
     covariance_matrix,
-    positive_integer,
     positive_number,
     read_floats,
     read_parameter,
@@ -137,7 +137,7 @@ class LinearRegression:
         feature_covariance_df: float | None = None,
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
-        p = self.n_features = positive_integer("n_features", n_features)
+        p = self.n_features = whole_number("n_features", n_features)
         self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
         self.noise_variance = (
             None if noise_variance is None else positive_number("noise_variance", noise_variance)

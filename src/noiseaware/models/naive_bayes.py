@@ -39,10 +39,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import whole_number
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
-    positive_integer,
     positive_number,
     read_floats,
     read_integers,
@@ -246,16 +246,16 @@ class NaiveBayes:
         *,
         n_features: int | None = None,
     ) -> None:
-        self.n_classes = positive_integer("n_classes", n_classes, least=2)
+        self.n_classes = whole_number("n_classes", n_classes, least=2)
         if isinstance(n_levels, (int, np.integer)):
             if n_features is None:
                 raise ValueError(
                     "n_levels must list the number of levels of each feature, or n_features must "
                     f"be given with it; got n_levels={n_levels!r} alone"
                 )
-            n_levels = [n_levels] * positive_integer("n_features", n_features)
+            n_levels = [n_levels] * whole_number("n_features", n_features)
         self.n_levels = [
-            positive_integer(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)
+            whole_number(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)
         ]
         self.n_features = len(self.n_levels)
         if self.n_features == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +14,6 @@ Bound = float | tuple[float, ...]
 
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
-
-
-def as_integer(name: str, value: Any, at_least: int) -> int:
-    """Return `value` as an int that is not below `at_least`."""
-    try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer; got {value!r}") from None
-    if number < at_least:
-        raise ValueError(f"{name} must be at least {at_least}; got {number}")
-    return number
 
 
 def as_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Bound, Bound]:

@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import whole_number
 from noiseaware.queries.arguments import (
-    as_integer,
     as_integer_records,
     check_integer_dtype,
     check_norm,
@@ -104,7 +104,7 @@ class ClassFeatureCounts:
     def __init__(
         self, n_classes: int, n_levels: int | Sequence[int], n_features: int | None = None
     ) -> None:
-        n_classes = as_integer("n_classes", n_classes, at_least=2)
+        n_classes = whole_number("n_classes", n_classes, least=2)
         levels_of_features = _as_levels(n_levels, n_features)
         names = tuple(
             f"class={c},feature{k}={level}"
@@ -191,15 +191,15 @@ class ClassFeatureCounts:
 
 def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[int, ...]:
     if np.ndim(n_levels) == 0:
-        levels = as_integer("n_levels", n_levels, at_least=2)
+        levels = whole_number("n_levels", n_levels, least=2)
         if n_features is None:
             raise ValueError(
                 f"n_levels must list the levels of each feature, or come with n_features; "
                 f"got n_levels={n_levels}"
             )
-        return (levels,) * as_integer("n_features", n_features, at_least=1)
+        return (levels,) * whole_number("n_features", n_features)
     result = tuple(
-        as_integer(f"n_levels of feature {k}", levels, at_least=2)
+        whole_number(f"n_levels of feature {k}", levels, least=2)
         for k, levels in enumerate(n_levels, start=1)  # type: ignore[arg-type]
     )
     if not result:

@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import whole_number
 from noiseaware.queries.arguments import (
     as_float_records,
-    as_integer,
     as_integer_records,
     check_integer_dtype,
     check_norm,
@@ -127,7 +127,7 @@ class Histogram:
             edges = _as_edges(edges)
             names = _bin_names(edges)
         else:
-            n_levels = as_integer("n_levels", n_levels, at_least=2)
+            n_levels = whole_number("n_levels", n_levels, least=2)
             names = tuple(f"level={level}" for level in range(n_levels))
         set_field = object.__setattr__  # the way around `frozen`, for the constructor only
         set_field(self, "edges", edges)

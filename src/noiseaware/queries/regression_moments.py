@@ -23,11 +23,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import whole_number
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     as_float_records,
-    as_integer,
     bound_array,
     bound_to_json,
     check_norm,
@@ -151,7 +151,7 @@ class RegressionMoments:
     _scale: NDArray[np.float64] = field(repr=False, compare=False)
 
     def __init__(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
-        p = as_integer("n_features", n_features, at_least=1)
+        p = whole_number("n_features", n_features)
         low, high = as_bounds(lower, upper)
         for name, bound in (("lower", low), ("upper", high)):
             if isinstance(bound, tuple) and len(bound) != p + 1:

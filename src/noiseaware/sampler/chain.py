@@ -87,6 +87,8 @@ def advance(
     keep = set(schedule.keep)
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
     done = 0
+    if state.iteration == schedule.warmup == 0:
+        _end_warmup(target, moves, state)
     try:
         for _ in range(iterations):
             warming = state.iteration < schedule.warmup
@@ -117,6 +119,7 @@ def advance(
 def _end_warmup(target: Target, moves: Sequence[Any], state: ChainState) -> None:
     """Freeze what was learned and forget what was only warm-up."""
     state.acceptance[:] = 0
+    state.sweeps = 0
     for move, tuning in zip(moves, state.tunings, strict=True):
         if hasattr(move, "freeze"):
             move.freeze(target, state, tuning)

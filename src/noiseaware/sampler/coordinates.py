@@ -60,7 +60,7 @@ def constrain(layout, v, natural):
                 log_jacobian += v[at + i]
         elif code == UNIT:
             for i in range(rows * width):
-                # log(1 + exp(-|v|)) does not overflow, and log theta + log(1 - theta) = -|v| - 2 of it
+                # log(1 + exp(-|v|)) does not overflow; twice it is -log theta - log(1 - theta) - |v|
                 soft = math.log1p(math.exp(-abs(v[at + i])))
                 natural[to + i] = math.exp(min(v[at + i], 0.0) - soft)
                 log_jacobian -= abs(v[at + i]) + 2.0 * soft
@@ -198,7 +198,9 @@ class Coordinates:
             return [np.arange(self.size)]
         ends = [*self._layout[1:, 2].tolist(), self.size]
         result = []
-        for parameter, start, end in zip(self.parameters, self._layout[:, 2].tolist(), ends):
+        for parameter, start, end in zip(
+            self.parameters, self._layout[:, 2].tolist(), ends, strict=True
+        ):
             pieces = 1
             for length in parameter.shape[:-1] if parameter.support != "covariance" else ():
                 if (end - start) // pieces <= largest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from noiseaware import checks, posterior
+from noiseaware.arguments import whole_number
 from noiseaware.sampler import chain as chains_module
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.contract import check_fit
@@ -78,15 +78,15 @@ def sample(
         attribute `complete` set to 0.
     """
     schedule = Schedule.make(
-        whole("warmup", warmup, 0),
-        whole("draws", draws, 1),
-        whole("keep_records", keep_records, 0),
+        whole_number("warmup", warmup, 0),
+        whole_number("draws", draws, 1),
+        whole_number("keep_records", keep_records, 0),
     )
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
-    chains = whole("chains", chains, 1)
+    chains = whole_number("chains", chains, 1)
     if cores is not None:
-        cores = whole("cores", cores, 1)
+        cores = whole_number("cores", cores, 1)
     check_fit(model, release)
     target = Target(model, release)
     moves = pick_moves(moves, target)
@@ -215,19 +215,7 @@ def pick_moves(moves: Sequence[Any] | None, target: Target) -> tuple[Any, ...]:
     return tuple(moves)
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int that is at least `least`, or raise a ValueError that names it."""
-    try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        kind = "a positive integer" if least == 1 else "zero or a positive integer"
-        raise ValueError(f"{name} must be {kind}; got {value!r}")
-    return number
-
-
 def _seed(random_seed: Any) -> int | None:
     if random_seed is None:
         return None
-    return whole("random_seed", random_seed, 0)
+    return whole_number("random_seed", random_seed, 0)

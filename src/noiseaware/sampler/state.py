@@ -29,6 +29,8 @@ class ChainState:
         One dictionary a move: what it learned in warm-up.
     acceptance
         How often each record's proposal was accepted since warm-up ended, (n,).
+    sweeps
+        How often all records were gone through since warm-up ended.
     """
 
     theta: dict[str, np.ndarray]
@@ -38,6 +40,7 @@ class ChainState:
     iteration: int = 0
     tunings: list[dict[str, Any]] = field(default_factory=list)
     acceptance: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sweeps: int = 0
 
     def copy(self) -> ChainState:
         """Return a state that shares nothing with this one."""

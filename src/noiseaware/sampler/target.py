@@ -23,6 +23,7 @@ from numba import njit
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.parameters import Innovations
 from noiseaware.sampler.coordinates import Coordinates
+from noiseaware.sampler.state import ChainState
 
 CHUNK = 4096
 """Records that are proposed and summarised together: large enough to drown the cost of a call,
@@ -86,9 +87,7 @@ class Target:
         self.uses_cells = (
             self.terms is not None and hasattr(release.query, "cells") and not self._own_statistic
         )
-        self._query_total = (
-            None if self._own_statistic else getattr(release.query, "total", None)
-        )
+        self._query_total = None if self._own_statistic else getattr(release.query, "total", None)
         builds = hasattr(model, "build_records")
         recovers = hasattr(model, "recover_innovations")
         self.can_update = hasattr(model, "update_parameters")
@@ -122,8 +121,20 @@ class Target:
         """Draw m records from f(. | theta), with the innovations that made them if they count."""
         if self.holds_innovations:
             innovations = self.draw_innovations(m, rng)
-            return self.model.build_records(theta, innovations), innovations
-        return self.model.sample_records(theta, m, rng), None
+            return self.build(theta, innovations), innovations
+        if not hasattr(self.model, "sample_records"):
+            return self.build(theta, self.draw_innovations(m, rng)), None
+        return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None
+
+    def build(self, theta: dict[str, Any], innovations: np.ndarray) -> np.ndarray:
+        """Return the records F(u; theta), contiguous as the compiled loops need them."""
+        return np.ascontiguousarray(self.model.build_records(theta, innovations))
+
+    def recover(self, state: ChainState) -> np.ndarray:
+        """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""
+        if state.innovations is not None:
+            return state.innovations
+        return self.model.recover_innovations(state.theta, state.records, state.rng)
 
     # What the release says of them.
 

@@ -14,13 +14,26 @@ A list of moves done one after another is a sampler; `algorithm1()` is the paper
 
 from __future__ import annotations
 
+from noiseaware.sampler.moves.autoregressive import Autoregressive
 from noiseaware.sampler.moves.blocks import BlockSweep
+from noiseaware.sampler.moves.full_conditional import FullConditional
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import RecordSweep
+from noiseaware.sampler.moves.soma import Soma
 from noiseaware.sampler.moves.transport import Transport
 
-__all__ = ["BlockSweep", "Interweave", "ParameterUpdate", "RecordSweep", "Transport", "algorithm1"]
+__all__ = [
+    "Autoregressive",
+    "BlockSweep",
+    "FullConditional",
+    "Interweave",
+    "ParameterUpdate",
+    "RecordSweep",
+    "Soma",
+    "Transport",
+    "algorithm1",
+]
 
 
 def algorithm1() -> tuple[ParameterUpdate, RecordSweep]:

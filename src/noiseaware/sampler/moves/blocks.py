@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.arguments import whole_number
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.sampler.moves.records import RecordSweep, keep_accepted, shift
 from noiseaware.sampler.state import ChainState
@@ -46,8 +47,7 @@ def accept_blocks_dense(family, parameters, total, current, proposed, size, log_
     trial = np.empty(d)
     log_now = log_g(family, parameters, total)
     lowest = 0.0
-    block = 0
-    for start in range(0, m, size):
+    for block, start in enumerate(range(0, m, size)):
         end = min(start + size, m)
         for j in range(d):
             trial[j] = total[j]
@@ -63,7 +63,6 @@ def accept_blocks_dense(family, parameters, total, current, proposed, size, log_
                 total[j] = trial[j]
         for i in range(start, end):
             accepted[i] = accept
-        block += 1
     return lowest
 
 
@@ -72,8 +71,7 @@ def accept_blocks_cells(family, parameters, total, current, proposed, size, log_
     """As `accept_blocks_dense`, with statistics held as cell numbers (m, k)."""
     m, k = proposed.shape
     lowest = 0.0
-    block = 0
-    for start in range(0, m, size):
+    for block, start in enumerate(range(0, m, size)):
         end = min(start + size, m)
         log_ratio = 0.0
         for i in range(start, end):
@@ -91,7 +89,6 @@ def accept_blocks_cells(family, parameters, total, current, proposed, size, log_
                         total[current[i, a]] += 1.0
                     if proposed[i, a] >= 0:
                         total[proposed[i, a]] -= 1.0
-        block += 1
     return lowest
 
 
@@ -107,16 +104,19 @@ class BlockSweep:
     reports = ("acceptance_rate", "lowest_log_acceptance")
 
     def __init__(self, size: int | None = None) -> None:
-        if size is not None and size < 1:
-            raise ValueError(f"size must be a positive integer; got {size!r}")
-        self.size = size
+        self.size = None if size is None else whole_number("size", size)
         self._single = RecordSweep()
 
     def __repr__(self) -> str:
         return "BlockSweep()" if self.size is None else f"BlockSweep(size={self.size})"
 
     def check(self, target: Target) -> None:
-        """Any target will do; one with a joint g has blocks of one record or of all."""
+        """Raise if blocks of this size cannot be decided about."""
+        if target.terms is None and self.size not in (None, 1) and self.size < target.n:
+            raise ValueError(
+                f"size must be 1 or at least n_records = {target.n} for a mechanism whose log "
+                f"density is not a sum over coordinates; got {self.size}"
+            )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with blocks of one record."""
@@ -147,6 +147,7 @@ class BlockSweep:
         return rate, lowest / size
 
     def _refresh_all(self, target: Target, state: ChainState) -> tuple[float, float]:
+        state.sweeps += 1
         candidates, innovations = target.propose(state.theta, target.n, state.rng)
         now, new = target.total(state.records), target.total(candidates)
         log_ratio = target.log_g(new) - target.log_g(now)
@@ -157,8 +158,9 @@ class BlockSweep:
         return 0.0, min(0.0, log_ratio)
 
     def _refresh_blocks(self, target: Target, state: ChainState, size: int) -> tuple[float, float]:
-        if target.terms is None:
-            raise ValueError("a mechanism with a joint g has blocks of one record or of all")
+        state.sweeps += 1
+        assert target.terms is not None  # `check` saw to it
+        family, parameters = target.terms
         loop = accept_blocks_cells if target.uses_cells else accept_blocks_dense
         total = target.total(state.records)
         flat = state.records.reshape(target.n, -1)
@@ -169,7 +171,8 @@ class BlockSweep:
             candidates, innovations = target.propose(state.theta, end - begin, state.rng)
             accepted = np.empty(end - begin, dtype=np.bool_)
             smallest = loop(
-                *target.terms,
+                family,
+                parameters,
                 total,
                 target.statistic(state.records[begin:end], begin),
                 target.statistic(candidates, begin),

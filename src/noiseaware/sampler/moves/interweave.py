@@ -1,9 +1,9 @@
 """Do several moves in turn, as often in an iteration as the slowest parameter needs.
 
-Doing a list of moves c times leaves the posterior alone if doing it once does. An iteration with
-autocorrelation r in its slowest coordinate has about r^c when it is done c times, so that c draws
-that are nearly copies of one another become one that is worth keeping. The number c is chosen at
-the end of warm-up from what the transport move learned, and then frozen.
+Doing a list of moves c times leaves the posterior alone if doing it once does. Where an effective
+draw costs many iterations, c draws that are nearly copies of one another become one that is worth
+keeping. The number c is chosen at the end of warm-up, from the autocorrelation time that the
+transport move expects, and then frozen.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from noiseaware.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
-ENOUGH = 4.0
-"""Iterations that an effective draw may cost before an iteration is made longer."""
+FEW_RECORDS = 1000
+"""Below it an iteration takes less than a millisecond, and making it longer costs nobody much."""
 
-MOST_CYCLES = 3
+ENOUGH = {True: 3.0, False: 4.5}
+MOST_CYCLES = {True: 3, False: 2}
+"""Iterations that an effective draw may cost before an iteration is made longer, and how long it
+may get: with few records, and with many."""
 
 
 class Interweave:
@@ -28,13 +32,15 @@ class Interweave:
     *moves
         The moves, in order.
     cycles : int, optional
-        c. None chooses between 1 and 3 in warm-up; without a `Transport` among the moves there
+        c. None chooses 1, 2 or 3 in warm-up; without a `Transport` among the moves there
         is nothing to learn it from, and it is 1.
     """
 
     def __init__(self, *moves: Any, cycles: int | None = None) -> None:
+        if not moves:
+            raise ValueError("Interweave needs at least one move; got none")
         self.moves = moves
-        self.cycles = cycles
+        self.cycles = None if cycles is None else whole_number("cycles", cycles)
         self.reports = tuple(name for move in moves for name in move.reports)
 
     def __repr__(self) -> str:
@@ -52,9 +58,7 @@ class Interweave:
             "moves": [move.start(target, state) for move in self.moves],
         }
 
-    def step(
-        self, target: Target, state: ChainState, tuning: dict[str, Any]
-    ) -> tuple[float, ...]:
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Do all moves c times; report means, and the lowest of what is a lowest."""
         steps = list(zip(self.moves, tuning["moves"], strict=True))
         cycles = tuning["cycles"]
@@ -76,19 +80,11 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
-        slowest = 0.0
+        time = 0.0
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             if hasattr(move, "freeze"):
                 move.freeze(target, state, own)
-            slowest = max(slowest, own.get("autocorrelation", 0.0))
+            time = max(time, own.get("autocorrelation_time", 0.0))
         if self.cycles is None:
-            tuning["cycles"] = choose_cycles(slowest)
-
-
-def choose_cycles(autocorrelation: float) -> int:
-    """Return the smallest c for which (1 + r^c) / (1 - r^c) is at most `ENOUGH`, up to the most."""
-    for cycles in range(1, MOST_CYCLES):
-        r = autocorrelation**cycles
-        if 1 + r <= ENOUGH * (1 - r):
-            return cycles
-    return MOST_CYCLES
+            few = target.n < FEW_RECORDS
+            tuning["cycles"] = min(max(1, math.ceil(time / ENOUGH[few])), MOST_CYCLES[few])

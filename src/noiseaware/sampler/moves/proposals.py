@@ -152,7 +152,7 @@ class PriorJump:
         self.index = np.arange(size)
 
     def take(self, shape: Shape) -> None:
-        """The prior does not change."""
+        """Take nothing: the prior does not change."""
 
     def note(self, log_ratio: float) -> None:
         """Nothing to note."""

@@ -216,6 +216,7 @@ class RecordSweep:
     ) -> tuple[float, float]:
         """Sweep once; report the share accepted and the smallest log ratio of g."""
         records = state.records
+        state.sweeps += 1
         n = target.n
         size = 1 if self.sequential else min(n, CHUNK)
         # A database of one chunk needs its statistics once, for the total and for the loop.

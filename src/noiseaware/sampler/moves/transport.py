@@ -30,8 +30,9 @@ A model that is only a simulator carries u in its state.
 and a jump from the prior. An iteration does a few steps of each with the same u; how many is
 chosen in warm-up, from how far each carries theta for what it costs, and may be none.
 
-All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an interweaving scheme (Yu and Meng 2011, "To center or not
-to center"); `ParameterUpdate` is the other half, and each is fast where the other is slow.
+All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
+interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
+half, and each is fast where the other is slow.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.arguments import whole_number
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps
+from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps, expected_time
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -56,7 +58,11 @@ LOOK_EVERY = 16
 """Iterations of warm-up between two looks at how the total answers to theta."""
 
 STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 3, Jump: 2}
-"""Steps of each kind of proposal in an iteration of warm-up; early on only walks get anywhere."""
+"""Steps of each kind of proposal in an iteration of warm-up; early on only walks get anywhere.
+With more than two blocks it is one step of each, or warm-up would take longer than the draws."""
+
+SHORTEST_HISTORY = 20
+"""Iterations of warm-up below which nothing is learned from them."""
 
 
 class Transport:
@@ -71,7 +77,7 @@ class Transport:
     reports = ("transport_acceptance",)
 
     def __init__(self, steps: int | None = None) -> None:
-        self.steps = steps
+        self.steps = None if steps is None else whole_number("steps", steps)
 
     def __repr__(self) -> str:
         return "Transport()" if self.steps is None else f"Transport(steps={self.steps})"
@@ -88,7 +94,8 @@ class Transport:
         """Begin with the prior's mean and covariance, from draws of it."""
         coordinates = target.coordinates
         proposals: list[Any] = [PriorJump(coordinates.size)]
-        for index in coordinates.blocks(LARGEST_BLOCK):
+        blocks = coordinates.blocks(LARGEST_BLOCK)
+        for index in blocks:
             proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
         prior = [
             coordinates.to_vector(target.model.sample_prior(state.rng))
@@ -97,12 +104,15 @@ class Transport:
         shape = Shape(np.stack(prior))
         for proposal in proposals:
             proposal.take(shape)
+        if self.steps is not None:
+            steps = [self.steps] * len(proposals)
+        elif len(blocks) > 2:
+            steps = [1] * len(proposals)
+        else:
+            steps = [STEPS_WHILE_LEARNING[type(proposal)] for proposal in proposals]
         return {
             "proposals": proposals,
-            "steps": [
-                STEPS_WHILE_LEARNING[type(p)] if self.steps is None else self.steps
-                for p in proposals
-            ],
+            "steps": steps,
             "warming": True,
             "shape": shape,
             "gains": Gains(len(proposals), coordinates.size),
@@ -118,10 +128,7 @@ class Transport:
         if warming and tuning["shape"].history:
             gains.note_others(v, tuning["shape"].history[-1])
         theta, log_jacobian = coordinates.from_vector(v)
-        if target.holds_innovations:
-            u = state.innovations
-        else:
-            u = model.recover_innovations(state.theta, state.records, rng)
+        u = target.recover(state)
         prior_now = model.log_prior(theta) + log_jacobian
         log_g_now = target.log_g(target.total(state.records))
         records = None
@@ -144,7 +151,7 @@ class Transport:
                     log_q = proposal.propose(v, prepared, k, proposed)
                     theta_new, log_jacobian = coordinates.from_vector(proposed)
                     prior_new = model.log_prior(theta_new) + log_jacobian
-                candidates = model.build_records(theta_new, u)
+                candidates = target.build(theta_new, u)
                 log_g_new = target.log_g(target.total(candidates))
                 log_ratio = prior_new - prior_now + log_g_new - log_g_now + log_q
                 accept = log_uniform[k] < log_ratio
@@ -184,25 +191,30 @@ class Transport:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
-        shape = tuning["shape"]
-        shape.learn()
-        for proposal in tuning["proposals"]:
-            proposal.take(shape)
-        if self.steps is None:
+        shape, gains = tuning["shape"], tuning["gains"]
+        if len(shape.history) >= SHORTEST_HISTORY:
+            shape.learn()
+            for proposal in tuning["proposals"]:
+                proposal.take(shape)
             variances = np.diag(shape.covariance)
-            tuning["steps"], tuning["autocorrelation"] = choose_steps(
-                tuning["gains"].of_proposals(variances),
-                tuning["gains"].of_others(variances),
-                target.n,
-                least=0 if target.can_update else 1,
-            )
-            _safeguard(tuning["steps"])
+            inside, others = gains.of_proposals(variances), gains.of_others(variances)
+            # The formula sees the size of the steps, not that they may lead to and fro; what the
+            # history shows of that in warm-up is carried over to the steps chosen now.
+            expected = expected_time(inside, others, tuning["steps"])
+            excess = max(1.0, shape.autocorrelation_time() / expected)
+            if self.steps is None:
+                least = 0 if target.can_update else 1
+                tuning["steps"] = choose_steps(inside, others, target.n, least=least)
+                _safeguard(tuning["steps"])
+            expected = expected_time(inside, others, tuning["steps"])
+            tuning["autocorrelation_time"] = excess * expected
         tuning.update(shape=None, gains=None, warming=False)
 
 
 def _safeguard(steps: list[int]) -> None:
-    """Let no single proposal do all the work: a sixth of a block's steps for each walk, and a
-    sixth of all for the prior.
+    """Let no single proposal do all the work.
+
+    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior.
 
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
@@ -211,7 +223,7 @@ def _safeguard(steps: list[int]) -> None:
     """
     for k in range(1, len(steps), 3):
         total = sum(steps[k : k + 3])
-        least = -(-total // 6)
+        least = total // 5
         largest = k + int(np.argmax(steps[k : k + 3]))
         for walk in (k, k + 1):
             if steps[walk] < least and walk != largest:

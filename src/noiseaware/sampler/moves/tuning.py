@@ -6,6 +6,7 @@ Nothing here changes after warm-up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from noiseaware.sampler.target import Target
 DIFFERENCE = 0.5
 """Width of the differences that look at dT/dv, in standard deviations of v given u."""
 
-MOST_STEPS = 16
+MOST_STEPS = 15
 """Steps in an iteration, of all proposals together."""
 
 
@@ -82,31 +83,28 @@ class Shape:
         """Take mean and covariance from the later half of the history."""
         self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
 
+    def autocorrelation_time(self) -> float:
+        """Return the largest autocorrelation time of a coordinate in the later half, at least 1."""
+        recent = np.stack(self.history[len(self.history) // 2 :])
+        return max(autocorrelation_time(column) for column in recent.T)
+
     def look(self, target: Target, state: ChainState, *, forget: bool) -> None:
         """See how T answers to each coordinate where the chain is now, by differences."""
         if target.terms is None:
             self.covariance_given_u = self.covariance
             return
-        coordinates, model = target.coordinates, target.model
+        coordinates = target.coordinates
         v = coordinates.to_vector(state.theta)
-        if target.holds_innovations:
-            u = state.innovations
-        else:
-            u = model.recover_innovations(state.theta, state.records, state.rng)
+        u = target.recover(state)
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
         jacobian = np.empty((target.d, len(v)))
         for j, width in enumerate(widths):
-            ahead, behind = v.copy(), v.copy()
-            ahead[j] += width
-            behind[j] -= width
-            jacobian[:, j] = [
-                (a - b) / (2 * width)
-                for a, b in zip(
-                    target.total(model.build_records(coordinates.from_vector(ahead)[0], u)),
-                    target.total(model.build_records(coordinates.from_vector(behind)[0], u)),
-                    strict=True,
-                )
-            ]
+            totals = []
+            for side in (width, -width):
+                moved = v.copy()
+                moved[j] += side
+                totals.append(target.total(target.build(coordinates.from_vector(moved)[0], u)))
+            jacobian[:, j] = (totals[0] - totals[1]) / (2 * width)
         weighted = jacobian * target.terms.parameters[:, 1:2]
         information = weighted.T @ weighted
         if not np.isfinite(information).all():
@@ -142,15 +140,30 @@ def costs(n: int) -> tuple[float, float]:
     return 0.1 + 2.0 * calls, 0.08 + calls
 
 
-def choose_steps(
-    proposals: np.ndarray, others: np.ndarray, n: int, *, least: int
-) -> tuple[list[int], float]:
-    """Return how many steps of each proposal give the most effective draws for their cost.
+def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int]) -> float:
+    """Return the iterations that an effective draw of the slowest coordinate should cost.
 
     With a = the gain of the other moves and b_1, b_2, ... those of the steps taken, a coordinate
     has autocorrelation about r = (1 - a) prod_k (1 - b_k), and an effective draw of it costs
-    (1 + r) / (1 - r) iterations. Steps are added one at a time, each where it helps the slowest
-    coordinate most, and the cheapest point on the way is taken.
+    (1 + r) / (1 - r) iterations.
+
+    Parameters
+    ----------
+    proposals, others
+        The gains, (proposals, size) and (size,).
+    steps
+        How many steps of each proposal.
+    """
+    left = (1 - others) * np.prod((1 - proposals) ** np.asarray(steps)[:, None], axis=0)
+    r = min(max(float(np.max(left)), 0.0), 0.9999)
+    return (1 + r) / (1 - r)
+
+
+def choose_steps(proposals: np.ndarray, others: np.ndarray, n: int, *, least: int) -> list[int]:
+    """Return how many steps of each proposal give the most effective draws for their cost.
+
+    Steps are added one at a time, each where it helps the slowest coordinate most, and the
+    cheapest point on the way is taken.
 
     Parameters
     ----------
@@ -160,23 +173,34 @@ def choose_steps(
         The number of records.
     least
         Steps that every proposal gets, whatever it gains.
-
-    Returns
-    -------
-    steps, r
-        The number of steps of each proposal, and the autocorrelation of the slowest coordinate.
     """
     start, each = costs(n)
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
-    best, best_cost = (list(steps), 0.0), math.inf
+    best, best_cost = list(steps), math.inf
     while True:
-        r = min(max(float(np.max(left)), 0.0), 0.9999)
-        cost = (1 + r) / (1 - r) * (1 + start * any(steps) + each * sum(steps))
+        time = expected_time(proposals, others, steps)
+        cost = time * (1 + start * any(steps) + each * sum(steps))
         if cost < best_cost:
-            best, best_cost = (list(steps), r), cost
+            best, best_cost = list(steps), cost
         if sum(steps) >= max(MOST_STEPS, least * len(proposals)):
             return best
         k = int(np.argmin([float(np.max(left * (1 - gain))) for gain in proposals]))
         steps[k] += 1
         left = left * (1 - proposals[k])
+
+
+def autocorrelation_time(x: np.ndarray) -> float:
+    """Return 1 + 2 sum_t rho_t of a series, at least 1, summed over Sokal's window.
+
+    The window is the smallest M that is at least 5 times the time summed up to M (Sokal 1997).
+    """
+    x = x - x.mean()
+    variance = float(x @ x)
+    if variance == 0.0:
+        return 1.0
+    spectrum = np.fft.rfft(x, 2 * len(x))
+    rho = np.fft.irfft(spectrum * spectrum.conj())[: len(x)] / variance
+    times = 2.0 * np.cumsum(rho) - 1.0
+    inside = np.arange(len(x)) >= 5.0 * times
+    return max(1.0, float(times[int(np.argmax(inside)) if inside.any() else -1]))

@@ -1,0 +1,101 @@
+"""Run the benchmarks: ``python -m benchmarks [section ...] [options]``.
+
+Sections, in this order if none is named:
+
+foundation  Algorithm 1 against fused loops, large n, memory, import, a new process
+peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
+plot        ESS per second against epsilon, from what peers wrote
+mixing      the default call over simulated releases (long; can be stopped and continued)
+
+Every section prints its tables, with the target next to what was measured, and writes them as
+CSV. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Before NumPy is loaded: one core means one thread.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+SECTIONS = ("foundation", "peers", "plot", "mixing")
+MODELS = ("regression", "unknown", "naive-bayes")
+
+
+def listed(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Return a reader of values separated by commas."""
+
+    def read(text: str) -> tuple[Any, ...]:
+        return tuple(kind(part) for part in text.replace("_", "").split(","))
+
+    read.__name__ = f"list of {kind.__name__}"
+    return read
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all runs")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder of the tables (benchmarks/results; quick: its folder quick)",
+    )
+    parser.add_argument(
+        "--models",
+        type=listed(str),
+        help=f"mixing, peers: of {','.join(MODELS)} (peers: known only)",
+    )
+    parser.add_argument("--sizes", type=listed(int), help="mixing, peers: n, such as 100,1000")
+    parser.add_argument("--epsilons", type=listed(float), help="mixing, peers: such as 0.1,1")
+    parser.add_argument("--releases", type=int, help="mixing (20), peers (3): at each setting")
+    parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
+    parser.add_argument("--fresh", action="store_true", help="mixing: forget what is on file")
+    chosen = parser.parse_args()
+    for section in chosen.sections:
+        if section not in SECTIONS:
+            parser.error(f"section must be one of {', '.join(SECTIONS)}; got {section!r}")
+    for model in chosen.models or ():
+        if model not in MODELS:
+            parser.error(f"--models must be among {','.join(MODELS)}; got {model!r}")
+    if chosen.out is None:
+        chosen.out = Path(__file__).parent / "results" / ("quick" if chosen.quick else "")
+    return chosen
+
+
+def main() -> None:
+    chosen = options()
+    from benchmarks import subjects
+
+    subjects.check_order()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores{load}; "
+        f"code {subjects.code()}; tables in {chosen.out}"
+    )
+    try:
+        for section in chosen.sections or SECTIONS:
+            start = time.perf_counter()
+            print(f"== {section}", flush=True)
+            importlib.import_module(f"benchmarks.{section}").run(chosen)
+            print(f"== {section}: {time.perf_counter() - start:.0f} s\n", flush=True)
+    except KeyboardInterrupt:
+        sys.exit("stopped; what was measured so far is on file")
+
+
+if __name__ == "__main__":
+    main()

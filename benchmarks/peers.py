@@ -1,0 +1,278 @@
+"""Smallest ESS per second on one core: the default, algorithm1() and NumPyro's NUTS.
+
+All in one process that is pinned to one core, on the same releases, in turns. Only the sampling
+phase counts, for all alike: warm-up is left out. NUTS is shown in two ways, see `nuts`. Seconds
+are CPU seconds. A figure is the median over the releases; a ratio is taken release by release,
+then its median.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import noiseaware as na
+from benchmarks import measure, nuts, settings, tables
+from benchmarks.subjects import Subject, code, subject
+from noiseaware.sampler import chain
+from noiseaware.sampler.default import default_moves
+from noiseaware.sampler.target import Target
+
+DEFAULT = "noiseaware, default"
+ALGORITHM1 = "noiseaware, algorithm1()"
+NUTS_AHEAD = "NUTS, compiled ahead: sampling only"
+NUTS_RUN = "NUTS, MCMC.run as a user calls it (second call in the process, compiles again)"
+SIZES = (100, 1_000)
+MODELS = ("regression", "naive-bayes")
+
+
+class Length(NamedTuple):
+    """How long a sampler runs, so that its ESS is known well enough."""
+
+    warmup: int
+    draws: int
+    chains: int
+
+
+LENGTHS = {
+    # algorithm1() needs long chains: its draws are worth very little each.
+    ALGORITHM1: Length(2_000, 20_000, 4),
+    DEFAULT: Length(1_000, 1_000, 4),
+    NUTS_AHEAD: Length(1_000, 1_000, 2),
+    NUTS_RUN: Length(1_000, 1_000, 2),
+}
+QUICK = {
+    ALGORITHM1: Length(500, 5_000, 4),
+    DEFAULT: Length(1_000, 1_000, 4),
+    NUTS_AHEAD: Length(150, 150, 2),
+    NUTS_RUN: Length(150, 150, 2),
+}
+
+
+def chosen_models(options: Namespace) -> list[str]:
+    """Return the models that were asked for and that have peers."""
+    return [model for model in MODELS if model in (options.models or MODELS)]
+
+
+def run(options: Namespace) -> None:
+    """Measure, print and write the ESS per second and the cost of an iteration."""
+    with measure.one_core():  # before JAX makes its threads
+        effective_draws(options)
+        iteration_cost(options)
+
+
+def effective_draws(options: Namespace) -> None:
+    """Smallest ESS per second of every sampler."""
+    releases = options.releases or (1 if options.quick else 3)
+    sizes = options.sizes or ((100,) if options.quick else SIZES)
+    epsilons = options.epsilons or ((0.1, 1.0, 10.0) if options.quick else settings.EPSILONS)
+    with_nuts = nuts.available()
+    if not with_nuts:
+        print(f"peers: without NUTS. {nuts.MISSING}")
+    path, now = options.out / "peers-releases.csv", code()
+    for model in chosen_models(options):
+        for n in sizes:
+            for epsilon in epsilons:
+                cell = _cell(model, n, epsilon, releases, with_nuts, options.quick)
+                # What is on file of this setting, or of other code, is replaced.
+                others = [
+                    row
+                    for row in tables.read(path)
+                    if row["code"] == now
+                    and (row["model"], row["n"], row["epsilon"]) != (model, n, epsilon)
+                ]
+                tables.write(path, [*others, *({"code": now, **row} for row in cell)])
+    show(options)
+
+
+def _cell(
+    model: str, n: int, epsilon: float, releases: int, with_nuts: bool, quick: bool
+) -> list[dict[str, Any]]:
+    """Let the samplers take turns on some releases of one setting."""
+    samplers = [DEFAULT, ALGORITHM1]
+    if with_nuts and model == "regression":
+        samplers += [NUTS_AHEAD, NUTS_RUN]
+    rows = []
+    for seed in range(1, releases + 1):
+        data = subject(model, n, epsilon, seed)
+        for sampler in samplers if seed % 2 else samplers[::-1]:
+            length = (QUICK if quick else LENGTHS)[sampler]
+            if sampler in (DEFAULT, ALGORITHM1):
+                draws, seconds = _ours(data, sampler, length, seed)
+            else:
+                draws, seconds = _nuts(data, sampler, n, epsilon, length, seed)
+            bulk, tail = measure.smallest_ess(draws), measure.smallest_ess(draws, "tail")
+            rows.append(
+                {
+                    "model": model,
+                    "n": n,
+                    "epsilon": epsilon,
+                    "release": seed,
+                    "sampler": sampler,
+                    "draws": draws.shape[0] * draws.shape[1],
+                    "seconds": seconds,
+                    "bulk": bulk,
+                    "tail": tail,
+                    "bulk per second": bulk / seconds,
+                    "tail per second": tail / seconds,
+                    "rhat": measure.largest_rhat(draws),
+                }
+            )
+            print(
+                f"  {model:<12} n = {n:>5,}  epsilon = {epsilon:<4g} release {seed}  "
+                f"{bulk / seconds:10,.1f} bulk {tail / seconds:10,.1f} tail ESS a second  "
+                f"(R-hat {rows[-1]['rhat']:.3f})  {sampler}",
+                flush=True,
+            )
+    return rows
+
+
+def _ours(data: Subject, sampler: str, length: Length, seed: int) -> tuple[np.ndarray, float]:
+    """Run noiseaware's chains one after the other; time what comes after warm-up."""
+    target = Target(data.model, data.release)
+    moves = default_moves(target) if sampler == DEFAULT else na.moves.algorithm1()
+    schedule = chain.Schedule(length.warmup, length.draws)
+    out, seconds = [], 0.0
+    for seeds in np.random.SeedSequence(seed).spawn(length.chains):
+        state = chain.start(target, moves, np.random.Generator(np.random.SFC64(seeds)))
+        state, _ = chain.advance(target, moves, schedule, state, length.warmup)
+        start = time.process_time()
+        state, draws = chain.advance(target, moves, schedule, state, length.draws)
+        seconds += time.process_time() - start
+        out.append(draws.theta[data.interest])
+    return np.stack(out), seconds
+
+
+def _nuts(
+    data: Subject, sampler: str, n: int, epsilon: float, length: Length, seed: int
+) -> tuple[np.ndarray, float]:
+    sample = nuts.regression if sampler == NUTS_AHEAD else nuts.regression_by_run
+    result = sample(
+        data.release.values, n, settings.regression_scale(epsilon), **length._asdict(), seed=seed
+    )
+    return result.coefficients, result.seconds
+
+
+def target_nuts(model: str) -> str:
+    return ">= 10" if model == "regression" else ""
+
+
+def target_algorithm1(model: str, epsilon: float) -> str:
+    if model == "regression":
+        return ">= 30" if epsilon <= 1 else ">= 5"
+    return ">= 3" if epsilon <= 0.3 else ">= 0.8"
+
+
+def show(options: Namespace) -> None:
+    """Print and write the medians over the releases, bulk and tail."""
+    now = code()
+    on_file = [row for row in tables.read(options.out / "peers-releases.csv") if row["code"] == now]
+    cells = sorted(
+        {(row["model"], row["n"], row["epsilon"]) for row in on_file},
+        key=lambda cell: (MODELS.index(cell[0]), *cell[1:]),
+    )
+    rows = []
+    for kind in ("bulk", "tail"):
+        for model, n, epsilon in cells:
+            rate: dict[str, dict[int, float]] = {}
+            for row in on_file:
+                if (row["model"], row["n"], row["epsilon"]) == (model, n, epsilon):
+                    rates = rate.setdefault(row["sampler"], {})
+                    rates[row["release"]] = row[f"{kind} per second"]
+            rows.append(
+                {
+                    "ESS": kind,
+                    "model": model,
+                    "n": n,
+                    "epsilon": epsilon,
+                    "releases": len(rate[DEFAULT]),
+                    "default": _median(rate, DEFAULT),
+                    "algorithm1": _median(rate, ALGORITHM1),
+                    "NUTS ahead": _median(rate, NUTS_AHEAD),
+                    "NUTS run": _median(rate, NUTS_RUN),
+                    "default/NUTS ahead": _median_ratio(rate, NUTS_AHEAD),
+                    "default/NUTS run": _median_ratio(rate, NUTS_RUN),
+                    "target NUTS": target_nuts(model),
+                    "default/algorithm1": _median_ratio(rate, ALGORITHM1),
+                    "target algorithm1": target_algorithm1(model, epsilon),
+                }
+            )
+    tables.write(options.out / "peers.csv", rows)
+    for kind in ("bulk", "tail"):
+        tables.show(
+            f"Smallest {kind} ESS per CPU second on one core, sampling only\n"
+            f"  NUTS ahead = {NUTS_AHEAD}\n  NUTS run   = {NUTS_RUN}",
+            {"model": "", "n": ",.0f", "epsilon": "g", "releases": "d", "default": ",.1f",
+             "algorithm1": ",.1f", "NUTS ahead": ",.1f", "NUTS run": ",.1f",
+             "default/NUTS ahead": ",.1f", "default/NUTS run": ",.1f", "target NUTS": "",
+             "default/algorithm1": ",.1f", "target algorithm1": ""},
+            [row for row in rows if row["ESS"] == kind],
+        )  # fmt: skip
+
+
+def _median(rate: dict[str, dict[int, float]], sampler: str) -> float | None:
+    return float(np.median(list(rate[sampler].values()))) if sampler in rate else None
+
+
+def _median_ratio(rate: dict[str, dict[int, float]], other: str) -> float | None:
+    if other not in rate:
+        return None
+    return float(np.median([rate[DEFAULT][seed] / rate[other][seed] for seed in rate[other]]))
+
+
+def iteration_cost(options: Namespace) -> None:
+    """Measure a default iteration, after warm-up, against an iteration of algorithm1()."""
+    sizes = (1_000,) if options.quick else (1_000, 10_000)
+    epsilons = options.epsilons or ((1.0,) if options.quick else settings.EPSILONS)
+    repetitions = 3 if options.quick else 7
+    rows = []
+    for model in chosen_models(options):
+        for n in sizes:
+            for epsilon in epsilons:
+                count = max(200_000 // n, 10)
+                data = subject(model, n, epsilon, 1)
+                seconds = measure.interleave(
+                    {sampler: _warm(data, sampler, count) for sampler in (DEFAULT, ALGORITHM1)},
+                    repetitions,
+                    time.process_time,
+                )
+                ratio = measure.ratio(seconds[DEFAULT], seconds[ALGORITHM1])
+                rows.append(
+                    {
+                        "model": model,
+                        "n": n,
+                        "epsilon": epsilon,
+                        "default us": float(np.median(seconds[DEFAULT])) / count * 1e6,
+                        "algorithm1 us": float(np.median(seconds[ALGORITHM1])) / count * 1e6,
+                        "default ns a record": float(np.median(seconds[DEFAULT])) / count / n * 1e9,
+                        "ratio": ratio.median,
+                        "lowest": ratio.lowest,
+                        "highest": ratio.highest,
+                        "target": "<= 4",
+                    }
+                )
+    tables.show(
+        f"An iteration of the default (warmed up, one chain) against algorithm1(), "
+        f"{repetitions} turns",
+        {"model": "", "n": ",.0f", "epsilon": "g", "default us": ",.0f", "algorithm1 us": ",.0f",
+         "default ns a record": ",.0f", "ratio": ".2f", "lowest": ".2f", "highest": ".2f",
+         "target": ""},
+        rows,
+    )  # fmt: skip
+    tables.write(options.out / "peers-iteration.csv", rows)
+
+
+def _warm(data: Subject, sampler: str, count: int) -> Callable[[], object]:
+    """Warm a chain up; return a run of `count` iterations from there."""
+    target = Target(data.model, data.release)
+    moves = default_moves(target) if sampler == DEFAULT else na.moves.algorithm1()
+    # Long enough for what the default learns; algorithm1() learns nothing.
+    warmup = 1_000 if sampler == DEFAULT else 50
+    schedule = chain.Schedule(warmup, 10**9)
+    state = chain.start(target, moves, np.random.Generator(np.random.SFC64(1)))
+    state, _ = chain.advance(target, moves, schedule, state, warmup)
+    return lambda: chain.advance(target, moves, schedule, state, count)

@@ -1,0 +1,22 @@
+"""The check of whole numbers that every part of the package uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int that is not below `least`; the error names the argument.
+
+    A float is refused even if it is whole, and so is a boolean: both are more often a mistake than
+    meant.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        wanted = {0: "zero or a positive integer", 1: "a positive integer"}.get(
+            least, f"an integer of at least {least}"
+        )
+        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+    return int(value)

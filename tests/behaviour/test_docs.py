@@ -1,0 +1,46 @@
+"""Every Python block of the README and the docs runs, in order, page by page."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = {page: re.findall(r"```python\n(.*?)```", page.read_text(), re.S) for page in PAGES}
+
+
+def test_there_are_pages_with_code():
+    assert sum(map(len, BLOCKS.values())) >= 5
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]], ids=lambda p: p.name)
+def test_the_blocks_of_a_page_run(page):
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for block in BLOCKS[page]:
+            exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_demo_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    monkeypatch.setattr(demo, "OUT", tmp_path)
+    demo.main()
+    printed = capsys.readouterr().out
+    shown = re.search(r"```text\n(Does exercise.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert shown.group(1).strip() in printed
+    assert (tmp_path / "posterior.nc").exists()
+    assert (tmp_path / "report.txt").read_text().startswith("Does exercise")

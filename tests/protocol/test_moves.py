@@ -1,0 +1,322 @@
+"""Every move through one contract: what it reports, refuses, learns, and leaves valid."""
+
+import copy
+import importlib
+import pickle
+
+import numpy as np
+import pytest
+
+import noiseaware as na
+from behaviour.examples import Coin, Simulator, WeightedNoise
+from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
+from noiseaware.sampler import chain
+from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.contract import check_theta
+from noiseaware.sampler.run import MOVE
+from noiseaware.sampler.target import Target
+
+# ------------------------------------------------------------------ targets
+
+
+class NormalSimulator:
+    """Only a prior and x = F(u; theta), on normal innovations."""
+
+    parameters = (na.Parameter("mean"),)
+    innovations = na.Innovations("normal", 1)
+
+    def sample_prior(self, rng):
+        return {"mean": rng.standard_normal()}
+
+    def log_prior(self, theta):
+        return -0.5 * float(theta["mean"]) ** 2
+
+    def build_records(self, theta, innovations):
+        return theta["mean"] + innovations[:, 0]
+
+
+def kernel_only():
+    """Return a model with sample_records and update_parameters, and no innovations."""
+    kept = ("parameters", "sample_prior", "sample_records", "update_parameters", "log_likelihood")
+    return type("KernelOnly", (), {name: vars(Coin)[name] for name in kept})()
+
+
+MOMENTS = na.queries.RegressionMoments(1, -3.0, 3.0)
+TARGETS = {
+    "dense": (na.models.LinearRegression(1), Laplace(MOMENTS, epsilon=1.0)),
+    "known": (
+        na.models.LinearRegression(
+            1, noise_variance=1.0, feature_mean=[0.0], feature_covariance=[[1.0]]
+        ),
+        Gaussian(MOMENTS, mu=1.0),
+    ),
+    "cells": (
+        na.models.NaiveBayes(2, [2, 3]),
+        DiscreteLaplace(na.queries.ClassFeatureCounts(2, [2, 3]), epsilon=1.0),
+    ),
+    "count": (na.models.Bernoulli(), Laplace(na.queries.Count(), epsilon=1.0)),
+    "bins": (na.models.Normal(), Laplace(na.queries.Histogram(edges=[-1.0, 0.0, 1.0]), 1.0)),
+    "categories": (na.models.Categorical(3), Laplace(na.queries.Histogram(n_levels=3), 1.0)),
+    "own": (Coin(), Laplace(na.queries.Count(), epsilon=1.0)),
+    "joint": (na.models.Bernoulli(), WeightedNoise(na.queries.Count(), 2.0)),
+    "kernel": (kernel_only(), Laplace(na.queries.Count(), epsilon=1.0)),
+    "simulator": (Simulator(), Laplace(na.queries.Count(), epsilon=1.0)),
+    "normal simulator": (NormalSimulator(), Laplace(na.queries.Sum(-2.0, 2.0), epsilon=1.0)),
+}
+SIMULATORS = {"simulator", "normal simulator"}
+N = 9
+
+
+def make(name):
+    model, mechanism = TARGETS[name]
+    rng = np.random.default_rng(6)
+    theta = model.sample_prior(rng)
+    if hasattr(model, "sample_records"):
+        records = model.sample_records(theta, N, rng)
+    else:
+        shape = (N, model.innovations.width)
+        normal = model.innovations.kind == "normal"
+        records = model.build_records(
+            theta, rng.standard_normal(shape) if normal else rng.random(shape)
+        )
+    return Target(model, mechanism.privatize(records, rng))
+
+
+# ------------------------------------------------------------------ moves
+
+
+def from_the_model(records, index, theta, release, rng):
+    """A proposal of the user's: a coin that is thrown again, fairly."""
+    return rng.integers(0, 2, len(index)), np.zeros(len(index))
+
+
+def move(name, *arguments, module=None, **options):
+    """Return a move, from `na.moves` or, where it is not public, from its file."""
+    found = getattr(na.moves, name, None)
+    if found is None:
+        found = getattr(importlib.import_module(f"noiseaware.sampler.moves.{module}"), name)
+    return found(*arguments, **options)
+
+
+EVERYWHERE = set(TARGETS)
+TERMS = EVERYWHERE - {"joint"}
+MOVES = {
+    "ParameterUpdate": (move("ParameterUpdate"), EVERYWHERE - SIMULATORS),
+    "RecordSweep": (move("RecordSweep"), EVERYWHERE),
+    "RecordSweep(proposal)": (
+        move("RecordSweep", from_the_model),
+        {"count", "own", "joint", "kernel"},
+    ),
+    "RecordSweep(sequential)": (
+        move("RecordSweep", from_the_model, sequential=True),
+        {"count", "own", "joint", "kernel"},
+    ),
+    "Transport": (move("Transport"), EVERYWHERE - {"kernel"}),
+    "Transport(steps=1)": (move("Transport", steps=1), EVERYWHERE - {"kernel"}),
+    "BlockSweep": (move("BlockSweep"), EVERYWHERE),
+    "BlockSweep(size=1)": (move("BlockSweep", size=1), EVERYWHERE),
+    "BlockSweep(size=4)": (move("BlockSweep", size=4), TERMS),
+    "BlockSweep(size=N)": (move("BlockSweep", size=N), EVERYWHERE),
+    "FullConditional": (
+        move("FullConditional", module="full_conditional"),
+        {"cells", "count", "categories"},
+    ),
+    "Soma": (move("Soma", module="soma"), TERMS),
+    "Soma(slots=4)": (move("Soma", offers=3, slots=4, module="soma"), TERMS),
+    "Autoregressive": (
+        move("Autoregressive", steps=2, module="autoregressive"),
+        {"dense", "known", "bins", "normal simulator"},
+    ),
+    "Interweave": (
+        move("Interweave", na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()),
+        EVERYWHERE - SIMULATORS - {"kernel"},
+    ),
+    "Interweave(cycles=2)": (
+        move("Interweave", na.moves.Transport(steps=2), na.moves.RecordSweep(), cycles=2),
+        EVERYWHERE - {"kernel"},
+    ),
+}
+PAIRS = [(name, target) for name, (_, targets) in MOVES.items() for target in sorted(targets)]
+# Where a proposal of the user's makes no sense for the records, nothing has to refuse it.
+REFUSED = [
+    (name, target)
+    for name, (_, targets) in MOVES.items()
+    for target in sorted(EVERYWHERE - targets)
+    if not name.startswith("RecordSweep") or target in SIMULATORS
+]
+each_pair = pytest.mark.parametrize(("name", "where"), PAIRS)
+
+
+def begin(name, where, seed=3):
+    """Return the move, the target, a state at its start and the move's tuning."""
+    made, target = MOVES[name][0], make(where)
+    state = chain.start(target, [made], np.random.default_rng(seed))
+    return made, target, state, state.tunings[0]
+
+
+def test_every_public_move_is_here():
+    public = {name for name in na.moves.__all__ if isinstance(getattr(na.moves, name), type)}
+    assert public <= {type(made).__name__ for made, _ in MOVES.values()}
+    assert [type(made).__name__ for made in na.moves.algorithm1()] == [
+        "ParameterUpdate",
+        "RecordSweep",
+    ]
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_move_has_what_the_chain_asks_for(name):
+    made = MOVES[name][0]
+    for attribute in MOVE:
+        assert hasattr(made, attribute), attribute
+    assert isinstance(made.reports, tuple)
+    assert all(isinstance(report, str) and report.isidentifier() for report in made.reports)
+    assert type(made).__name__ in repr(made)
+    assert repr(pickle.loads(pickle.dumps(made))) == repr(made)
+
+
+@pytest.mark.parametrize(("name", "where"), REFUSED)
+def test_a_target_that_does_not_fit_is_refused(name, where):
+    target = make(where)
+    with pytest.raises(ValueError) as caught:
+        MOVES[name][0].check(target)
+    message = str(caught.value)
+    mechanism = type(target.release.mechanism).__name__
+    assert type(target.model).__name__ in message or mechanism in message or "joint" in message
+
+
+@each_pair
+def test_a_target_that_fits_is_not_refused(name, where):
+    assert MOVES[name][0].check(make(where)) is None
+
+
+def assert_valid(target, state):
+    check_theta("the move", state.theta, target.model.parameters)
+    first = make_like(target)
+    assert state.records.shape == first.shape
+    assert state.records.dtype == first.dtype
+    assert len(state.records) == N
+    target.release.query.check_records(state.records)
+    if hasattr(target.model, "check_records"):
+        target.model.check_records(state.records)
+    assert np.isfinite(target.log_g(target.total(state.records)))
+    if target.holds_innovations:
+        rebuilt = target.model.build_records(state.theta, state.innovations)
+        np.testing.assert_array_equal(rebuilt, state.records)
+    else:
+        assert state.innovations is None
+
+
+def make_like(target):
+    rng = np.random.default_rng(0)
+    return target.propose(target.model.sample_prior(rng), N, rng)[0]
+
+
+@each_pair
+def test_steps_leave_a_valid_state_and_report_numbers(name, where):
+    made, target, state, tuning = begin(name, where)
+    released = target.values.copy()
+    for warming in (True, False):
+        for _ in range(40):
+            reported = made.step(target, state, tuning)
+            assert isinstance(reported, tuple)
+            assert len(reported) == len(made.reports)
+            for report, value in zip(made.reports, reported, strict=True):
+                assert np.ndim(value) == 0, report
+                value = float(value)
+                if report.startswith("lowest"):
+                    assert value <= 0.0, report
+                else:
+                    assert 0.0 <= value <= 1.0 or np.isnan(value), report
+            if warming:
+                made.learn(target, state, tuning)
+            assert_valid(target, state)
+        if warming and hasattr(made, "freeze"):
+            made.freeze(target, state, tuning)
+    np.testing.assert_array_equal(target.values, released)
+
+
+@each_pair
+def test_a_step_is_a_function_of_the_state(name, where):
+    made, target, state, tuning = begin(name, where)
+    others = copy.deepcopy((state, tuning))
+    for _ in range(5):
+        one = made.step(target, state, tuning)
+        made.learn(target, state, tuning)
+        other = made.step(target, *others)
+        made.learn(target, *others)
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(state.records, others[0].records)
+    for parameter in target.model.parameters:
+        np.testing.assert_array_equal(state.theta[parameter.name], others[0].theta[parameter.name])
+    assert state.rng.bit_generator.state == others[0].rng.bit_generator.state
+
+
+def same(one, other):
+    """Whether two tunings are the same, arrays and objects included."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    if hasattr(one, "__dict__"):
+        return type(one) is type(other) and same(vars(one), vars(other))
+    return one == other
+
+
+def frozen_part(tuning):
+    """What a tuning says without the mere notes of the last step."""
+    return {
+        name: [frozen_part(own) for own in value] if name == "moves" else value
+        for name, value in tuning.items()
+        if not name.startswith("last_")
+    }
+
+
+@each_pair
+def test_what_was_learned_is_frozen_after_warm_up(name, where):
+    made = MOVES[name][0]
+    target = make(where)
+    schedule = Schedule(warmup=70, draws=60)
+    state = chain.start(target, [made], np.random.default_rng(3))
+    state, _ = chain.advance(target, [made], schedule, state, 70)
+    learned = copy.deepcopy(frozen_part(state.tunings[0]))
+    state, draws = chain.advance(target, [made], schedule, state, 60)
+    assert len(draws) == 60
+    assert same(learned, frozen_part(state.tunings[0]))
+
+
+@each_pair
+def test_a_tuning_can_travel_to_a_worker(name, where):
+    *_, tuning = begin(name, where)
+    assert isinstance(tuning, dict)
+    assert same(pickle.loads(pickle.dumps(tuning)), tuning)
+
+
+@pytest.mark.parametrize("name", ["RecordSweep", "BlockSweep", "BlockSweep(size=4)"])
+def test_acceptance_is_counted_for_each_record(name):
+    made, target, state, tuning = begin(name, "cells")
+    before = state.acceptance.copy()
+    share, _ = made.step(target, state, tuning)
+    counted = state.acceptance - before
+    assert set(counted) <= {0, 1}
+    assert counted.sum() == round(share * N)
+
+
+@pytest.mark.parametrize(
+    ("make_move", "message"),
+    [
+        (lambda: na.moves.BlockSweep(size=0), "size must be a positive integer; got 0"),
+        (lambda: na.moves.BlockSweep(size=1.5), "size must be a positive integer; got 1.5"),
+        (lambda: na.moves.Transport(steps=0), "steps must be a positive integer; got 0"),
+        (lambda: na.moves.Transport(steps=1.5), "steps must be a positive integer; got 1.5"),
+        (
+            lambda: na.moves.Interweave(na.moves.RecordSweep(), cycles=0),
+            "cycles must be a positive integer; got 0",
+        ),
+        (lambda: na.moves.Interweave(), "moves must"),
+    ],
+)
+def test_bad_arguments(make_move, message):
+    with pytest.raises(ValueError, match=message):
+        make_move()
