@@ -302,7 +302,7 @@ MUTANTS = (
             Edit(
                 target.Target,
                 "propose",
-                "return self.model.sample_records(theta, m, rng), None",
+                "return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None",
                 "self.last = self.model.sample_records(theta, m, rng)\n"
                 "        return self.last, None",
             ),

@@ -314,7 +314,7 @@ def test_acceptance_is_counted_for_each_record(name):
             lambda: na.moves.Interweave(na.moves.RecordSweep(), cycles=0),
             "cycles must be a positive integer; got 0",
         ),
-        (lambda: na.moves.Interweave(), "moves must"),
+        (lambda: na.moves.Interweave(), "needs at least one move; got none"),
     ],
 )
 def test_bad_arguments(make_move, message):

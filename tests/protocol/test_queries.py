@@ -332,7 +332,7 @@ def test_count_kernel():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, -1, 1), "n_features must be at least 1; got 0"),
+        ((0, -1, 1), "n_features must be a positive integer; got 0"),
         ((1.5, -1, 1), "n_features must be a positive integer; got 1.5"),
         ((True, -1, 1), "n_features must be a positive integer; got True"),
         ((2, 10, -10), r"lower must be below upper; got lower=10.0, upper=-10.0"),
@@ -372,7 +372,10 @@ def test_bad_regression_moments(arguments, message):
         ),
         (lambda: queries.ClassFeatureCounts(2, []), "at least one feature; got an empty list"),
         (lambda: queries.ClassFeatureCounts(2, 3), "or come with n_features; got n_levels=3"),
-        (lambda: queries.ClassFeatureCounts(2, 3, 0), "n_features must be at least 1; got 0"),
+        (
+            lambda: queries.ClassFeatureCounts(2, 3, 0),
+            "n_features must be a positive integer; got 0",
+        ),
         (
             lambda: queries.ClassFeatureCounts(2, 1, 4),
             "n_levels must be an integer of at least 2; got 1",

@@ -53,8 +53,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models import regression_kernels as kernels
 from noiseaware.arguments import whole_number
+from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import (
     arguments_repr,
     covariance_matrix,

@@ -7,6 +7,7 @@ length of the stretches it is cut into, or a stop and a resume in between.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,7 +90,10 @@ def advance(
     done = 0
     if state.iteration == schedule.warmup == 0:
         _end_warmup(target, moves, state)
-    try:
+    # A proposal may be far out, where a model overflows; it is then rejected, which is right.
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    # The iteration that Ctrl-C cuts off has not been stored; what was drawn before it is kept.
+    with quiet, contextlib.suppress(KeyboardInterrupt):
         for _ in range(iterations):
             warming = state.iteration < schedule.warmup
             results = []
@@ -110,9 +114,6 @@ def advance(
             if first + done in keep:
                 databases.append(state.records.copy())
             done += 1
-    except KeyboardInterrupt:
-        # The iteration that was cut off has not been stored; what was drawn before it is kept.
-        pass
     return state, Draws(theta, reports, databases).first(done)
 
 

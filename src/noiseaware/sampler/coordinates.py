@@ -60,7 +60,7 @@ def constrain(layout, v, natural):
                 log_jacobian += v[at + i]
         elif code == UNIT:
             for i in range(rows * width):
-                # log(1 + exp(-|v|)) does not overflow; twice it is -log theta - log(1 - theta) - |v|
+                # Stable for large |v|: log theta + log(1 - theta) = -|v| - 2 log(1 + exp(-|v|)).
                 soft = math.log1p(math.exp(-abs(v[at + i])))
                 natural[to + i] = math.exp(min(v[at + i], 0.0) - soft)
                 log_jacobian -= abs(v[at + i]) + 2.0 * soft
@@ -174,7 +174,7 @@ class Coordinates:
         """Return v with theta(v) = theta, (size,)."""
         natural = np.empty(self._natural_size)
         for name, start, stop, shape in self._slices:
-            natural[start:stop] = np.reshape(theta[name], -1) if shape else theta[name]
+            natural[start:stop] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
         v = np.empty(self.size)
         unconstrain(self._layout, natural, v)
         return v

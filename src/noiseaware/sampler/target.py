@@ -165,5 +165,6 @@ class Target:
     def log_g(self, total: np.ndarray) -> float:
         """Log g(s_dp, T), up to a constant."""
         if self.terms is not None:
-            return log_g(self.terms.family, self.terms.parameters, total)
+            family, parameters = self.terms
+            return log_g(family, parameters, total)
         return float(self.release.mechanism.log_density(self.values, total))

@@ -114,8 +114,9 @@ class BlockSweep:
         """Raise if blocks of this size cannot be decided about."""
         if target.terms is None and self.size not in (None, 1) and self.size < target.n:
             raise ValueError(
-                f"size must be 1 or at least n_records = {target.n} for a mechanism whose log "
-                f"density is not a sum over coordinates; got {self.size}"
+                f"size must be 1 or at least n_records = {target.n}, because the log density of "
+                f"{type(target.release.mechanism).__name__} is joint, not a sum over coordinates; "
+                f"got {self.size}"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from noiseaware.sampler.moves.tuning import Shape
 WANTED = 0.3
 """Share of walks to accept: between the optima of one (0.44) and many (0.23) dimensions."""
 
-SPREAD = 0.7
+SPREAD = 1.2
 """Standard deviation of the logarithm of the walk's random factor."""
 
 DOF = 4.0
@@ -105,7 +105,7 @@ class Walk:
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
         """Draw the random numbers of `steps` proposals."""
         normals = rng.standard_normal((steps, len(self.index) + 1))
-        return normals, (self.size * np.exp(SPREAD * normals[:, -1])).tolist()
+        return normals, [self.size * math.exp(SPREAD * z) for z in normals[:, -1].tolist()]
 
     def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
         """Fill `proposed` with the k-th prepared proposal."""
@@ -136,8 +136,8 @@ class Jump:
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
         """Draw the random numbers of `steps` proposals."""
         normals = rng.standard_normal((steps, len(self.index)))
-        waits = rng.standard_exponential((2, steps))
-        return normals, np.sqrt(0.5 * DOF / (waits[0] + waits[1])).tolist()
+        waits = rng.standard_exponential((steps, 2)).tolist()
+        return normals, [math.sqrt(0.5 * DOF / (a + b)) for a, b in waits]
 
     def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
         """Fill `proposed` with the k-th prepared proposal."""
