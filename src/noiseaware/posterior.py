@@ -77,13 +77,13 @@ def collect(
         tree["sample_stats"] = (
             tree["sample_stats"]
             .to_dataset()
-            .assign(record_acceptance=(("chain", "record"), _record_acceptance(states, schedule)))
+            .assign(record_acceptance=(("chain", "record"), _record_acceptance(states)))
         )
     tree.attrs = _attributes(target, moves, schedule, draws, random_seed, seconds)
     return tree
 
 
-def _record_acceptance(states: Sequence[ChainState], schedule: Schedule) -> np.ndarray:
+def _record_acceptance(states: Sequence[ChainState]) -> np.ndarray:
     """Return the mean acceptance of each record, (chain, n)."""
     return np.stack([state.acceptance / max(1, state.sweeps) for state in states])
 

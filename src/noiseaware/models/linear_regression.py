@@ -241,6 +241,11 @@ class LinearRegression:
             covariance = read_parameter(theta, "feature_covariance", (p, p))
         return coefficients, noise_variance, mean, covariance
 
+    @property
+    def column_names(self) -> list[str]:
+        """The names of a record's entries, for imputed databases."""
+        return [*(f"x{j}" for j in range(1, self.n_features + 1)), "y"]
+
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
         if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():

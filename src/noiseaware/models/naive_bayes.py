@@ -368,6 +368,11 @@ class NaiveBayes:
                 theta[f"feature_probabilities_{k + 1}"] = tables[:, k, :count].copy()
         return theta
 
+    @property
+    def column_names(self) -> list[str]:
+        """The names of a record's entries, for imputed databases."""
+        return ["class", *(f"feature{k}" for k in range(1, self.n_features + 1))]
+
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(

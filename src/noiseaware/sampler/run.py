@@ -130,7 +130,7 @@ def _run(
         for iterations in _stretches(schedule):
             advance = ((target, moves, schedule, state, iterations) for state in states)
             if workers is None:
-                results = _one_by_one(advance, progress)
+                results = _one_by_one(advance)
             else:
                 results = list(workers(delayed(chains_module.advance)(*a) for a in advance))
             stopped = len(results) < len(states) or any(
@@ -157,8 +157,8 @@ def _run(
     return states, [[Draws.join(chain).first(shortest)] for chain in parts]
 
 
-def _one_by_one(calls: Iterator[Any], progress: Progress) -> list[tuple[ChainState, Draws]]:
-    results = []
+def _one_by_one(calls: Iterator[Any]) -> list[tuple[ChainState, Draws]]:
+    results: list[tuple[ChainState, Draws]] = []
     for call in calls:
         state, iterations = call[3], call[4]
         results.append(chains_module.advance(*call))
