@@ -5,9 +5,12 @@ A release (`Release`) holds the private numbers and the mechanism that made them
 p(theta | s_dp) by imputing the records inside a Markov chain.
 """
 
-from noiseaware import mechanisms, models, queries
+from pathlib import Path as _Path
+
+from noiseaware import interop, mechanisms, models, queries
 from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
+from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.posterior import load, save, summary
 from noiseaware.queries import Query
@@ -24,6 +27,7 @@ __all__ = [
     "Release",
     "check",
     "geweke",
+    "interop",
     "load",
     "mechanisms",
     "models",
@@ -34,3 +38,5 @@ __all__ = [
     "sbc",
     "summary",
 ]
+
+_drop_stale_kernels(_Path(__file__).parent)

@@ -36,6 +36,9 @@ from noiseaware.sampler.target import Target
 
 __all__ = ["Calibration", "geweke", "sbc"]
 
+PILOT = 100
+"""Iterations of warm-up in a chain that only learns tunings for `geweke`."""
+
 BATCHES = 16
 """Into how many parts the runs of `geweke` are cut for the workers; a constant, so that the
 outcome does not depend on the number of cores."""
@@ -216,7 +219,8 @@ def geweke(
         a small error add up.
     moves, random_seed, cores
         As in `sample`; same seed, same outcome, for any number of cores. The moves do not tune
-        themselves here: they stay as they are at the start of warm-up.
+        themselves during a run. Half of the runs have them as they are before warm-up, half as a
+        short warm-up on another release leaves them.
     false_alarm : float
         The probability with which an exact sampler fails.
 
@@ -237,8 +241,8 @@ def geweke(
     seeds = np.random.SeedSequence(random_seed).spawn(len(sizes))
     run = delayed(_geweke_runs)
     parts = Parallel(n_jobs=cores)(
-        run(model, mechanism, n_records, int(size), rounds, moves, seed)
-        for size, seed in zip(sizes, seeds, strict=True)
+        run(model, mechanism, n_records, int(size), rounds, moves, seed, tuned=batch % 2 == 1)
+        for batch, (size, seed) in enumerate(zip(sizes, seeds, strict=True))
     )
     fresh = np.concatenate([part[0] for part in parts])
     ended = np.concatenate([part[1] for part in parts])
@@ -254,17 +258,16 @@ def geweke(
     return Calibration("geweke", names, p_values, false_alarm, ended)
 
 
-def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed):
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed, tuned):
     rng = np.random.default_rng(seed)
+    tunings = _tunings(model, mechanism, n_records, moves, rng, tuned)
     fresh, ended = [], []
-    tunings = None
     for _ in range(runs):
         theta, records = _draw_database(model, n_records, rng)
         fresh.append(_quantities(Target(model, mechanism.privatize(records, rng)), theta, records))
         theta, records = _draw_database(model, n_records, rng)
         target = Target(model, mechanism.privatize(records, rng))
-        if tunings is None:
-            tunings = chain.start(target, moves, rng).tunings
         state = ChainState(theta, records, None, rng, tunings=copy.deepcopy(tunings))
         state.acceptance = np.zeros(n_records, dtype=np.int64)
         if target.holds_innovations:
@@ -279,6 +282,17 @@ def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed):
                 move.step(target, state, tuning)
         ended.append(_quantities(target, state.theta, state.records))
     return np.stack(fresh), np.stack(ended)
+
+
+def _tunings(model, mechanism, n_records, moves, rng, tuned) -> list[dict[str, Any]]:
+    """Return the moves' tunings, learned from a release that none of the runs sees."""
+    _, records = _draw_database(model, n_records, rng)
+    target = Target(model, mechanism.privatize(records, rng))
+    state = chain.start(target, moves, rng)
+    if tuned:
+        schedule = chain.Schedule(PILOT, 1)
+        state, _ = chain.advance(target, moves, schedule, state, PILOT)
+    return state.tunings
 
 
 def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> np.ndarray:

@@ -5,6 +5,10 @@ acceptance probability as high as the release's privacy promise says it must be?
 Proposition 3.1 of the paper: under pure epsilon-DP a record's proposal from the model is accepted
 with probability at least exp(-epsilon). It is a theorem about the stated query, clamping, scale
 and epsilon, so one probability below it means that they are not what made the release.
+
+Without pure privacy there is no such theorem. What can be said then holds on average over the
+releases that the model and its prior would make (`docs/acceptance.md`); it is shown next to what
+was seen, and never fails a posterior.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noiseaware.mechanisms.acceptance import MISS
+
 if TYPE_CHECKING:
     from xarray import DataTree
 
@@ -22,6 +28,9 @@ __all__ = ["Checks", "Verdict", "check"]
 
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
+SURPRISE = 1e-6
+"""Probability of the noise below which a release does not fit; a false alarm as rare as that."""
+
 ROUNDING = 1e-9
 """Relative slack in the comparison with exp(-epsilon): sums of floats, nothing statistical."""
 
@@ -77,6 +86,10 @@ def check(posterior: DataTree) -> Checks:
     Checks
         Printable; false in a condition if anything failed.
     """
+    if not hasattr(posterior, "children") or "posterior" not in posterior.children:
+        raise TypeError(
+            f"check needs a posterior, as sample or load returns it; got {type(posterior).__name__}"
+        )
     verdicts = []
     if not posterior.attrs.get("complete", 1):
         verdicts.append(
@@ -88,9 +101,8 @@ def check(posterior: DataTree) -> Checks:
             )
         )
     verdicts += [_agreement(posterior), _effective_draws(posterior)]
-    bound = _acceptance(posterior)
-    if bound is not None:
-        verdicts.append(bound)
+    extra = (_fit(posterior), _acceptance(posterior), _usual_acceptance(posterior))
+    verdicts += [verdict for verdict in extra if verdict is not None]
     return Checks(tuple(verdicts))
 
 
@@ -147,20 +159,71 @@ def _acceptance(posterior: DataTree) -> Verdict | None:
         return None
     name = "acceptance against exp(-epsilon)"
     lowest = float(posterior["sample_stats"]["lowest_log_acceptance"].min())
-    if lowest >= -epsilon * (1 + ROUNDING) - ROUNDING:
+    slack = ROUNDING * (1 + epsilon) + float(posterior.attrs.get("rounding", 0.0))
+    if lowest >= -epsilon - slack:
         return Verdict(
             name,
             True,
-            f"every acceptance probability was at least {math.exp(lowest):.4g}; the promise of "
-            f"epsilon = {epsilon:.4g} allows down to {math.exp(-epsilon):.4g}",
+            f"changing one record never made the release less than {math.exp(lowest):.4g} times as "
+            f"likely; epsilon = {epsilon:.4g} for a changed record allows {math.exp(-epsilon):.4g}",
         )
     return Verdict(
         name,
         False,
-        f"an acceptance probability of {math.exp(lowest):.4g} is below exp(-epsilon) = "
-        f"{math.exp(-epsilon):.4g}, which cannot happen: the stated query, clamping, sensitivity, "
-        "scale or epsilon is not what made the release. Check what the curator published",
+        f"changing one record made the release {math.exp(lowest):.4g} times as likely, which is "
+        f"below exp(-epsilon) = {math.exp(-epsilon):.4g} and cannot happen: the stated query, "
+        "clamping, sensitivity, scale and epsilon contradict one another, so they are not what "
+        "made the release. Check what the curator published, and the sensitivity of a query of "
+        "your own",
     )
+
+
+def _fit(posterior: DataTree) -> Verdict | None:
+    """Say whether the model and the stated noise could have made the release at all."""
+    if "release_p_value" not in posterior.attrs:
+        return None
+    name = "the release fits the model"
+    p_value = float(posterior.attrs["release_p_value"])
+    if p_value >= SURPRISE:
+        return Verdict(
+            name, True, "the imputed databases are as close to it as the stated noise lets expect"
+        )
+    return Verdict(
+        name,
+        False,
+        f"noise as large as the difference between the release and the imputed databases has "
+        f"probability {p_value:.1g}: no database of this model and this number of records comes "
+        "close. The model, the prior, the query, n_records or the scale is not what made the "
+        "release",
+    )
+
+
+def _usual_acceptance(posterior: DataTree) -> Verdict | None:
+    """Show the acceptance next to what is usual without pure privacy; for information only."""
+    stats = posterior["sample_stats"]
+    seen = all(name in stats for name in ("acceptance_rate", "lowest_log_acceptance"))
+    if "mean_acceptance" not in posterior.attrs or not seen:
+        return None
+    mean = float(posterior.attrs["mean_acceptance"])
+    level = float(posterior.attrs["sweep_acceptance"])
+    rate = float(stats["acceptance_rate"].mean())
+    floor = math.log(level) if level > 0.0 else -math.inf  # exp of a large loss is 0
+    below = float((stats["lowest_log_acceptance"] < floor).mean())
+    words = (
+        f"{rate:.1%} of the proposals were accepted, and in {below:.2%} of the draws one had a "
+        f"probability below {level:.2g}. There is no floor exp(-epsilon) without pure privacy; "
+        f"over the releases that this model and prior would make, at least {mean:.1%} of proposals "
+        f"of one record are accepted, and at most {MISS:.2%} of the sweeps have one below"
+    )
+    if "BlockSweep" in posterior.attrs.get("moves", ""):
+        words += "; this sampler may decide about blocks of records, which are accepted less often"
+    # A few sweeps in a draw, and luck: ten times as many as expected is worth a word.
+    elif rate < mean or below > 10 * MISS:
+        words += (
+            ". Here it is less usual than that: the release is far from what the model expects, or "
+            "the stated query, clamping, sensitivity or scale is not what made it"
+        )
+    return Verdict("acceptance (for information)", True, words)
 
 
 def _stuck(posterior: DataTree) -> str:

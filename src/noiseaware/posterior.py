@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+
 if TYPE_CHECKING:
     from xarray import DataTree
 
@@ -79,7 +83,10 @@ def collect(
             .to_dataset()
             .assign(record_acceptance=(("chain", "record"), _record_acceptance(states)))
         )
-    tree.attrs = _attributes(target, moves, schedule, draws, random_seed, seconds)
+    tree.attrs = {
+        **_attributes(target, moves, schedule, draws, random_seed, seconds),
+        **_residuals(target, states),
+    }
     return tree
 
 
@@ -115,11 +122,12 @@ def _attributes(
                 "numba": numba.__version__,
             }
         ),
-        "model": repr(target.model),
+        "model": _name(target.model),
         "model_json": _as_json(target.model),
         "release_json": _as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
+        **_acceptance_levels(guarantee, target.n),
         "moves": ", ".join(map(repr, moves)),
         "warmup": schedule.warmup,
         "draws": schedule.draws,
@@ -127,6 +135,54 @@ def _attributes(
         "sampling_time": seconds,
         "complete": int(len(draws[0]) == schedule.draws),
     }
+
+
+def _residuals(target: Target, states: Sequence[ChainState]) -> dict[str, float]:
+    """Return how far the release is from the imputed databases, for additive noise; else empty.
+
+    `release_p_value`: the probability that the stated noise alone is as large as the difference
+    between the release and the total of a chain's last database, the best of the chains. With z =
+    (s_dp - T) / scale, the sum of |z_j| is Gamma(d) under Laplace noise, and that of z_j^2 is
+    chi-square(d) under Gaussian noise. `rounding`: how far a log ratio can be off because sums of
+    floats are rounded.
+    """
+    from scipy.special import gammaincc
+
+    terms = target.terms
+    if terms is None or not (np.all(terms.family == LAPLACE) or np.all(terms.family == GAUSSIAN)):
+        return {}
+    values, inverse = terms.parameters[:, 0], terms.parameters[:, 1]
+    totals = np.stack([target.total(state.records) for state in states])
+    z = np.abs(values - totals) * inverse
+    if terms.family[0] == LAPLACE:
+        p_values = gammaincc(target.d, z.sum(axis=1))
+    else:
+        p_values = gammaincc(0.5 * target.d, 0.5 * (z**2).sum(axis=1))
+    sizes = ((np.abs(values) + np.abs(totals)) * inverse).sum(axis=1)
+    return {
+        "release_p_value": float(p_values.max()),
+        "rounding": float(16 * np.finfo(float).eps * sizes.max()),
+    }
+
+
+def _acceptance_levels(guarantee: Any, n: int) -> dict[str, float]:
+    """Return what is expected of the acceptance without pure privacy; empty if nothing is.
+
+    `mean_acceptance` is for the mean over proposals of one record, and `sweep_acceptance` for the
+    lowest of a sweep through n records: it is below with probability at most `MISS`.
+    """
+    if not isinstance(guarantee, Guarantee) or guarantee.change_epsilon is not None:
+        return {}
+    mean, sweep = mean_acceptance(guarantee), likely_acceptance(guarantee, MISS / n)
+    if mean is None or sweep is None:
+        return {}
+    return {"mean_acceptance": mean, "sweep_acceptance": sweep}
+
+
+def _name(model: Any) -> str:
+    """Return what the model shows of itself, or its class if that is only an address."""
+    plain = type(model).__repr__ is object.__repr__
+    return f"{type(model).__name__}()" if plain else repr(model)
 
 
 def _as_json(thing: Any) -> str:
@@ -145,19 +201,52 @@ def summary(posterior: DataTree, **options: Any) -> Any:
     posterior : DataTree
         What `sample` returned.
     **options
-        Passed on to `arviz_stats.summary`, for example `ci_prob=0.9` or `var_names=[...]`.
+        Passed on to `arviz_stats.summary`, for example `ci_prob=0.9` or `var_names=[...]`; with
+        `round_to=...` its own rounding and all its columns.
 
     Returns
     -------
     pandas.DataFrame
+        A row for each parameter, to three digits of its standard deviation.
     """
     from arviz_stats import summary as table
 
-    return table(posterior, **options)
+    _need_posterior("summary", posterior)
+    if "round_to" in options:
+        return table(posterior, **options)
+    frame = table(posterior, round_to="none", **options)
+    frame = frame.drop(columns=["mcse_mean", "mcse_sd"], errors="ignore").astype(object)
+    for name in frame.columns:
+        for row in frame.index:
+            value = float(frame.loc[row, name])
+            if name.startswith("ess"):
+                value = round(value) if np.isfinite(value) else value
+            elif name == "r_hat":
+                value = round(value, 3)
+            elif np.isfinite(value):
+                spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
+                value = _rounded(value, spread)
+            frame.loc[row, name] = value
+    return frame
+
+
+def _rounded(value: float, spread: float) -> float:
+    """Round a value to three digits of the spread it belongs to."""
+    if spread <= 0 or not np.isfinite(spread):
+        return value
+    return round(value, 2 - int(np.floor(np.log10(spread))))
+
+
+def _need_posterior(verb: str, thing: Any) -> None:
+    if not hasattr(thing, "children") or "posterior" not in thing.children:
+        raise TypeError(
+            f"{verb} needs a posterior, as sample or load returns it; got {type(thing).__name__}"
+        )
 
 
 def save(posterior: DataTree, path: str | Path) -> None:
     """Write a posterior to a netCDF file."""
+    _need_posterior("save", posterior)
     posterior.to_netcdf(Path(path), engine="h5netcdf")
 
 

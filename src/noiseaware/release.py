@@ -32,7 +32,8 @@ class Release:
     Parameters
     ----------
     values : array_like, (d,)
-        The released numbers s_dp, in the order of `mechanism.query.names`.
+        The released numbers s_dp, in the order of `mechanism.query.names`. NaN is a value that
+        was withheld (see `noiseaware.mechanisms.Thresholded`).
     mechanism : mechanism
         How they were made; see `noiseaware.mechanisms`.
     n_records : int
@@ -56,6 +57,11 @@ class Release:
         self.mechanism = mechanism
         self.n_records = whole_number("n_records", n_records)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
+        if getattr(mechanism, "per_record", False) and len(checked) != self.n_records:
+            raise ValueError(
+                f"values must be one for each of the n_records = {self.n_records} records under "
+                f"{type(mechanism).__name__}; got {len(checked)}"
+            )
         checked.flags.writeable = False
         self.values: np.ndarray = checked
 
@@ -67,6 +73,8 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """One name for each released value: the query's, or numbers where it has other ones."""
+        if getattr(self.mechanism, "per_record", False):
+            return tuple(f"record {i}" for i in range(len(self.values)))
         names = tuple(getattr(self.query, "names", ()))
         if len(names) == len(self.values):
             return names
@@ -87,13 +95,17 @@ class Release:
                 f"a release by {type(self.mechanism).__name__} cannot be written to a file: the "
                 "mechanism has no to_dict"
             )
+        # JSON has no NaN: a withheld value is null.
+        values = [None if np.isnan(value) else value for value in self.values.tolist()]
+        per_record = getattr(self.mechanism, "per_record", False)
         return {
             "format": FORMAT,
             "version": VERSION,
             "n_records": self.n_records,
             "mechanism": self.mechanism.to_dict(),
             "guarantee": str(getattr(self.mechanism, "guarantee", "")),
-            "values": dict(zip(self.names, self.values.tolist(), strict=True)),
+            # Records have no names: their values are a list, in the order of the records.
+            "values": values if per_record else dict(zip(self.names, values, strict=True)),
         }
 
     @classmethod
@@ -158,6 +170,15 @@ def check_values(mechanism: Any, values: Any) -> np.ndarray:
 
 
 def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
+    # What `Release.names` gives to values that have no names of their own.
+    numbered = [f"value {i}" for i in range(len(values))]
+    if values and set(values) == set(numbered):
+        return [values[name] for name in numbered]
+    if getattr(mechanism, "per_record", False):
+        raise ValueError(
+            f'"values" must be a list under {type(mechanism).__name__}, in the order of the '
+            "records; it has names"
+        )
     names = tuple(mechanism.query.names)
     missing = [name for name in names if name not in values]
     if missing:

@@ -38,8 +38,8 @@ def test_a_good_run(seed):
     result = na.check(na.sample(na.models.Bernoulli(), small_release(), progressbar=False,
                                 random_seed=seed, draws=2000))  # fmt: skip
     assert result, str(result)
-    assert len(result.verdicts) == 3
-    assert str(result).count("ok  ") == 3
+    assert len(result.verdicts) == 4
+    assert str(result).count("ok  ") == 4
     assert "exp(-epsilon)" in str(result)
 
 
@@ -145,8 +145,10 @@ def test_a_sensitivity_that_is_not_true_is_seen(function, sensitivity):
     posterior, verdict = acceptance(na.mechanisms.Laplace(query, epsilon=0.5))
     assert not verdict.passed
     assert not na.check(posterior)
-    assert "is below exp(-epsilon) = 0.6065, which cannot happen" in verdict.message
-    assert "query, clamping, sensitivity, scale or epsilon" in verdict.message
+    assert "below exp(-epsilon) = 0.6065 and cannot happen" in verdict.message
+    assert (
+        "query, clamping, sensitivity, scale and epsilon contradict one another" in verdict.message
+    )
 
 
 def test_a_scale_that_does_not_give_the_stated_epsilon_is_seen():

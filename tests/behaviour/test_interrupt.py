@@ -149,6 +149,8 @@ def test_a_real_signal(cores, group, tmp_path):
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path[1:]])},
         start_new_session=True,
+        # A test run in the background ignores SIGINT, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         until = time.monotonic() + 60

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 from scipy import special, stats
 
 import noiseaware as na
@@ -581,3 +582,49 @@ def test_a_scripted_generator_is_used_up():
     assert not rng.spent
     np.testing.assert_array_equal(rng.random((2, 1)), [[0.1], [0.2]])
     assert rng.spent
+
+
+def test_a_prior_that_is_infinite_at_the_edge_does_not_catch_the_chain(seed):
+    """Dirichlet(1/2): its density is infinite at 0, where theta rounds to for far proposals.
+
+    Exact: with y ones among n, p ~ Beta(1/2 + y, 1/2 + n - y); y is summed over.
+    """
+    from scipy.stats import beta, betabinom
+
+    n, released, epsilon = 10, 5.0, 0.1
+    mechanism = na.mechanisms.Laplace(na.queries.Count(value=0), epsilon=epsilon)
+    y = np.arange(n + 1)
+    weights = betabinom.pmf(y, n, 0.5, 0.5) * np.exp(-epsilon * np.abs(released - y))
+    weights /= weights.sum()
+    posterior = na.sample(
+        na.models.Categorical(2, concentration=0.5),
+        na.Release([released], mechanism, n_records=n),
+        moves=(na.moves.Transport(steps=3), na.moves.RecordSweep()),
+        draws=2000,
+        warmup=500,
+        random_seed=seed,
+        progressbar=False,
+    )
+    drawn = posterior["posterior"]["probabilities"].values[..., 0]
+    assert (drawn > 0).all()
+    for point in (0.01, 0.1, 0.9):
+        below = (drawn <= point).astype(float)
+        exact = float(weights @ beta.cdf(point, 0.5 + y, 0.5 + n - y))
+        error = np.sqrt(
+            exact
+            * (1 - exact)
+            / float(array_stats.ess(below, method="mean", chain_axis=0, draw_axis=1))
+        )
+        # 5 standard errors: a false alarm in about 2 of a million, three times.
+        assert abs(below.mean() - exact) < 5 * 1.15 * error
+
+
+def test_a_warm_up_of_a_power_of_two_keeps_what_it_learned(seed):
+    """The windows end at powers of two; what was noted before must not be lost there."""
+    model = na.models.Normal(variance=1.0)
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(lower=-10, upper=10), epsilon=0.2)
+    target = Target(model, na.Release([100.0], mechanism, n_records=100))
+    moves = (na.moves.Interweave(na.moves.ParameterUpdate(), na.moves.Transport()),)
+    state = chain.start(target, moves, np.random.default_rng(seed))
+    state, _ = chain.advance(target, moves, chain.Schedule(256, 1), state, 256)
+    assert sum(state.tunings[0]["moves"][1]["steps"]) > 0

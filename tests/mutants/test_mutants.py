@@ -351,8 +351,9 @@ MUTANTS = (
             Edit(
                 Transport,
                 "step",
-                "prior_new = model.log_prior(theta_new) + log_jacobian\n                candidates",
-                "prior_new = log_jacobian + model.log_prior(theta)\n                candidates",
+                "prior_new = model.log_prior(theta_new) + log_jacobian\n"
+                "                    log_ratio",
+                "prior_new = log_jacobian + model.log_prior(theta)\n                    log_ratio",
             ),
         ),
     ),
@@ -444,8 +445,8 @@ MUTANTS = (
             Edit(
                 Transport,
                 "step",
-                "prior_new = prior_now  # q is the prior, so that the two cancel",
-                "prior_new = model.log_prior(theta_new)",
+                "log_ratio = 0.0  # q is the prior, so that the two cancel",
+                "log_ratio = model.log_prior(theta_new) - model.log_prior(theta)",
             ),
         ),
     ),
@@ -456,8 +457,8 @@ MUTANTS = (
             Edit(
                 Transport,
                 "step",
-                "_, log_jacobian = coordinates.from_vector(proposed)",
-                "pass",
+                "inside, log_jacobian = coordinates.from_vector(proposed)",
+                "inside = theta_new",
             ),
         ),
     ),

@@ -111,15 +111,19 @@ class AdditiveNoise:
         # Release knows mechanisms (it reads them from files), so it is imported late.
         from noiseaware.release import Release
 
+        self._check_rng(rng)
+        records = np.asarray(records)
+        self.query.check_records(records)
+        total = self.query.statistic(records).sum(axis=0)
+        return Release(total + self._noise(len(total), rng), self, len(records))
+
+    @staticmethod
+    def _check_rng(rng: Any) -> None:
         if not isinstance(rng, np.random.Generator):
             raise TypeError(
                 "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
                 f"got {rng!r}"
             )
-        records = np.asarray(records)
-        self.query.check_records(records)
-        total = self.query.statistic(records).sum(axis=0)
-        return Release(total + self._noise(len(total), rng), self, len(records))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.
@@ -156,8 +160,13 @@ def check_query(query: Any) -> None:
         )
 
 
-def check_values(values: ArrayLike, names: tuple[str, ...], integers: bool) -> NDArray[np.float64]:
-    """`values` as a new float64 array (d,), or a ValueError that names the bad coordinate."""
+def check_values(
+    values: ArrayLike, names: tuple[str, ...], integers: bool, withheld: bool = False
+) -> NDArray[np.float64]:
+    """`values` as a new float64 array (d,), or a ValueError that names the bad coordinate.
+
+    With `withheld`, NaN is allowed: a value that was not published.
+    """
     try:
         # NumPy would read the text "1" as a number, and drop an imaginary part.
         if np.asarray(values).dtype.kind not in "biufO":
@@ -173,9 +182,10 @@ def check_values(values: ArrayLike, names: tuple[str, ...], integers: bool) -> N
             f"values must be {len(names)} numbers, one for each name of the query "
             f"({_shortened(names)}); got {got}"
         )
-    bad = np.flatnonzero(~np.isfinite(array))
+    bad = np.flatnonzero(np.isinf(array) if withheld else ~np.isfinite(array))
     if bad.size:
-        raise ValueError(f"values must be finite; got {array[bad[0]]} for {names[bad[0]]!r}")
+        hint = " (a withheld value needs Thresholded)" if np.isnan(array[bad[0]]) else ""
+        raise ValueError(f"values must be finite; got {array[bad[0]]} for {names[bad[0]]!r}{hint}")
     if integers:
         bad = np.flatnonzero(array != np.floor(array))
         if bad.size:

@@ -142,7 +142,7 @@ def check_one_way(ways: str, **given: Any) -> None:
         raise ValueError(f"give exactly one of {ways}; got {got}")
 
 
-def scale_for(query: QueryLike, norm: int, neighbours: Neighbours, strength: float) -> float:
+def scale_for(query: QueryLike, norm: float, neighbours: Neighbours, strength: float) -> float:
     """Return the scale at which the query's sensitivity is `strength` times the scale.
 
     Raises
@@ -161,7 +161,7 @@ def scale_for(query: QueryLike, norm: int, neighbours: Neighbours, strength: flo
 
 
 def known_sensitivity(
-    query: QueryLike, norm: int, neighbours: Neighbours
+    query: QueryLike, norm: float, neighbours: Neighbours
 ) -> tuple[float | None, str]:
     """Return the query's sensitivity or None, and the reason for a None.
 

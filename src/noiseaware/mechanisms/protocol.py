@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 class MechanismLike(Protocol):
     """How an answer was made private. A class with these members is a mechanism.
 
-    Two more methods are looked for, and used if they are there:
+    Three more methods are looked for, and used if they are there:
 
     - `terms(values) -> Terms`, for a log density that is a sum over coordinates: the sampler
       then scores a record by the coordinates that it changes, in compiled code;
+    - `joint(values) -> Joint`, for a log density that is one of the compiled formulas of
+      `noiseaware.mechanisms.joint`;
     - `statistic(records, index, values) -> (m, d)`, for a t_i(x_i, s_dp) that depends on the
       record's index or on the released values. Without it, t is `query.statistic`.
     """

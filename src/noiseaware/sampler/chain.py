@@ -83,7 +83,7 @@ def advance(
     room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
     first = max(0, state.iteration - schedule.warmup)
     theta = {name: np.empty((room, *np.shape(value))) for name, value in state.theta.items()}
-    reports = {name: np.empty(room) for move in moves for name in move.reports}
+    reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
     databases: list[np.ndarray] = []
     keep = set(schedule.keep)
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
@@ -110,7 +110,9 @@ def advance(
                 theta[name][done] = value
             for move, values in zip(moves, results, strict=True):
                 for name, value in zip(move.reports, values, strict=True):
-                    reports[name][done] = value
+                    # Two moves may report the same; of what is a lowest, the lowest is kept.
+                    lowest = name.startswith("lowest")
+                    reports[name][done] = min(reports[name][done], value) if lowest else value
             if first + done in keep:
                 databases.append(state.records.copy())
             done += 1

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.parameters import Parameter
+from noiseaware.parameters import Innovations, Parameter
 from noiseaware.release import Release
 
 _TRY = 7
@@ -65,14 +65,24 @@ def _left_alone(method: str, array: np.ndarray, what: str = "records") -> Iterat
 
 def _check_methods(model: Any) -> None:
     name = _name(model)
+    if isinstance(model, type):
+        raise TypeError(
+            f"model must be an object, such as {model.__name__}(...); got the class {model!r}"
+        )
     for attribute in ("parameters", "sample_prior"):
         if not hasattr(model, attribute):
             raise TypeError(f"model must have `{attribute}`; {name} has none")
-    if not all(isinstance(p, Parameter) for p in model.parameters) or not model.parameters:
+    if not callable(model.sample_prior):
+        raise TypeError(f"{name}.sample_prior must be a method; got {model.sample_prior!r}")
+    if not (
+        isinstance(model.parameters, tuple | list)
+        and model.parameters
+        and all(isinstance(p, Parameter) for p in model.parameters)
+    ):
         raise TypeError(
             f"{name}.parameters must be a tuple of noiseaware.Parameter; got {model.parameters!r}"
         )
-    _check_labels(name, model.parameters)
+    _check_labels(name, tuple(model.parameters))
     if not hasattr(model, "sample_records") and not hasattr(model, "build_records"):
         raise TypeError(
             f"model must have sample_records(theta, n, rng) or build_records(theta, innovations); "
@@ -82,6 +92,11 @@ def _check_methods(model: Any) -> None:
         for attribute in ("innovations", "log_prior"):
             if not hasattr(model, attribute):
                 raise TypeError(f"{name} has build_records, so it needs `{attribute}` too")
+        if not isinstance(model.innovations, Innovations):
+            raise TypeError(
+                f"{name}.innovations must be noiseaware.Innovations(kind, width); "
+                f"got {model.innovations!r}"
+            )
     elif not hasattr(model, "update_parameters"):
         raise TypeError(
             f"model must have update_parameters(theta, records, rng), or build_records(theta, "

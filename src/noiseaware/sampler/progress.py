@@ -60,7 +60,7 @@ class Rows:
         )
         self._rows = [
             self._rich.add_task(
-                "", total=schedule.iterations, chain=chain, phase="warm-up", acceptance="   -"
+                "", total=schedule.iterations, chain=chain, phase="warming", acceptance="   -"
             )
             for chain in range(chains)
         ]
@@ -74,7 +74,7 @@ class Rows:
 
     def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
         """Move the chain's row on."""
-        phase = "warm-up" if iteration < self._schedule.warmup else "draws"
+        phase = "warming" if iteration < self._schedule.warmup else "drawing"
         shown = "   -" if acceptance is None else f"{acceptance:4.0%}"
         self._rich.update(
             self._rows[chain], completed=iteration, phase=f"{phase:7}", acceptance=shown

@@ -21,7 +21,9 @@ from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
 
 STRETCHES = 20
-"""Into how many parts a run is cut for progress and Ctrl-C; the draws do not depend on it."""
+LONGEST_STRETCH = 2_000_000
+"""A run is cut into parts for progress and Ctrl-C: at least so many parts, of at most so many
+record updates (about a second). The draws do not depend on it."""
 
 MOVE = ("reports", "check", "start", "step", "learn")
 """What a move must have; see `noiseaware.sampler.moves`."""
@@ -127,7 +129,7 @@ def _run(
     """Advance all chains together, stretch by stretch, until the end or Ctrl-C."""
     parts: list[list[Draws]] = [[] for _ in states]
     try:
-        for iterations in _stretches(schedule):
+        for iterations in _stretches(schedule, target.n):
             advance = ((target, moves, schedule, state, iterations) for state in states)
             if workers is None:
                 results = _one_by_one(advance)
@@ -140,10 +142,8 @@ def _run(
             for i, (state, draws) in enumerate(results):
                 states[i] = state
                 parts[i].append(draws)
-                rate = draws.reports.get("acceptance_rate")
-                progress.update(
-                    i, state.iteration, float(rate[-1]) if rate is not None and len(rate) else None
-                )
+                rates = draws.reports.get("acceptance_rate", ())
+                progress.update(i, state.iteration, float(np.mean(rates)) if len(rates) else None)
             if stopped:
                 break
     except KeyboardInterrupt:
@@ -167,8 +167,8 @@ def _one_by_one(calls: Iterator[Any]) -> list[tuple[ChainState, Draws]]:
     return results
 
 
-def _stretches(schedule: Schedule) -> Iterator[int]:
-    size = max(1, -(-schedule.iterations // STRETCHES))
+def _stretches(schedule: Schedule, n: int) -> Iterator[int]:
+    size = max(1, min(-(-schedule.iterations // STRETCHES), max(10, LONGEST_STRETCH // n)))
     left = schedule.iterations
     while left > 0:
         yield min(size, left)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.parameters import Innovations
 from noiseaware.sampler.coordinates import Coordinates
@@ -63,6 +64,8 @@ class Target:
         The number of records, and of coordinates of the total T.
     terms
         The mechanism's coordinatewise log density, or None if g is joint.
+    joint
+        The compiled form of a joint g, or None if there is none.
     uses_cells
         Whether statistics are held as cell numbers.
     can_update
@@ -83,6 +86,8 @@ class Target:
         self.n: int = release.n_records
         self.values: np.ndarray = release.values
         self.terms = mechanism.terms(release.values) if hasattr(mechanism, "terms") else None
+        has_joint = self.terms is None and hasattr(mechanism, "joint")
+        self.joint = mechanism.joint(release.values) if has_joint else None
         self._own_statistic = hasattr(mechanism, "statistic")
         self.uses_cells = (
             self.terms is not None and hasattr(release.query, "cells") and not self._own_statistic
@@ -167,4 +172,7 @@ class Target:
         if self.terms is not None:
             family, parameters = self.terms
             return log_g(family, parameters, total)
+        if self.joint is not None:
+            code, parameters = self.joint
+            return log_joint(code, parameters, total)
         return float(self.release.mechanism.log_density(self.values, total))

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.mechanisms.joint import accept_joint_compiled
 from noiseaware.mechanisms.terms import log_g, term
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
@@ -153,6 +154,11 @@ def accept_joint(
 
 def accept(target: Target, total, current, proposed, correction, log_uniform, accepted) -> float:
     """Run the accept loop that fits the target; see `accept_dense`."""
+    if target.joint is not None:
+        code, parameters = target.joint
+        return accept_joint_compiled(
+            code, parameters, total, current, proposed, correction, log_uniform, accepted
+        )
     if target.terms is None:
         return accept_joint(target, total, current, proposed, correction, log_uniform, accepted)
     loop = accept_cells if target.uses_cells else accept_dense

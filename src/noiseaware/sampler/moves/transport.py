@@ -114,6 +114,7 @@ class Transport:
             "proposals": proposals,
             "steps": steps,
             "warming": True,
+            "count": 0,
             "shape": shape,
             "gains": Gains(len(proposals), coordinates.size),
         }
@@ -145,20 +146,22 @@ class Transport:
             for k in range(steps):
                 if from_prior:
                     theta_new = model.sample_prior(rng)
-                    prior_new = prior_now  # q is the prior, so that the two cancel
-                    log_q = 0.0
+                    log_ratio = 0.0  # q is the prior, so that the two cancel
                 else:
                     log_q = proposal.propose(v, prepared, k, proposed)
                     theta_new, log_jacobian = coordinates.from_vector(proposed)
                     prior_new = model.log_prior(theta_new) + log_jacobian
+                    log_ratio = prior_new - prior_now + log_q
                 candidates = target.build(theta_new, u)
                 log_g_new = target.log_g(target.total(candidates))
-                log_ratio = prior_new - prior_now + log_g_new - log_g_now + log_q
-                accept = log_uniform[k] < log_ratio
+                log_ratio += log_g_new - log_g_now
+                # So far out that theta rounds to the edge of its support, a prior density may be
+                # infinite; there is no mass there, and such a proposal is refused.
+                accept = log_uniform[k] < log_ratio < math.inf
                 if from_prior and accept:
                     proposed = coordinates.to_vector(theta_new)
-                    _, log_jacobian = coordinates.from_vector(proposed)
-                    prior_new = model.log_prior(theta_new) + log_jacobian
+                    inside, log_jacobian = coordinates.from_vector(proposed)
+                    prior_new = model.log_prior(inside) + log_jacobian
                 if warming:
                     proposal.note(log_ratio)
                     gains.note_step(which, v, proposed, accept)
@@ -177,13 +180,14 @@ class Transport:
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Tune the walks, and learn the shape anew at 32, 64, 128, ... iterations."""
         shape, proposals = tuning["shape"], tuning["proposals"]
-        count = len(shape.history)
+        tuning["count"] += 1
+        count = tuning["count"]
         for proposal in proposals:
             proposal.tune(count)
         new_window = count & (count - 1) == 0
         if new_window and count >= FIRST_WINDOW:
             shape.learn()
-            tuning["gains"] = Gains(len(proposals), target.coordinates.size)
+            tuning["gains"].fade()
         if new_window or count % LOOK_EVERY == 0:
             shape.look(target, state, forget=new_window)
             for proposal in proposals:

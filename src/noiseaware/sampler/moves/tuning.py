@@ -31,7 +31,13 @@ class Gains:
         self.inside = np.zeros((proposals, size))
         self.tried = np.zeros(proposals)
         self.outside = np.zeros(size)
-        self.times = 0
+        self.times = 0.0
+
+    def fade(self) -> None:
+        """Let what happened before the shape was last learned count for a tenth."""
+        for sums in (self.inside, self.tried, self.outside):
+            sums *= 0.1
+        self.times *= 0.1
 
     def note_step(self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool) -> None:
         """Note a step of one proposal."""
@@ -46,12 +52,12 @@ class Gains:
 
     def of_proposals(self, variances: np.ndarray) -> np.ndarray:
         """Return the gain of one step of each proposal, (proposals, size)."""
-        mean = self.inside / np.maximum(self.tried, 1)[:, None]
+        mean = self.inside / np.maximum(self.tried, 1e-9)[:, None]
         return np.clip(mean / (2 * variances), 0.0, 1.0)
 
     def of_others(self, variances: np.ndarray) -> np.ndarray:
         """Return the gain of the other moves in an iteration, (size,)."""
-        return np.clip(self.outside / max(self.times, 1) / (2 * variances), 0.0, 1.0)
+        return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
 class Shape:

@@ -1,0 +1,148 @@
+"""Releases made by the mechanisms of IBM's diffprivlib.
+
+A diffprivlib mechanism is made with an epsilon, maybe a delta, and a sensitivity, and turns one
+number into a private one (`mechanism.randomise(value)`). The scale of its noise is read from the
+mechanism where it keeps it, and otherwise is the formula that the mechanism itself uses:
+
+| diffprivlib                    | the noise                                  | here               |
+|--------------------------------|--------------------------------------------|--------------------|
+| `Laplace`                      | scale sensitivity/(epsilon-log(1-delta))   | `Laplace`          |
+| `LaplaceTruncated`             | the same, then clamped to the range        | `Clamped`          |
+| `LaplaceFolded`                | the same, then mirrored into the range     | `Folded`           |
+| `LaplaceBoundedDomain`         | drawn again until it is in the range       | `Truncated`        |
+| `Geometric`                    | scale sensitivity/epsilon, on the integers | `DiscreteLaplace`  |
+| `GeometricTruncated`           | the same, then clamped to the range        | `Clamped`          |
+| `GeometricFolded`              | the same, then mirrored into the range     | `Folded`           |
+| `Gaussian`, `GaussianAnalytic` | the scale that the mechanism keeps         | `Gaussian`         |
+| `GaussianDiscrete`             | likewise, on the integers                  | `DiscreteGaussian` |
+
+"Truncated" means two things: diffprivlib's truncated mechanisms move a number outside of the range
+to its end (atoms at the ends), which is `Clamped` here; `Truncated` here is its bounded domain.
+The bounded-domain mechanism first clamps the true answer to the range, so the range must hold all
+answers that n records can give; otherwise it is not read. Its guarantee here is twice what the
+scale would give alone, which holds for every truncated noise; diffprivlib's epsilon is smaller.
+
+diffprivlib adds noise to one number at a time. For a query of several numbers, this reads a
+release in which the same mechanism was used on each of them; the guarantee is then computed from
+the query's sensitivity for all of them together, not taken from the mechanism's epsilon.
+
+Reference
+---------
+Holohan, N., Braghin, S., Mac Aonghusa, P. and Levacher, K. (2019). Diffprivlib: the IBM
+    differential privacy library. arXiv:1907.02444.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from noiseaware import mechanisms, queries
+from noiseaware.arguments import whole_number
+from noiseaware.interop.errors import cannot_read
+from noiseaware.queries import Neighbours
+from noiseaware.release import Release
+
+__all__ = ["release"]
+
+LAPLACE = ("Laplace", "LaplaceTruncated", "LaplaceFolded")
+GEOMETRIC = ("Geometric", "GeometricTruncated", "GeometricFolded")
+GAUSSIAN = ("Gaussian", "GaussianAnalytic", "GaussianDiscrete")
+KNOWN = (*LAPLACE, "LaplaceBoundedDomain", *GEOMETRIC, *GAUSSIAN)
+
+
+def release(
+    mechanism: Any,
+    values: ArrayLike,
+    query: Any,
+    n_records: int,
+    neighbours: Neighbours = "change",
+) -> Release:
+    """Read a mechanism of diffprivlib and the values that it released.
+
+    Parameters
+    ----------
+    mechanism
+        A mechanism of `diffprivlib.mechanisms`, with which every value was made.
+    values
+        The released numbers, in the order of `query.names`.
+    query
+        What was asked, such as `noiseaware.queries.Count(value=1)`.
+    n_records
+        The number of confidential records.
+    neighbours
+        The relation that the guarantee is about, which diffprivlib leaves to the sensitivity.
+
+    Raises
+    ------
+    ValueError
+        For a mechanism that cannot be read, with the way to write the release by hand.
+    """
+    module = type(mechanism).__module__
+    if not module.startswith("diffprivlib.") or isinstance(mechanism, type):
+        raise TypeError(
+            "mechanism must be a mechanism of diffprivlib, such as "
+            f"diffprivlib.mechanisms.Laplace(epsilon=1, sensitivity=1); got {mechanism!r}"
+        )
+    name = type(mechanism).__name__
+    if name not in KNOWN:
+        raise cannot_read(f"mechanism must be one of {', '.join(KNOWN)}; got {name}")
+    n = whole_number("n_records", n_records)
+    noise = _noise(name)(query, scale=_scale(name, mechanism), neighbours=neighbours)
+    return Release(values, _after_noise(name, mechanism, noise, n), n)
+
+
+def _noise(name: str) -> Any:
+    if name in GEOMETRIC:
+        return mechanisms.DiscreteLaplace
+    if name == "GaussianDiscrete":
+        return mechanisms.DiscreteGaussian
+    return mechanisms.Gaussian if name in GAUSSIAN else mechanisms.Laplace
+
+
+def _scale(name: str, mechanism: Any) -> float:
+    """Return the scale of the noise that the mechanism adds."""
+    if name in LAPLACE:
+        # diffprivlib spends delta on less noise: epsilon - log(1 - delta) is above epsilon.
+        return mechanism.sensitivity / (mechanism.epsilon - math.log1p(-mechanism.delta))
+    if name in GEOMETRIC:
+        return mechanism.sensitivity / mechanism.epsilon
+    if name == "LaplaceBoundedDomain":
+        mechanism.effective_epsilon()  # it finds its scale when it is first used
+    scale = getattr(mechanism, "_scale", None)
+    if scale is None:
+        raise cannot_read(f"this {name} does not say the scale of its noise")
+    return float(scale)
+
+
+def _after_noise(name: str, mechanism: Any, noise: Any, n: int) -> Any:
+    if name == "LaplaceBoundedDomain":
+        lower, upper = float(mechanism.lower), float(mechanism.upper)
+        _check_answers(noise.query, n, lower, upper)
+        return mechanisms.Truncated(noise, lower=lower, upper=upper)
+    if name.endswith("Truncated"):
+        return mechanisms.Clamped(noise, lower=mechanism.lower, upper=mechanism.upper)
+    if name.endswith("Folded"):
+        return mechanisms.Folded(noise, mechanism.lower, mechanism.upper)
+    return noise
+
+
+def _check_answers(query: Any, n: int, lower: float, upper: float) -> None:
+    """ValueError unless all answers that n records can give are between the bounds."""
+    if isinstance(query, queries.Count | queries.Histogram):
+        least, most = 0.0, float(n)
+    elif isinstance(query, queries.Sum):
+        least, most = n * float(np.min(query.lower)), n * float(np.max(query.upper))
+    else:
+        raise cannot_read(
+            "LaplaceBoundedDomain is read for Count, Histogram and Sum queries, whose range is "
+            f"known; got {type(query).__name__}"
+        )
+    if least < lower or most > upper:
+        raise cannot_read(
+            f"LaplaceBoundedDomain clamps the answer to [{lower:g}, {upper:g}] before the noise, "
+            f"but {n} records can give answers from {least:g} to {most:g}"
+        )

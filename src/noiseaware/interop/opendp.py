@@ -1,0 +1,420 @@
+"""Releases made by OpenDP (0.16 or newer).
+
+OpenDP writes a measurement as a tree of constructor calls (`opendp.prelude.serialize`): each node
+has the name of the constructor, `__function__`, and its arguments, `__kwargs__`. A measurement
+that adds noise is `make_chain_mt(measurement1=noise, transformation0=what was asked)`. This module
+walks that tree and takes from it, without computing any of them again:
+
+- the noise: `make_laplace`, `make_gaussian`, `make_noise`, with its scale;
+- the query: `make_count`, `make_sum`, `make_mean`, `make_count_by_categories`, and what comes
+  before it: `make_clamp`, `make_is_equal`, `make_cast_default`, `make_find_bin`;
+- the bounds, from `make_clamp` or from the domain, and the size of the data, if it is known;
+- the type of the output. Noise on integers is the discrete Laplace or Gaussian; an unsigned
+  integer cannot be negative, so a negative answer is released as 0.
+
+A few facts about OpenDP that matter for the likelihood:
+
+- an integer type ends somewhere. A release at such an end (other than 0 of an unsigned type) is
+  an answer that was cut off, and is an error here;
+- floating-point noise lives on a grid of width 2^k. The default k is so fine that the noise is
+  continuous for every purpose; a coarse k also rounds the answer before the noise, and is an
+  error here;
+- a mean is the sum divided by the known size n. It is read as a release of the sum: n times the
+  value, with n times the scale;
+- `symmetric_distance` counts added and removed records. When the size is known, neighbours differ
+  by one changed record (a distance of 2), so the relation is `"change"`; otherwise `"add-remove"`.
+
+`serialize` of OpenDP 0.16 stops at `make_count_by_categories` ("does not handle L1Distance"), so
+give a histogram's measurement itself, not its text.
+
+Reference
+---------
+The OpenDP library: https://docs.opendp.org
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware import mechanisms, queries
+from noiseaware.arguments import whole_number
+from noiseaware.interop.errors import cannot_read
+from noiseaware.release import Release
+
+__all__ = ["release"]
+
+OLDEST = (0, 16)
+# The integer types of OpenDP, with the smallest and the largest number that each can hold.
+INTEGERS = {
+    f"{sign}{bits}": (
+        -(2 ** (bits - 1)) if sign == "i" else 0,
+        2 ** (bits - 1) - 1 if sign == "i" else 2**bits - 1,
+    )
+    for sign in "iu"
+    for bits in (8, 16, 32, 64, 128)
+}
+INTEGERS["usize"] = INTEGERS["u64"]
+FLOATS = ("f32", "f64")
+# Wrappers that change the way in which the privacy is counted, and nothing in the numbers.
+ACCOUNTING = (
+    "make_zCDP_to_approxDP",
+    "make_pureDP_to_zCDP",
+    "make_fix_delta",
+    "make_approximate",
+    "make_fixed_approxDP_to_approxDP",
+)
+# A grid this much finer than the scale of the noise cannot be told from a continuum.
+FINE = 1e-9
+
+
+class Call(NamedTuple):
+    """One constructor call of the tree."""
+
+    function: str
+    arguments: dict[str, Any]
+
+
+class Data(NamedTuple):
+    """What is known of the data at one place in a chain of transformations."""
+
+    kind: str  # the type of a record, such as "i32"
+    size: int | None
+    bounds: tuple[float, float] | None
+    equal_to: Any = None  # the value of make_is_equal, in a chain that counts one value
+    counts_value: bool = False
+    edges: tuple[float, ...] | None = None  # of make_find_bin
+
+
+class Asked(NamedTuple):
+    """The query, the type of its answer, and how the released values are its totals."""
+
+    query: Any
+    kind: str
+    factor: float = 1.0  # the total is this much times the answer
+    extra: int = 0  # so many values at the end do not depend on the records
+
+
+def release(
+    measurement: Any,
+    values: ArrayLike,
+    n_records: int | None = None,
+    query: Any = None,
+) -> Release:
+    """Read an OpenDP measurement and the values that it released.
+
+    Parameters
+    ----------
+    measurement
+        An OpenDP measurement, or the JSON text that `opendp.prelude.serialize` made of it.
+    values
+        What the measurement returned: a number, or a list of numbers.
+    n_records
+        The number of confidential records. Needed if the measurement does not know the size of
+        its data; otherwise it must agree.
+    query
+        What was asked of the n records, such as `noiseaware.queries.Count(value=1)`: for
+        `make_count`, which counts whatever it is given; for `make_is_equal` with a value that is
+        not a number; and for noise alone, without a transformation (whose guarantee is then
+        stated for `"change"`). An error for the others, which say themselves what was asked.
+
+    Returns
+    -------
+    Release
+        In a histogram over categories, category j is the level j; a record that is in none of
+        them has the level after the last.
+
+    Raises
+    ------
+    ValueError
+        For what cannot be read, with the way to write the release by hand.
+    """
+    steps, noise = _chain(_root(measurement))
+    if steps:
+        data, neighbours = _input(steps[0])
+        for step in steps[:-1]:
+            data = _after(step, data)
+    else:
+        data, neighbours = _noise_input(noise), "change"
+    n = _size(data.size, n_records)
+    asked = _asked(steps[-1], data, n, query) if steps else _given(query, data.kind)
+    totals = _totals(values, asked)
+    mechanism = _mechanism(noise, asked, neighbours)
+    _check_ends(totals, asked)
+    return Release(totals, mechanism, n)
+
+
+def _root(measurement: Any) -> Any:
+    """Return the tree: the parsed text, or the measurement itself, whose nodes are objects."""
+    if not isinstance(measurement, str | bytes):
+        if not hasattr(measurement, "__opendp_dict__"):
+            raise TypeError(
+                "measurement must be an OpenDP measurement (0.16 or newer) or the text that "
+                f"opendp.prelude.serialize made of it; got {type(measurement).__name__}"
+            )
+        return measurement
+    try:
+        tree = json.loads(measurement)
+    except ValueError as error:
+        raise ValueError(f"measurement is not the text of an OpenDP measurement: {error}") from None
+    version = tree.get("__version__") if isinstance(tree, dict) else None
+    if not isinstance(version, str):
+        raise ValueError("measurement is not the text of an OpenDP measurement: no __version__")
+    numbers = version.split(".")
+    if not all(part.isdigit() for part in numbers[:2]) or tuple(map(int, numbers[:2])) < OLDEST:
+        raise cannot_read(f"measurement was written by OpenDP {version}; 0.16 or newer is read")
+    return tree
+
+
+def _call(node: Any) -> Call:
+    """Return the constructor call that a node of the tree stands for."""
+    entries = node if isinstance(node, dict) else getattr(node, "__opendp_dict__", None)
+    if not isinstance(entries, dict) or "__function__" not in entries:
+        raise cannot_read(f"the measurement has a part that is no constructor call: {node!r:.80}")
+    return Call(entries["__function__"], dict(entries.get("__kwargs__", {})))
+
+
+def _chain(node: Any) -> tuple[list[Call], Call]:
+    """Return the transformations, first one first, and the noise."""
+    call = _call(node)
+    while call.function in ACCOUNTING:
+        call = _call(call.arguments["measurement"])
+    if call.function == "make_chain_mt":
+        noise = _call(call.arguments["measurement1"])
+        return _transformations(call.arguments["transformation0"]), noise
+    if call.function == "make_chain_pm":
+        raise cannot_read("the measurement changes its answer after the noise (make_chain_pm)")
+    if "composition" in call.function:
+        raise cannot_read(
+            f"the measurement is a composition ({call.function}); read its parts one by one and "
+            "join them with noiseaware.mechanisms.Several"
+        )
+    return [], call
+
+
+def _transformations(node: Any) -> list[Call]:
+    call = _call(node)
+    if call.function != "make_chain_tt":
+        return [call]
+    first, second = call.arguments["transformation0"], call.arguments["transformation1"]
+    return _transformations(first) + _transformations(second)
+
+
+def _input(step: Call) -> tuple[Data, Any]:
+    """Return what the first transformation says of the data, and the neighbour relation."""
+    metric = _input_of(step.arguments["input_metric"], "metric").function
+    data = _domain(step.arguments["input_domain"])
+    if metric in ("symmetric_distance", "insert_delete_distance"):
+        return data, "add-remove" if data.size is None else "change"
+    if metric in ("change_one_distance", "hamming_distance"):
+        return data, "change"
+    raise cannot_read(f"the distance between databases is {metric}")
+
+
+def _input_of(node: Any, what: str) -> Call:
+    """Return a domain or a metric; a query of OpenDP's Context says "that of the compositor"."""
+    call = _call(node)
+    while call.function == f"measurement_input_{what}":
+        whole = _call(call.arguments["this"])
+        if f"input_{what}" not in whole.arguments:
+            break
+        call = _call(whole.arguments[f"input_{what}"])
+    return call
+
+
+def _domain(node: Any) -> Data:
+    domain = _input_of(node, "domain")
+    size = None
+    if domain.function == "vector_domain":
+        size = domain.arguments.get("size")
+        domain = _call(domain.arguments["atom_domain"])
+    if domain.function != "atom_domain":
+        raise cannot_read(f"the data is a {domain.function}, not a list of numbers or categories")
+    bounds = _pair(domain.arguments.get("bounds"))
+    kind = domain.arguments.get("T")
+    if kind is None and bounds is not None:
+        kind = "i32" if all(isinstance(bound, int) for bound in bounds) else "f64"
+    return Data(str(kind), size, bounds)
+
+
+def _noise_input(noise: Call) -> Data:
+    if "input_domain" not in noise.arguments:
+        raise cannot_read(f"the measurement is {noise.function}")
+    return _domain(noise.arguments["input_domain"])
+
+
+def _pair(bounds: Any) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    lower, upper = bounds["__tuple__"] if isinstance(bounds, dict) else bounds
+    return lower, upper
+
+
+def _after(step: Call, data: Data) -> Data:
+    """Return what is known of the data behind one transformation that is not the last."""
+    if step.function == "make_clamp":
+        bounds = _pair(step.arguments["bounds"])
+        assert bounds is not None
+        if data.bounds is not None:  # clamped twice: the second bounds act on the first
+            lower, upper = np.clip(data.bounds, *bounds).tolist()
+            bounds = (type(bounds[0])(lower), type(bounds[1])(upper))
+        return data._replace(bounds=bounds)
+    if step.function == "make_is_equal":
+        return data._replace(
+            kind="bool", bounds=None, equal_to=step.arguments["value"], counts_value=True
+        )
+    if step.function in ("make_cast_default", "make_cast_inherent") and data.kind == "bool":
+        return data._replace(kind=str(step.arguments["TOA"]), bounds=(0, 1))
+    if step.function == "make_find_bin":
+        edges = tuple(float(edge) for edge in step.arguments["edges"])
+        return data._replace(kind="usize", bounds=None, edges=edges)
+    if step.function == "make_identity":
+        return data
+    raise cannot_read(f"the data goes through {step.function} before the query")
+
+
+def _size(known: int | None, n_records: int | None) -> int:
+    if n_records is None:
+        if known is None:
+            raise ValueError(
+                "n_records is needed: the measurement does not know the size of its data"
+            )
+        return whole_number("n_records", known)
+    n = whole_number("n_records", n_records)
+    if known is not None and n != known:
+        raise ValueError(f"n_records must be the size that the measurement knows, {known}; got {n}")
+    return n
+
+
+def _asked(step: Call, data: Data, n: int, query: Any) -> Asked:
+    """Return the query of the last transformation."""
+    if step.function == "make_count":
+        asked = _given(
+            query, str(step.arguments["TO"]), "make_count counts the records it is given"
+        )
+        _check_overflow(asked.kind, n)
+        return asked
+    if step.function in ("make_sum", "make_mean") and data.bounds is None:
+        raise cannot_read(f"{step.function} has no bounds: neither make_clamp nor the domain has")
+    if step.function == "make_sum":
+        assert data.bounds is not None
+        _check_overflow(data.kind, n * max(abs(bound) for bound in data.bounds))
+        if data.counts_value and data.bounds == (0, 1):
+            return _counted_value(data, query)
+        _not_given(query, step)
+        whole = data.kind in INTEGERS
+        return Asked(queries.Sum(*data.bounds, integer_valued=whole), data.kind)
+    if step.function == "make_mean" and data.size is not None:
+        assert data.bounds is not None
+        _not_given(query, step)
+        return Asked(queries.Sum(*data.bounds), data.kind, factor=float(n))
+    if step.function == "make_count_by_categories":
+        _not_given(query, step)
+        kind = str(step.arguments["TOA"])
+        _check_overflow(kind, n)
+        return _histogram(step, data, kind)
+    raise cannot_read(f"the query is {step.function}")
+
+
+def _counted_value(data: Data, query: Any) -> Asked:
+    value = data.equal_to
+    if query is None and isinstance(value, int | float):
+        return Asked(queries.Count(value=value), data.kind)
+    if query is None:
+        return _given(None, data.kind, f"the records equal to {value!r} are counted")
+    if isinstance(value, int | float):
+        raise ValueError(f"query must not be given: the records equal to {value!r} are counted")
+    return _given(query, data.kind)
+
+
+def _histogram(step: Call, data: Data, kind: str) -> Asked:
+    categories = list(step.arguments["categories"])
+    null = bool(step.arguments.get("null_category", True))
+    if data.edges is not None:
+        if categories != list(range(len(data.edges) + 1)):
+            raise cannot_read(
+                f"the categories after make_find_bin are {categories}, not all of its bins"
+            )
+        # Every number falls into a bin, so the count of the others is noise about 0.
+        query = queries.Histogram(edges=[-np.inf, *data.edges, np.inf])
+        return Asked(query, kind, extra=int(null))
+    if null:
+        return Asked(queries.Histogram(n_levels=len(categories) + 1), kind)
+    # A record in none of the categories is not counted: level len(categories) is in no bin.
+    edges = np.arange(len(categories) + 1) - 0.5
+    return Asked(queries.Histogram(edges=edges.tolist()), kind)
+
+
+def _given(query: Any, kind: str, why: str = "the measurement is noise alone") -> Asked:
+    if query is None:
+        raise ValueError(
+            f"query is needed: {why}, so say what that is among the n_records records, such as "
+            "query=noiseaware.queries.Count(value=1)"
+        )
+    return Asked(query, kind)
+
+
+def _not_given(query: Any, step: Call) -> None:
+    if query is not None:
+        raise ValueError(f"query must not be given: the measurement has {step.function}")
+
+
+def _check_overflow(kind: str, largest: float) -> None:
+    if kind in INTEGERS and largest > INTEGERS[kind][1]:
+        raise cannot_read(
+            f"the answer can be {largest}, more than the type {kind} holds, and is cut off"
+        )
+
+
+def _totals(values: ArrayLike, asked: Asked) -> NDArray[np.float64]:
+    """Return the released values as totals of the query."""
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"values must be numbers; got {values!r}") from None
+    expected = len(asked.query.names) + asked.extra
+    if array.shape != (expected,):
+        raise ValueError(
+            f"values must be the {expected} numbers of the measurement; got shape {array.shape}"
+        )
+    return asked.factor * array[: expected - asked.extra]
+
+
+def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
+    """Return the noise, with the scale that is written in the measurement."""
+    arguments = noise.arguments
+    family = noise.function.removeprefix("make_")
+    if family == "noise":
+        measure = arguments["output_measure"]
+        name = measure if isinstance(measure, str) else _call(measure).function
+        family = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}.get(
+            name, name
+        )
+    if family not in ("laplace", "gaussian"):
+        raise cannot_read(f"the noise is {noise.function}")
+    whole = asked.kind in INTEGERS
+    if not whole and asked.kind not in FLOATS:
+        raise cannot_read(f"the answer has the type {asked.kind}")
+    scale, k = float(arguments["scale"]), arguments.get("k")
+    if k is not None and (k > 0 if whole else 2.0**k > FINE * scale):
+        raise cannot_read(f"the noise is on a grid of width 2^{k}, to which the answer is rounded")
+    names = {"laplace": "Laplace", "gaussian": "Gaussian"}
+    kind = getattr(mechanisms, ("Discrete" if whole else "") + names[family])
+    mechanism = kind(asked.query, scale=asked.factor * scale, neighbours=neighbours)
+    if whole and INTEGERS[asked.kind][0] == 0:
+        return mechanisms.Clamped(mechanism, lower=0.0)
+    return mechanism
+
+
+def _check_ends(totals: NDArray[np.float64], asked: Asked) -> None:
+    if asked.kind not in INTEGERS:
+        return
+    lower, upper = INTEGERS[asked.kind]
+    for value in totals:
+        if value >= upper or (lower < 0 and value <= lower):
+            raise cannot_read(
+                f"a value is {value:.0f}, the end of the type {asked.kind}: it was cut off there"
+            )

@@ -1,0 +1,106 @@
+"""Releases made by Tumult Analytics, from its noise information.
+
+Tumult Analytics describes the noise of a query as a list of dictionaries (`Session._noise_info`
+for a query and a privacy budget), such as
+
+    [{"noise_mechanism": <_NoiseMechanism.GEOMETRIC: 2>, "noise_parameter": 2.0}]
+
+This module reads such a dictionary; it does not import Tumult. The mechanism may be Tumult's own
+enumeration or its name as text, so that the information can travel in a JSON file.
+
+What `noise_parameter` is depends on the mechanism:
+
+| noise_mechanism     | noise_parameter                             | here               |
+|---------------------|---------------------------------------------|--------------------|
+| `LAPLACE`           | b of exp(-abs(e) / b)                       | `Laplace`          |
+| `GEOMETRIC`         | b of exp(-abs(e) / b), on the integers      | `DiscreteLaplace`  |
+| `GAUSSIAN`          | the variance sigma^2, not sigma             | `Gaussian`         |
+| `DISCRETE_GAUSSIAN` | sigma^2 of exp(-e^2 / (2 sigma^2))          | `DiscreteGaussian` |
+| `EXPONENTIAL`       | epsilon of a quantile: not read             |                    |
+
+Reference
+---------
+Tumult Analytics: https://docs.tmlt.dev
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from noiseaware import mechanisms
+from noiseaware.interop.errors import cannot_read
+from noiseaware.mechanisms.calibrate import positive
+from noiseaware.queries import Neighbours
+from noiseaware.release import Release
+
+__all__ = ["release"]
+
+# The mechanism here, and whether Tumult's parameter is the square of its scale.
+NOISE = {
+    "LAPLACE": (mechanisms.Laplace, False),
+    "GEOMETRIC": (mechanisms.DiscreteLaplace, False),
+    "GAUSSIAN": (mechanisms.Gaussian, True),
+    "DISCRETE_GAUSSIAN": (mechanisms.DiscreteGaussian, True),
+}
+
+
+def release(
+    noise_info: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    values: ArrayLike,
+    query: Any,
+    n_records: int,
+    neighbours: Neighbours = "add-remove",
+) -> Release:
+    """Read the noise information of Tumult Analytics and the values that were released.
+
+    Parameters
+    ----------
+    noise_info
+        The dictionary, with `noise_mechanism` and `noise_parameter`, or a list of one such.
+    values
+        The released numbers, in the order of `query.names`.
+    query
+        What was asked, such as `noiseaware.queries.Histogram(n_levels=3)` for a count of groups.
+    n_records
+        The number of confidential records.
+    neighbours
+        `"add-remove"` for Tumult's `AddOneRow`, its usual unit of privacy; `"change"` if one
+        record is changed.
+    """
+    noise = _one(noise_info)
+    for field in ("noise_mechanism", "noise_parameter"):
+        if field not in noise:
+            raise ValueError(f"noise_info lacks {field!r}; got {dict(noise)!r}")
+    name = _name(noise["noise_mechanism"])
+    if name not in NOISE:
+        raise cannot_read(f"noise_mechanism must be one of {', '.join(NOISE)}; got {name!r}")
+    mechanism, squared = NOISE[name]
+    parameter = positive("noise_parameter", noise["noise_parameter"])
+    scale = math.sqrt(parameter) if squared else parameter
+    return Release(values, mechanism(query, scale=scale, neighbours=neighbours), n_records)
+
+
+def _one(noise_info: Any) -> Mapping[str, Any]:
+    if isinstance(noise_info, Mapping):
+        return noise_info
+    if not isinstance(noise_info, Sequence) or isinstance(noise_info, str):
+        raise TypeError(f"noise_info must be a dictionary or a list; got {noise_info!r}")
+    if len(noise_info) != 1:
+        raise cannot_read(
+            f"noise_info has {len(noise_info)} entries: the query has several noisy parts, as an "
+            "average has, which Tumult makes from a noisy sum and a noisy count and releases only "
+            "as their ratio"
+        )
+    if not isinstance(noise_info[0], Mapping):
+        raise TypeError(f"noise_info must hold a dictionary; got {noise_info[0]!r}")
+    return noise_info[0]
+
+
+def _name(mechanism: Any) -> str:
+    """Return the name of a mechanism: of a member of an enumeration, or the text itself."""
+    name = getattr(mechanism, "name", mechanism)
+    return name.rpartition(".")[2].upper() if isinstance(name, str) else repr(name)

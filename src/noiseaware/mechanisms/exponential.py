@@ -1,0 +1,194 @@
+"""The exponential mechanism over a finite set of outputs (McSherry and Talwar 2007).
+
+A curator scores every candidate output k by a utility, summed over the records, and releases one
+candidate, drawn with
+
+    P(k) = exp(T_k / b) / sum_l exp(T_l / b),            T_k = sum_i u_k(x_i).
+
+T is the vector of all utilities, so that the query has one coordinate for each candidate. The
+normaliser in the denominator depends on the records: it is part of g, and a sampler that leaves it
+out targets something else. If one record moves every T_k by at most Delta (l-infinity), then
+numerator and denominator each move by at most exp(Delta / b):
+
+    epsilon = 2 Delta / b.
+
+Reference
+---------
+McSherry, F. and Talwar, K. (2007). Mechanism design via differential privacy. FOCS.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware import queries
+from noiseaware.mechanisms.additive import check_query, check_values
+from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
+from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.joint import Joint, exponential
+from noiseaware.mechanisms.joint_mechanism import JointMechanism, read_entries, with_guarantee
+from noiseaware.queries import Neighbours, QueryLike
+
+
+class OutputQuery:
+    """The question "which output?": one released value, made from the utilities of a query."""
+
+    names = ("output",)
+    integer_valued = False
+
+    def __init__(self, utilities: QueryLike) -> None:
+        self.utilities = utilities
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the utility of every output for each record, (n, K)."""
+        return self.utilities.statistic(records)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the utilities."""
+        return self.utilities.sensitivity(norm, neighbours=neighbours)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if the utilities cannot be asked of these records."""
+        self.utilities.check_records(records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the utilities as JSON."""
+        return self.utilities.to_dict()
+
+    def __repr__(self) -> str:
+        return f"OutputQuery({self.utilities!r})"
+
+
+class Exponential(JointMechanism):
+    """One of finitely many outputs, chosen by its noisy utility.
+
+    Parameters
+    ----------
+    query
+        The utilities: one coordinate for each output, larger is better.
+    outputs
+        The candidates, different numbers; None numbers them from 0.
+    epsilon
+        The pure differential privacy to reach: scale = 2 sensitivity / epsilon.
+    sensitivity
+        The most that one record moves any utility; None asks the query (l-infinity).
+    scale
+        Or the scale itself: P(k) is proportional to exp(utility / scale).
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> votes = na.queries.Histogram(n_levels=3)
+    >>> mechanism = Exponential(votes, epsilon=1.0)
+    >>> mechanism.scale
+    2.0
+    >>> round(mechanism.log_density([2.0], [1.0, 1.0, 1.0]), 6)  # log(1/3)
+    -1.098612
+    """
+
+    def __init__(
+        self,
+        query: QueryLike,
+        outputs: ArrayLike | None = None,
+        epsilon: float | None = None,
+        sensitivity: float | None = None,
+        scale: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        check_query(query)
+        check_neighbours(neighbours)
+        self.utilities, self.neighbours = query, neighbours
+        self.query = OutputQuery(query)
+        count = len(query.names)
+        self.outputs = _check_outputs(np.arange(count) if outputs is None else outputs, count)
+        check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
+        reason = ""
+        if sensitivity is not None:
+            sensitivity = positive("sensitivity", sensitivity)
+        else:
+            sensitivity, reason = known_sensitivity(query, math.inf, neighbours)
+        self.sensitivity = sensitivity
+        if epsilon is not None:
+            epsilon = positive("epsilon", epsilon)
+            if not sensitivity:
+                raise ValueError(f"epsilon needs a sensitivity: {reason or 'it is 0'}")
+            self.scale = 2.0 * sensitivity / epsilon
+        else:
+            self.scale = positive("scale", scale)
+            epsilon = None if sensitivity is None else 2.0 * sensitivity / self.scale
+        if epsilon is None:
+            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
+        else:
+            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+
+    def _length(self, values: NDArray[np.float64]) -> int:
+        return len(self.outputs)
+
+    def statistic(
+        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the utility of every output for each record, (m, K)."""
+        return self.utilities.statistic(records)
+
+    def joint(self, values: ArrayLike) -> Joint:
+        """Return the log probability of this output, for compiled code."""
+        value = self.check_values(values)[0]
+        return exponential(int(np.flatnonzero(self.outputs == value)[0]), self.scale)
+
+    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the output as a float64 array (1,); ValueError if it is not a candidate."""
+        return check_output(values, self.outputs)
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+        total = self.utilities.statistic(records).sum(axis=0)
+        # The largest of T_k / b + Gumbel noise is k with the probability above.
+        chosen = int(np.argmax(total / self.scale + rng.gumbel(size=len(total))))
+        return self.outputs[chosen : chosen + 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mechanism, ready for JSON."""
+        return self._to_dict(
+            outputs=self.outputs.tolist(),
+            sensitivity=self.sensitivity,
+            query=self.utilities.to_dict(),
+        )
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> Exponential:
+        """Read back what `to_dict` wrote."""
+        arguments = read_entries(entries, ("outputs", "query"), ("sensitivity",))
+        arguments["query"] = queries.from_dict(arguments["query"])
+        return with_guarantee(cls(**arguments), entries)
+
+    def __repr__(self) -> str:
+        return f"Exponential({self.utilities!r}, {len(self.outputs)} outputs, scale={self.scale!r})"
+
+
+def _check_outputs(outputs: ArrayLike, count: int) -> NDArray[np.float64]:
+    array = np.array(outputs, dtype=np.float64)
+    if array.shape != (count,):
+        raise ValueError(
+            f"outputs must be {count} numbers, one for each coordinate of the query; "
+            f"got shape {array.shape}"
+        )
+    if not np.isfinite(array).all() or len(np.unique(array)) < count:
+        raise ValueError("outputs must be finite numbers, all different")
+    return array
+
+
+def check_output(values: ArrayLike, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one released output as float64 (1,); ValueError if it is not a candidate."""
+    array = check_values(values, ("output",), integers=False)
+    if not (outputs == array[0]).any():
+        shown = ", ".join(f"{output:g}" for output in outputs[:5])
+        more = ", ..." if len(outputs) > 5 else ""
+        raise ValueError(
+            f"values must be one of the {len(outputs)} outputs ({shown}{more}); got {array[0]:g}"
+        )
+    return array

@@ -1,0 +1,227 @@
+"""The functional mechanism: the noisy coefficients of a polynomial objective (Zhang et al. 2012).
+
+Write the summed loss as a polynomial of the weights w: each coefficient is a sum over the records,
+and Laplace noise on the coefficients makes the whole objective private. For records (x, y), without
+an intercept, as in the paper:
+
+    linear:    sum (y - x'w)^2
+               = sum y^2 - sum_j (sum 2 y x_j) w_j + sum_jk (sum x_j x_k) w_j w_k
+    logistic:  sum log(1 + exp(x'w)) - y x'w, with log(1 + exp(z)) replaced by its Taylor
+               polynomial at 0, log 2 + z / 2 + z^2 / 8:
+               n log 2 + sum_j (sum (1/2 - y) x_j) w_j + sum_jk (sum x_j x_k / 8) w_j w_k
+
+(w_j w_k and w_k w_j are one monomial: its coefficient has both; n log 2 is public.) What is
+released are these coefficients plus Laplace noise, so g is that of `Laplace`, coordinate by
+coordinate, and the records enter through `ObjectiveCoefficients`. The Taylor polynomial is what was
+released about the records; no approximation is made in the inference.
+
+Sensitivity: a record's coefficients have l1 norm at most S, so that changing one moves the total by
+at most 2 S, an upper bound that the paper uses as well. Features (and the linear response) are
+scaled to [-1, 1]: S = (1 + p)^2 for linear, and p / 2 + p^2 / 8 for logistic regression.
+
+**A release of only the minimiser is not covered.** The minimiser of the noisy objective is a
+function of the noisy coefficients, and there are more coefficients than weights: many objectives
+have the same minimiser. Its density is an integral over all of them, and the noisy quadratic form
+need not even be positive definite (the paper then repairs it, by a ridge and by cutting
+eigenvalues), so that the integral has no closed form and g cannot be evaluated. Ask the curator for
+the coefficients: they are private already, and say more.
+
+Reference
+---------
+Zhang, J., Zhang, Z., Xiao, X., Yang, Y. and Winslett, M. (2012). Functional mechanism: regression
+    analysis under differential privacy. VLDB.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.arguments import whole_number
+from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.mechanisms.calibrate import laplace_noise
+from noiseaware.mechanisms.joint_mechanism import read_entries, with_guarantee
+from noiseaware.mechanisms.terms import LAPLACE
+from noiseaware.queries import Neighbours
+from noiseaware.queries.arguments import (
+    as_bounds,
+    as_float_records,
+    bound_array,
+    bound_to_json,
+    check_norm,
+    check_numbers,
+)
+
+
+@njit(cache=True, nogil=True)
+def objective_coefficients(logistic, records, lower, upper, result):
+    """Fill each row of `result` with a record's coefficients; `records` (n, p + 1)."""
+    n, width = records.shape
+    p = width - 1
+    x = np.empty(width)
+    for i in range(n):
+        for j in range(width):
+            value = min(max(records[i, j], lower[j]), upper[j])
+            x[j] = 2.0 * (value - lower[j]) / (upper[j] - lower[j]) - 1.0
+        position = 0
+        if logistic:
+            first, second = 0.5 - records[i, p], 0.125
+        else:
+            first, second = -2.0 * x[p], 1.0
+            result[i, 0] = x[p] * x[p]
+            position = 1
+        for j in range(p):
+            result[i, position] = first * x[j]
+            position += 1
+        for j in range(p):
+            for k in range(j, p):
+                twice = 1.0 if j == k else 2.0
+                result[i, position] = twice * second * x[j] * x[k]
+                position += 1
+
+
+class ObjectiveCoefficients:
+    """The coefficients of a regression's polynomial objective, one for each monomial.
+
+    Parameters
+    ----------
+    loss
+        `"linear"` or `"logistic"`.
+    n_features
+        Features of a record; records are (n, n_features + 1), the response last (0 or 1 if
+        logistic).
+    lower, upper
+        Bounds: numbers, or one for each feature and, if linear, the response.
+
+    Examples
+    --------
+    >>> query = ObjectiveCoefficients("linear", 1, lower=-1.0, upper=1.0)
+    >>> query.names
+    ('1', 'w1', 'w1*w1')
+    >>> query.statistic(np.array([[0.5, 1.0]]))
+    array([[ 1.  , -1.  ,  0.25]])
+    """
+
+    integer_valued = False
+
+    def __init__(self, loss: str, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
+        if loss not in ("linear", "logistic"):
+            raise ValueError(f"loss must be 'linear' or 'logistic'; got {loss!r}")
+        self.loss = loss
+        self.n_features = p = whole_number("n_features", n_features)
+        self.lower, self.upper = as_bounds(lower, upper)
+        entries = p + (loss == "linear")
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if isinstance(bound, tuple) and len(bound) != entries:
+                raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
+        self._lower = np.resize(bound_array(self.lower, entries), p + 1)
+        self._upper = np.resize(bound_array(self.upper, entries), p + 1)
+        weights = [f"w{j}" for j in range(1, p + 1)]
+        constant = ["1"] if loss == "linear" else []
+        pairs = [f"{weights[j]}*{weights[k]}" for j in range(p) for k in range(j, p)]
+        self.names = (*constant, *weights, *pairs)
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return each record's coefficients, (n, d)."""
+        array = as_float_records(records)
+        result = np.empty((len(array), len(self.names)))
+        logistic = self.loss == "logistic"
+        objective_coefficients(logistic, array, self._lower, self._upper, result)
+        return result
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return a bound on how far one record can move the total, in the l1 norm."""
+        check_norm(norm, neighbours)
+        if norm != 1:
+            raise ValueError(f"ObjectiveCoefficients knows its l1 sensitivity only; got {norm!r}")
+        p = self.n_features
+        largest = (1.0 + p) ** 2 if self.loss == "linear" else p / 2.0 + p * p / 8.0
+        return 2.0 * largest if neighbours == "change" else largest
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the shape is right, and a logistic response is 0 or 1."""
+        array = np.asarray(records)
+        check_numbers(array)
+        if array.ndim != 2 or array.shape[1] != self.n_features + 1:
+            raise ValueError(
+                f"records must have shape (n, {self.n_features + 1}), the response last; "
+                f"got {array.shape}"
+            )
+        if self.loss == "logistic":
+            bad = (array[:, -1] != 0) & (array[:, -1] != 1)
+            if bad.any():
+                raise ValueError(f"the response must be 0 or 1; got {array[bad, -1][0]}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON: its type and the arguments of its constructor."""
+        return {
+            "type": "ObjectiveCoefficients",
+            "loss": self.loss,
+            "n_features": self.n_features,
+            "lower": bound_to_json(self.lower),
+            "upper": bound_to_json(self.upper),
+        }
+
+    def __repr__(self) -> str:
+        arguments = f"{self.loss!r}, {self.n_features}, lower={self.lower}, upper={self.upper}"
+        return f"ObjectiveCoefficients({arguments})"
+
+
+class Functional(AdditiveNoise):
+    """Laplace noise on the coefficients of a regression's polynomial objective.
+
+    The released values are the noisy coefficients, not the minimiser; see the module.
+
+    Parameters
+    ----------
+    loss, n_features, lower, upper
+        As in `ObjectiveCoefficients`.
+    epsilon
+        The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
+    scale
+        Or the scale itself, as published beside a release.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> mechanism = Functional("linear", 1, lower=-1.0, upper=1.0, epsilon=2.0)
+    >>> mechanism.scale
+    4.0
+    """
+
+    family = LAPLACE
+    discrete = False
+
+    def __init__(
+        self,
+        loss: str,
+        n_features: int,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        epsilon: float | None = None,
+        scale: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        query = ObjectiveCoefficients(loss, n_features, lower, upper)
+        self._set_query(query, neighbours)
+        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
+
+    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.laplace(scale=self.scale, size=size)
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> Functional:
+        """Read back what `to_dict` wrote."""
+        arguments = read_entries(entries, ("query",))
+        query = dict(arguments.pop("query"))
+        if query.pop("type", None) != "ObjectiveCoefficients":
+            raise ValueError("the query of a mechanism 'Functional' must be ObjectiveCoefficients")
+        try:
+            mechanism = cls(**query, **arguments)
+        except TypeError as error:
+            raise ValueError(f"the arguments of Functional are not right: {error}") from error
+        return with_guarantee(mechanism, entries)

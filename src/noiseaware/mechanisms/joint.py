@@ -1,0 +1,348 @@
+"""The compiled form of a mechanism whose log density is joint: not a sum over coordinates.
+
+A `Joint` is a code that picks the formula of log g(s_dp, T) and a vector of numbers that fills it
+in. There is one compiled function, `log_joint`, for all codes: it calls the formula of the code.
+(Compiled functions that take another function as an argument cannot be kept on disk, and would
+be compiled anew in every session.)
+
+| code                 | log g(s_dp, T)                                       | T                |
+|----------------------|------------------------------------------------------|------------------|
+| `K_NORM` = 0         | -norm(s_dp - T) / b                                  | (d,)             |
+| `EXPONENTIAL` = 1    | T_k / b - log sum_l exp(T_l / b)                     | utilities, (K,)  |
+| `GRADIENT_GRID` = 2  | the same, with -norm(gradient at output l) for T_l   | (K q,)           |
+| `GRADIENT` = 3       | log noise density at the gradient + log det Hessian  | (q + q(q+1)/2,)  |
+
+Here b is a scale, k the position of the output that was released, and q the number of entries of
+an output. `KNorm`, `Exponential`, `KNormGradient` and `ObjectivePerturbation` derive the formulas.
+A mechanism offers its form by a method `joint(values) -> Joint`. One without it, a user's own,
+is scored by its `log_density` in Python.
+
+Example
+-------
+>>> import numpy as np
+>>> code, parameters = k_norm(np.array([3.0, 1.0]), norm=1, scale=2.0)
+>>> float(log_joint(code, parameters, np.array([5.0, 2.0])))
+-1.5
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+K_NORM = 0
+EXPONENTIAL = 1
+GRADIENT_GRID = 2
+GRADIENT = 3
+
+L_INFINITY, L1, L2, SQUARED = 0, 1, 2, 3
+"""How the noise measures a vector: by one of three norms, or by half the squared l2 norm, which
+makes it Gaussian."""
+
+
+class Joint(NamedTuple):
+    """A joint log density, as numbers that compiled code can read.
+
+    Attributes
+    ----------
+    code
+        Which formula.
+    parameters
+        The numbers that it uses, float64, one-dimensional.
+    """
+
+    code: int
+    parameters: NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def size_of(kind, vector, begin, end, reference, shift, inverse):
+    """Return the size of (vector + reference) * inverse, for entries begin to end of `vector`.
+
+    Entry j of `vector` meets entry j + `shift` of `reference`. `kind` is one of the codes
+    L_INFINITY, L1, L2 and SQUARED.
+    """
+    result = 0.0
+    for j in range(begin, end):
+        z = abs(vector[j] + reference[j + shift]) * inverse
+        if kind == L1:
+            result += z
+        elif kind == L_INFINITY:
+            result = max(result, z)
+        else:
+            result += z * z
+    if kind == L2:
+        return math.sqrt(result)
+    if kind == SQUARED:
+        return 0.5 * result
+    return result
+
+
+@njit(cache=True, nogil=True)
+def log_k_norm(parameters, total):
+    """Parameters: [norm, 1 / scale, minus the released values (d)]."""
+    return -size_of(int(parameters[0]), total, 0, len(total), parameters, 2, parameters[1])
+
+
+@njit(cache=True, nogil=True)
+def log_exponential(parameters, total):
+    """Parameters: [position of the output, 1 / scale]."""
+    largest = total[0]
+    for k in range(1, len(total)):
+        largest = max(largest, total[k])
+    inverse = parameters[1]
+    normaliser = 0.0
+    for k in range(len(total)):
+        normaliser += math.exp((total[k] - largest) * inverse)
+    return (total[int(parameters[0])] - largest) * inverse - math.log(normaliser)
+
+
+@njit(cache=True, nogil=True)
+def log_gradient_grid(parameters, total):
+    """Parameters: [position of the output, 1 / scale, norm, q, fixed part of each gradient (K q)].
+
+    `total` has the summed gradients at the K outputs, one after another.
+    """
+    kind, q = int(parameters[2]), int(parameters[3])
+    sizes = np.empty(len(total) // q)
+    for k in range(len(sizes)):
+        sizes[k] = -size_of(kind, total, k * q, (k + 1) * q, parameters, 4, 1.0)
+    return log_exponential(parameters, sizes)
+
+
+@njit(cache=True, nogil=True)
+def log_determinant(triangle, q, ridge):
+    """Return log det of a symmetric matrix plus `ridge` times the identity.
+
+    `triangle` has the upper triangle row by row, (q (q + 1) / 2,). By Cholesky's factors; minus
+    infinity if the matrix is not positive definite.
+    """
+    factor = np.empty((q, q))
+    result = 0.0
+    position = 0
+    for i in range(q):
+        for j in range(i, q):  # column i of the lower factor, from row i of the upper triangle
+            value = triangle[position]
+            position += 1
+            if i == j:
+                value += ridge
+            for k in range(i):
+                value -= factor[j, k] * factor[i, k]
+            if i == j:
+                # Rounding leaves a singular matrix a little above or below zero.
+                if not value > 1e-13 * (abs(triangle[position - 1]) + ridge):
+                    return -np.inf
+                factor[i, i] = math.sqrt(value)
+                result += math.log(value)
+            else:
+                factor[j, i] = value / factor[i, i]
+    return result
+
+
+@njit(cache=True, nogil=True)
+def log_gradient(parameters, total):
+    """Parameters: [norm, 1 / scale, q, ridge, fixed part of the gradient (q)].
+
+    `total` has the summed gradient (q), then the upper triangle of the summed Hessian.
+    """
+    q = int(parameters[2])
+    log_noise = -size_of(int(parameters[0]), total, 0, q, parameters, 4, parameters[1])
+    return log_noise + log_determinant(total[q:], q, parameters[3])
+
+
+@njit(cache=True, nogil=True)
+def log_joint(code, parameters, total):
+    """Return log g(s_dp, T), up to a constant free of T.
+
+    Parameters
+    ----------
+    code, parameters
+        The two parts of a `Joint`.
+    total
+        T, float64 (d,).
+
+    Returns
+    -------
+    float
+        NaN for a code that does not exist, so that a mistake is not silent.
+    """
+    if code == K_NORM:
+        return log_k_norm(parameters, total)
+    if code == EXPONENTIAL:
+        return log_exponential(parameters, total)
+    if code == GRADIENT_GRID:
+        return log_gradient_grid(parameters, total)
+    if code == GRADIENT:
+        return log_gradient(parameters, total)
+    return np.nan
+
+
+@njit(cache=True, nogil=True)
+def accept_exponential(parameters, total, current, proposed, correction, log_uniform, accepted):
+    """As `accept_joint_compiled`, for the exponential mechanism.
+
+    A proposal often moves few of the K utilities (a vote moves two), and exponentials are what
+    takes time: they are kept, relative to a fixed utility, and taken anew only where a utility
+    moves. Where their sum leaves the range of floats that are safe, `log_exponential` is asked.
+    """
+    chosen, inverse = int(parameters[0]), parameters[1]
+    m, count = proposed.shape
+    weights = np.empty(count)
+    trial_weights = np.empty(count)
+    trial = np.empty(count)
+    reference = np.max(total)
+    for k in range(count):
+        weights[k] = math.exp((total[k] - reference) * inverse)
+    log_now = log_exponential(parameters, total)
+    lowest = 0.0
+    for i in range(m):
+        normaliser = 0.0
+        for k in range(count):
+            trial[k] = total[k]
+            trial_weights[k] = weights[k]
+            if current[i, k] != proposed[i, k]:
+                trial[k] = total[k] - current[i, k] + proposed[i, k]
+                trial_weights[k] = math.exp(min((trial[k] - reference) * inverse, 700.0))
+            normaliser += trial_weights[k]
+        safe = 1e-100 < normaliser < 1e100
+        if safe:
+            log_new = (trial[chosen] - reference) * inverse - math.log(normaliser)
+        else:
+            log_new = log_exponential(parameters, trial)
+        log_ratio = log_new - log_now
+        lowest = min(lowest, log_ratio)
+        if correction.shape[0] > 0:
+            log_ratio += correction[i]
+        accepted[i] = log_uniform[i] < log_ratio
+        if accepted[i]:
+            log_now = log_new
+            if not safe:
+                reference = np.max(trial)
+            for k in range(count):
+                total[k] = trial[k]
+                weights[k] = trial_weights[k]
+                if not safe:
+                    weights[k] = math.exp((trial[k] - reference) * inverse)
+    return lowest
+
+
+@njit(cache=True, nogil=True)
+def accept_joint_compiled(
+    code, parameters, total, current, proposed, correction, log_uniform, accepted
+):
+    """Accept or reject m proposals one after another, under a joint log density.
+
+    Parameters
+    ----------
+    code, parameters
+        The two parts of a `Joint`.
+    total : (d,)
+        T(x), updated in place.
+    current, proposed : (m, d)
+        t_i(x_i) and t_i(x_i*).
+    correction : (m,) or (0,)
+        log f(x*)/f(x) + log q(x|x*)/q(x*|x); empty where it is zero (Algorithm 1).
+    log_uniform : (m,)
+        Logarithms of uniform random numbers.
+    accepted : (m,) bool
+        Filled with the decisions.
+
+    Returns
+    -------
+    float
+        The smallest log ratio of g that was met, at most 0.
+    """
+    if code == EXPONENTIAL:
+        return accept_exponential(
+            parameters, total, current, proposed, correction, log_uniform, accepted
+        )
+    m, d = proposed.shape
+    trial = np.empty(d)
+    log_now = log_joint(code, parameters, total)
+    lowest = 0.0
+    for i in range(m):
+        for j in range(d):
+            trial[j] = total[j] - current[i, j] + proposed[i, j]
+        log_new = log_joint(code, parameters, trial)
+        log_ratio = log_new - log_now
+        lowest = min(lowest, log_ratio)
+        if correction.shape[0] > 0:
+            log_ratio += correction[i]
+        accepted[i] = log_uniform[i] < log_ratio
+        if accepted[i]:
+            log_now = log_new
+            for j in range(d):
+                total[j] = trial[j]
+    return lowest
+
+
+def norm_code(norm: Any) -> int:
+    """Return the code of the l1, l2 or l-infinity norm; ValueError for another."""
+    if isinstance(norm, str) and norm == "inf":
+        norm = math.inf
+    codes = {1: L1, 2: L2, math.inf: L_INFINITY}
+    if isinstance(norm, bool | str) or not isinstance(norm, int | float) or norm not in codes:
+        raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
+    return codes[norm]
+
+
+def k_norm(values: NDArray[np.float64], norm: Any, scale: float) -> Joint:
+    """Return the `Joint` of noise with density proportional to exp(-norm(noise) / scale)."""
+    return Joint(K_NORM, np.array([norm_code(norm), 1.0 / scale, *(-values)], dtype=np.float64))
+
+
+def exponential(position: int, scale: float) -> Joint:
+    """Return the `Joint` of an exponential mechanism that chose the output at `position`."""
+    return Joint(EXPONENTIAL, np.array([position, 1.0 / scale], dtype=np.float64))
+
+
+def gradient_grid(position: int, scale: float, norm: Any, fixed: NDArray[np.float64]) -> Joint:
+    """Return the `Joint` of an exponential mechanism whose utility is minus a gradient's norm.
+
+    `fixed` (K, q) is the part of the gradient at each output that does not come from records.
+    """
+    head = [position, 1.0 / scale, norm_code(norm), fixed.shape[1]]
+    return Joint(GRADIENT_GRID, np.array([*head, *fixed.ravel()], dtype=np.float64))
+
+
+def gradient(
+    values: NDArray[np.float64], kind: int, scale: float, ridge: float, fixed: NDArray[np.float64]
+) -> Joint:
+    """Return the `Joint` of noise on a gradient, seen through the point where it vanishes.
+
+    `kind` is one of the codes of `size_of`; `fixed` (q,) is the part of the gradient at the
+    released values that does not come from records, and `ridge` that of the Hessian.
+    """
+    head = [kind, 1.0 / scale, len(values), ridge]
+    return Joint(GRADIENT, np.array([*head, *fixed], dtype=np.float64))
+
+
+def ball_noise(
+    d: int, norm: Any, scale: float, rng: np.random.Generator, size: int = 1
+) -> NDArray[np.float64]:
+    """Draw noise with density proportional to exp(-norm(e) / scale), (size, d).
+
+    e = r u, with u uniform in the unit ball of the norm and r / scale from Gamma(d + 1). Proof:
+    given r, e is uniform in a ball whose volume is proportional to r^d, so that its density is
+
+        integral over r > norm(e) of r^(-d) r^d exp(-r / scale) dr, proportional to
+        exp(-norm(e) / scale)
+
+    (Hardt and Talwar 2010). A point of the ball is a point of its boundary, uniform by the cone
+    measure, times U^(1/d). The three boundaries: standard Laplace or Gaussian numbers divided by
+    their l1 or l2 norm; for l-infinity the whole cube is drawn at once.
+    """
+    kind = norm_code(norm)
+    radius = scale * rng.gamma(d + 1.0, size=(size, 1))
+    if kind == L_INFINITY:
+        return radius * rng.uniform(-1.0, 1.0, size=(size, d))
+    ball = rng.random(size=(size, 1)) ** (1.0 / d)
+    if kind == L1:
+        direction = rng.laplace(size=(size, d))
+        return radius * ball * direction / np.abs(direction).sum(axis=1, keepdims=True)
+    direction = rng.standard_normal(size=(size, d))
+    return radius * ball * direction / np.linalg.norm(direction, axis=1, keepdims=True)

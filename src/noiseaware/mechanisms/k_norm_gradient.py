@@ -1,0 +1,221 @@
+"""The K-norm gradient mechanism (Reimherr and Awan 2019).
+
+An output s is the better, the smaller the gradient of a summed convex loss is there. The mechanism
+draws s with density proportional to
+
+    exp(-||G(s)||_K / b),        G(s) = sum_i gradient of loss(s; x_i) + ridge s,
+
+an exponential mechanism whose utility is minus the norm of a gradient. The normaliser is an
+integral over s that depends on the records, so it is part of g. It is known in two cases.
+
+*Quadratic losses.* Then G(s) = H s - c with the summed Hessian H (ridge included), and with
+e = H s - c,
+
+    integral of exp(-||H s - c|| / b) ds = (integral of exp(-||e|| / b) de) / det H,
+
+so that log g(s_dp, T) = -||G(s_dp)|| / b + log det H, with t_i = (gradient, Hessian) of record i at
+s_dp. A release is drawn by s = H^(-1) (c + e), with e from `joint.ball_noise`.
+
+*A finite grid of outputs*, for any loss (quantiles: the pinball loss). Then the normaliser is a sum
+over the grid, and t_i has the gradients of record i at all its points.
+
+If one record moves G(s) by at most Delta, at any s, then numerator and normaliser each move by at
+most exp(Delta / b): epsilon = 2 Delta / b. For quadratic losses the normaliser is 1 / det H, which
+with a ridge moves by at most (1 + c / ridge)^r for Hessians with eigenvalues of at most c and rank
+at most r (`ObjectivePerturbation` has the proof), and not at all if the Hessian is the same for
+all records; the smaller bound is used.
+
+Reference
+---------
+Reimherr, M. and Awan, J. (2019). KNG: the K-norm gradient mechanism. NeurIPS.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.mechanisms import losses
+from noiseaware.mechanisms.additive import check_values
+from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
+from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.joint import Joint, ball_noise, gradient, gradient_grid, norm_code
+from noiseaware.mechanisms.joint_mechanism import (
+    JointMechanism,
+    norm_of,
+    norm_to_json,
+    read_entries,
+    with_guarantee,
+)
+from noiseaware.mechanisms.objective_perturbation import (
+    check_definite,
+    check_ridge,
+    determinant_epsilon,
+    symmetric,
+)
+from noiseaware.queries import Neighbours
+
+
+class KNormGradient(JointMechanism):
+    """An output near the minimiser of a summed loss, by the norm of its gradient.
+
+    Parameters
+    ----------
+    loss
+        What is minimised; quadratic (`LinearLoss`, `MeanLoss`, your own), or any with a grid.
+    grid
+        The possible outputs, (K,) or (K, q); None for a quadratic loss.
+    norm
+        1, 2 or inf.
+    epsilon
+        The pure differential privacy to reach (with a grid, or a constant Hessian).
+    scale
+        Or the scale itself: the density is proportional to exp(-||G(s)|| / scale).
+    ridge
+        The weight of ridge ||s||^2 / 2 beside the summed loss, at least 0.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grid = np.linspace(0.0, 10.0, 21)
+    >>> median = KNormGradient(losses.QuantileLoss(0.5), grid=grid, epsilon=1.0)
+    >>> print(median.guarantee)
+    pure differential privacy with epsilon = 1, when one record is changed
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        grid: ArrayLike | None = None,
+        norm: float = 2,
+        epsilon: float | None = None,
+        scale: float | None = None,
+        ridge: float = 0.0,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        losses.check_loss(loss, "gradient")
+        check_neighbours(neighbours)
+        norm_code(norm)
+        self.loss = self.query = loss
+        self.neighbours = neighbours
+        self.norm: Any = norm_of(norm)
+        self.ridge = check_ridge(ridge, at_least_zero=True)
+        self.grid = None if grid is None else _check_grid(grid, len(loss.names))
+        if grid is None and not getattr(loss, "quadratic", False):
+            raise ValueError(
+                f"{type(loss).__name__} is not quadratic, so the normaliser is not known: "
+                "give grid, a finite set of outputs"
+            )
+        check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
+        sensitivity, reason = None, f"{type(loss).__name__} has no sensitivity"
+        if hasattr(loss, "sensitivity"):
+            sensitivity, reason = known_sensitivity(loss, self.norm, neighbours)
+        by_determinant = math.inf
+        if grid is None:
+            by_determinant = determinant_epsilon(loss, self.ridge, neighbours)
+        if epsilon is not None:
+            epsilon = positive("epsilon", epsilon)
+            if not sensitivity:
+                raise ValueError(f"epsilon needs the loss's sensitivity: {reason or 'it is 0'}")
+            # Delta / b + min(Delta / b, by_determinant) = epsilon
+            self.scale = sensitivity / max(0.5 * epsilon, epsilon - by_determinant)
+        else:
+            self.scale = positive("scale", scale)
+            if sensitivity is not None:
+                epsilon = sensitivity / self.scale
+                epsilon += min(epsilon, by_determinant)
+        if epsilon is None:
+            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
+        else:
+            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+
+    def _length(self, values: NDArray[np.float64]) -> int:
+        q = len(values)
+        return q + q * (q + 1) // 2 if self.grid is None else self.grid.size
+
+    def statistic(
+        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
+        if self.grid is None:
+            return losses.derivatives(self.loss, records, values)
+        if hasattr(self.loss, "gradients"):
+            made = self.loss.gradients(records, self.grid)
+        else:
+            made = np.stack([self.loss.gradient(records, s) for s in self.grid], axis=1)
+        return np.ascontiguousarray(made, dtype=np.float64).reshape(len(records), -1)
+
+    def joint(self, values: ArrayLike) -> Joint:
+        """Return the log density of this output, for compiled code."""
+        values = self.check_values(values)
+        if self.grid is None:
+            kind = norm_code(self.norm)
+            return gradient(values, kind, self.scale, self.ridge, self.ridge * values)
+        position = int(np.flatnonzero((self.grid == values).all(axis=1))[0])
+        return gradient_grid(position, self.scale, self.norm, self.ridge * self.grid)
+
+    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
+        """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
+        result = super().log_density(values, total)
+        if self.grid is None:
+            check_definite(result, self.loss)
+        return result
+
+    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the output as float64 (q,); ValueError if it is not on the grid."""
+        array = check_values(values, tuple(self.loss.names), integers=False)
+        if self.grid is not None and not (self.grid == array).all(axis=1).any():
+            raise ValueError(
+                f"values must be one of the {len(self.grid)} outputs of the grid, from "
+                f"{self.grid[0].tolist()} to {self.grid[-1].tolist()}; got {array.tolist()}"
+            )
+        return array
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+        q = len(self.loss.names)
+        zero = np.zeros(q)
+        total = self.statistic(records, np.arange(len(records)), zero).sum(axis=0)
+        if self.grid is None:
+            noise = ball_noise(q, self.norm, self.scale, rng)[0]
+            hessian = symmetric(total[q:], q, self.ridge)
+            check_definite(np.linalg.slogdet(hessian)[1], self.loss)
+            return np.linalg.solve(hessian, noise - total[:q])
+        gradients = total.reshape(self.grid.shape) + self.ridge * self.grid
+        utilities = -np.linalg.norm(gradients, ord=self.norm, axis=1) / self.scale
+        return self.grid[int(np.argmax(utilities + rng.gumbel(size=len(utilities))))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mechanism, ready for JSON; ValueError for a loss that cannot be written."""
+        return self._to_dict(
+            norm=norm_to_json(self.norm),
+            ridge=self.ridge,
+            grid=None if self.grid is None else self.grid.tolist(),
+            loss=losses.to_dict(self.loss),
+        )
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> KNormGradient:
+        """Read back what `to_dict` wrote."""
+        arguments = read_entries(entries, ("norm", "loss"), ("ridge", "grid"))
+        arguments["loss"] = losses.from_dict(arguments["loss"])
+        return with_guarantee(cls(**arguments), entries)
+
+    def __repr__(self) -> str:
+        where = "" if self.grid is None else f", {len(self.grid)} outputs"
+        return f"KNormGradient({self.loss!r}{where}, norm={self.norm}, scale={self.scale!r})"
+
+
+def _check_grid(grid: ArrayLike, q: int) -> NDArray[np.float64]:
+    array = np.array(grid, dtype=np.float64)
+    if array.ndim == 1 and q == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or array.shape[1] != q or not np.isfinite(array).all():
+        raise ValueError(f"grid must be finite numbers of shape (K, {q}); got {array.shape}")
+    if len(array) < 2 or len(np.unique(array, axis=0)) < len(array):
+        raise ValueError("grid must have at least two outputs, all different")
+    return array

@@ -1,0 +1,410 @@
+"""Losses: what a mechanism that releases a minimiser minimises.
+
+A loss gives each record a convex function of the output s, with q entries; the summed gradient and
+Hessian at the released s_dp are all that the density of such a release needs. A loss of your own
+is a plain class with
+
+- `names`: the q names of the entries of s;
+- `gradient(records, s) -> (n, q)` and `hessian(records, s) -> (n, q, q)`;
+- `check_records(records)`: ValueError if the loss cannot take these records.
+
+and, so that a guarantee can be stated,
+
+- `sensitivity(norm, neighbours) -> float`: the most that the summed gradient moves between
+  neighbours, whatever s is;
+- `hessian_bound() -> (c, r)`: a record's Hessian has eigenvalues of at most c and rank at most r.
+
+Optional: `quadratic = True` (the Hessian does not depend on s), `constant_hessian = True` (nor on
+the record), `gradients(records, grid) -> (n, K, q)` for a grid (K, q) of outputs, `to_dict()`.
+Features are clamped to published bounds and scaled to [-1, 1], as in `queries.RegressionMoments`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.arguments import whole_number
+from noiseaware.queries import Neighbours
+from noiseaware.queries.arguments import (
+    as_bounds,
+    as_float_records,
+    bound_array,
+    bound_to_json,
+    check_norm,
+    check_numbers,
+)
+
+LINEAR, LOGISTIC = 0, 1
+
+
+class LossLike(Protocol):
+    """A convex loss of a record and an output s; see the module for what else is looked for."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each of the q entries of s."""
+        ...
+
+    def gradient(self, records: NDArray[Any], s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient of each record's loss at s, (n, q)."""
+        ...
+
+    def hessian(self, records: NDArray[Any], s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Hessian of each record's loss at s, (n, q, q)."""
+        ...
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if the loss cannot take these records."""
+        ...
+
+
+@njit(cache=True, nogil=True)
+def regression_derivatives(kind, records, s, lower, upper, intercept, result):
+    """Fill each row of `result` with gradient (q) and upper triangle of the Hessian at s.
+
+    `records` (n, p + 1), the response last; `lower`, `upper` (p + 1,).
+    """
+    n, width = records.shape
+    p, q = width - 1, len(s)
+    x = np.ones(q)
+    for i in range(n):
+        score = s[0] if intercept else 0.0
+        for j in range(p):
+            value = min(max(records[i, j], lower[j]), upper[j])
+            x[q - p + j] = 2.0 * (value - lower[j]) / (upper[j] - lower[j]) - 1.0
+            score += s[q - p + j] * x[q - p + j]
+        if kind == LOGISTIC:
+            # Both forms of the logistic function, so that exp never overflows.
+            if score >= 0.0:
+                probability = 1.0 / (1.0 + math.exp(-score))
+            else:
+                probability = math.exp(score) / (1.0 + math.exp(score))
+            first, second = probability - records[i, p], probability * (1.0 - probability)
+        else:
+            value = min(max(records[i, p], lower[p]), upper[p])
+            first = score - (2.0 * (value - lower[p]) / (upper[p] - lower[p]) - 1.0)
+            second = 1.0
+        position = q
+        for j in range(q):
+            result[i, j] = first * x[j]
+            for k in range(j, q):
+                result[i, position] = second * x[j] * x[k]
+                position += 1
+
+
+class _RegressionLoss:
+    """What the two regression losses share; records (n, p + 1), the response last."""
+
+    kind: int
+    quadratic: bool
+    constant_hessian = False
+    integer_valued = False
+
+    def __init__(
+        self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
+    ) -> None:
+        self.n_features = whole_number("n_features", n_features)
+        self.lower, self.upper = as_bounds(lower, upper)
+        self.intercept = bool(intercept)
+        entries = n_features + (self.kind == LINEAR)
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if isinstance(bound, tuple) and len(bound) != entries:
+                raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
+        self._lower = np.resize(bound_array(self.lower, entries), n_features + 1)
+        self._upper = np.resize(bound_array(self.upper, entries), n_features + 1)
+        features = tuple(f"x{j}" for j in range(1, n_features + 1))
+        self.names = (("intercept",) if self.intercept else ()) + features
+
+    def derivatives(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return gradient and upper triangle of the Hessian of each record, (n, q + q(q+1)/2)."""
+        array = as_float_records(records)
+        q = len(self.names)
+        result = np.empty((len(array), q + q * (q + 1) // 2))
+        s = np.ascontiguousarray(s, dtype=np.float64)
+        regression_derivatives(
+            self.kind, array, s, self._lower, self._upper, self.intercept, result
+        )
+        return result
+
+    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient of each record's loss at s, (n, q)."""
+        return self.derivatives(records, s)[:, : len(self.names)]
+
+    def hessian(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Hessian of each record's loss at s, (n, q, q)."""
+        q = len(self.names)
+        return from_triangle(self.derivatives(records, s)[:, q:], q)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are (n, n_features + 1) finite numbers."""
+        array = np.asarray(records)
+        check_numbers(array)
+        if array.ndim != 2 or array.shape[1] != self.n_features + 1:
+            raise ValueError(
+                f"records must have shape (n, {self.n_features + 1}), the response last; "
+                f"got {array.shape}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss as JSON: its type and the arguments of its constructor."""
+        return {
+            "type": type(self).__name__,
+            "n_features": self.n_features,
+            "lower": bound_to_json(self.lower),
+            "upper": bound_to_json(self.upper),
+            "intercept": self.intercept,
+        }
+
+    def __repr__(self) -> str:
+        arguments = f"{self.n_features}, lower={self.lower}, upper={self.upper}"
+        return f"{type(self).__name__}({arguments}, intercept={self.intercept})"
+
+
+class LogisticLoss(_RegressionLoss):
+    """log(1 + exp(s'x)) - y s'x, for a response y of 0 or 1.
+
+    The gradient is (P(y = 1) - y) x, of norm at most that of x; the Hessian p (1 - p) x x'.
+
+    Parameters
+    ----------
+    n_features
+        Features of a record; records are (n, n_features + 1), the response last.
+    lower, upper
+        Bounds of the features: numbers, or one for each feature.
+    intercept
+        Whether s starts with an intercept.
+    """
+
+    kind = LOGISTIC
+    quadratic = False
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the shape is right and the response is 0 or 1."""
+        super().check_records(records)
+        response = np.asarray(records)[:, -1]
+        bad = (response != 0) & (response != 1)
+        if bad.any():
+            raise ValueError(
+                f"the response (the last entry of a record) must be 0 or 1; got {response[bad][0]}"
+            )
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the summed gradient; the supremum over s."""
+        check_norm(norm, neighbours)
+        q = len(self.names)
+        longest = float(q) ** (0.0 if math.isinf(norm) else 1.0 / norm)
+        return 2.0 * longest if neighbours == "change" else longest
+
+    def hessian_bound(self) -> tuple[float, int]:
+        """Return the largest eigenvalue of a record's Hessian, x'x / 4, and its rank."""
+        return 0.25 * len(self.names), 1
+
+
+class LinearLoss(_RegressionLoss):
+    """(y - s'x)^2 / 2, with the response clamped and scaled to [-1, 1] like the features.
+
+    Its gradient grows with s without bound, so it has no sensitivity: a mechanism that uses it
+    takes its scale as published, and says that its guarantee is unknown. (A curator who restricts
+    s to a bounded set has a guarantee, but then releases a minimiser that can lie on the edge of
+    that set, which the densities here do not cover.)
+
+    Parameters
+    ----------
+    n_features
+        Features of a record; records are (n, n_features + 1), the response last.
+    lower, upper
+        Bounds: numbers, or n_features + 1 of them, that of the response last.
+    intercept
+        Whether s starts with an intercept.
+    """
+
+    kind = LINEAR
+    quadratic = True
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Raise ValueError: the gradient is not bounded."""
+        check_norm(norm, neighbours)
+        raise ValueError("the gradient of LinearLoss is not bounded over all outputs s")
+
+    def hessian_bound(self) -> tuple[float, int]:
+        """Return the largest eigenvalue of a record's Hessian, x'x, and its rank."""
+        return float(len(self.names)), 1
+
+
+class MeanLoss:
+    """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean."""
+
+    names = ("mean",)
+    quadratic = True
+    constant_hessian = True
+    integer_valued = False
+
+    def __init__(self, lower: float, upper: float) -> None:
+        low, high = as_bounds(lower, upper)
+        if isinstance(low, tuple) or isinstance(high, tuple):
+            raise ValueError(f"lower and upper must be numbers; got {lower!r}, {upper!r}")
+        self.lower, self.upper = low, high
+
+    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return s - x, (n, 1)."""
+        x = np.clip(as_float_records(records), self.lower, self.upper)
+        return (s[0] - x)[:, np.newaxis]
+
+    def hessian(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 for each record, (n, 1, 1)."""
+        return np.ones((np.shape(records)[0], 1, 1))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are finite numbers, (n,)."""
+        _check_scalars(records)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return upper - lower: s cancels when a record is changed."""
+        check_norm(norm, neighbours)
+        if neighbours == "add-remove":
+            raise ValueError(
+                "the gradient of MeanLoss is not bounded over all outputs s when a record is added "
+                "or removed"
+            )
+        return self.upper - self.lower
+
+    def hessian_bound(self) -> tuple[float, int]:
+        """Return 1 and rank 1."""
+        return 1.0, 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss as JSON."""
+        return {"type": "MeanLoss", "lower": self.lower, "upper": self.upper}
+
+    def __repr__(self) -> str:
+        return f"MeanLoss(lower={self.lower}, upper={self.upper})"
+
+
+class QuantileLoss:
+    """The pinball loss of records x (n,): its minimiser is a quantile.
+
+    (1{x <= s} - quantile) is a gradient of it (a subgradient at s = x). It has no Hessian, so it
+    is for releases over a grid of outputs only.
+    """
+
+    names = ("quantile",)
+    quadratic = False
+    integer_valued = False
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if isinstance(quantile, bool | str) or not 0.0 < quantile < 1.0:
+            raise ValueError(f"quantile must be strictly between 0 and 1; got {quantile!r}")
+        self.quantile = float(quantile)
+
+    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1{x <= s} - quantile, (n, 1)."""
+        return ((np.asarray(records) <= s[0]) - self.quantile)[:, np.newaxis]
+
+    def gradients(self, records: ArrayLike, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient at every point of a grid (K, 1) at once, (n, K, 1)."""
+        below = np.asarray(records)[:, np.newaxis, np.newaxis] <= grid
+        return below.astype(np.float64) - self.quantile
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are finite numbers, (n,)."""
+        _check_scalars(records)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the summed gradient."""
+        check_norm(norm, neighbours)
+        return 1.0 if neighbours == "change" else max(self.quantile, 1.0 - self.quantile)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss as JSON."""
+        return {"type": "QuantileLoss", "quantile": self.quantile}
+
+    def __repr__(self) -> str:
+        return f"QuantileLoss({self.quantile})"
+
+
+def _check_scalars(records: ArrayLike) -> None:
+    array = np.asarray(records)
+    check_numbers(array)
+    if array.ndim != 1:
+        raise ValueError(f"records must have shape (n,); got {array.shape}")
+
+
+@functools.cache
+def _triangle(q: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of an upper triangle; kept, because finding them takes long."""
+    return np.triu_indices(q)
+
+
+def triangle_of(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the upper triangles of matrices (n, q, q), row by row: (n, q (q + 1) / 2)."""
+    rows, columns = _triangle(matrices.shape[-1])
+    return matrices[:, rows, columns]
+
+
+def from_triangle(triangles: NDArray[np.float64], q: int) -> NDArray[np.float64]:
+    """Return the symmetric matrices (n, q, q) of upper triangles (n, q (q + 1) / 2)."""
+    rows, columns = _triangle(q)
+    result = np.empty((len(triangles), q, q))
+    result[:, rows, columns] = triangles
+    result[:, columns, rows] = triangles
+    return result
+
+
+def derivatives(loss: Any, records: Any, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (gradient, upper triangle of the Hessian) of each record at s, checked and in C order.
+
+    A loss that has a method `derivatives` gives both at once.
+    """
+    if hasattr(loss, "derivatives"):
+        return loss.derivatives(records, s)
+    n, q, name = len(records), len(loss.names), type(loss).__name__
+    first = np.asarray(loss.gradient(records, s), dtype=np.float64)
+    second = np.asarray(loss.hessian(records, s), dtype=np.float64)
+    if first.shape != (n, q):
+        raise ValueError(f"{name}.gradient must return shape {(n, q)}; got {first.shape}")
+    if second.shape != (n, q, q):
+        raise ValueError(f"{name}.hessian must return shape {(n, q, q)}; got {second.shape}")
+    return np.ascontiguousarray(np.hstack([first, triangle_of(second)]))
+
+
+def check_loss(loss: Any, *wanted: str) -> None:
+    """TypeError unless `loss` has what a mechanism asks of a loss."""
+    missing = [name for name in ("names", "check_records", *wanted) if not hasattr(loss, name)]
+    if missing or isinstance(loss, type):
+        raise TypeError(
+            "loss must be a loss, such as noiseaware.mechanisms.LogisticLoss(2, -1.0, 1.0); "
+            f"got {loss!r}" + (f", which has no {', '.join(missing)}" if missing else "")
+        )
+
+
+BUILT_IN = {loss.__name__: loss for loss in (LogisticLoss, LinearLoss, MeanLoss, QuantileLoss)}
+
+
+def from_dict(description: Any) -> Any:
+    """Return the loss that its `to_dict` described."""
+    if not isinstance(description, dict) or "type" not in description:
+        raise ValueError(f'a loss must be described by a "type" and arguments; got {description!r}')
+    arguments = dict(description)
+    kind = arguments.pop("type")
+    if kind not in list(BUILT_IN):
+        raise ValueError(f"the type of a loss must be one of {', '.join(BUILT_IN)}; got {kind!r}")
+    try:
+        return BUILT_IN[kind](**arguments)
+    except TypeError as error:
+        raise ValueError(f"the arguments of loss {kind} are not right: {error}") from error
+
+
+def to_dict(loss: Any) -> dict[str, Any]:
+    """Return a loss as JSON; ValueError for one of the user's own."""
+    if type(loss).__name__ not in BUILT_IN:
+        raise ValueError(
+            f"a mechanism with the loss {type(loss).__name__} cannot be written to a file: a file "
+            "holds no functions"
+        )
+    return loss.to_dict()

@@ -1,0 +1,336 @@
+"""Several releases about the same records, as one joint release.
+
+A curator answers a histogram and a sum, or the same counts twice with two epsilons. Given the
+records, the noises are independent, so the joint density is a product,
+
+    log g((s_1, s_2, ...), (T_1, T_2, ...)) = sum_k log g_k(s_k, T_k),
+
+and T = (T_1, T_2, ...) is again a sum over records: nothing else changes for the sampler. What
+does not work is to fit the releases one after another with the posterior of one as the prior of
+the next: they share the records, so they are not independent given theta.
+
+**The guarantee** of all parts together, by the composition theorems:
+
+- pure: the epsilons add up (Dwork and Roth 2014, theorem 3.16);
+- Gaussian differential privacy: mu = sqrt(mu_1^2 + mu_2^2 + ...) (Dong, Roth and Su 2022);
+- zCDP: the rhos add up (Bun and Steinke 2016);
+- pure with zCDP: a pure epsilon is zCDP with rho = epsilon^2 / 2 (Bun and Steinke 2016,
+  proposition 1.4), so the rhos add up again;
+- approximate with pure: the epsilons and the deltas add up.
+
+Anything else is "unknown", with the promises of the parts as the reason. Parts with different
+neighbour relations are composed for one changed record: to change is to remove and to add, which
+doubles epsilon and mu and makes rho four times as large.
+
+References
+----------
+Bun, M. and Steinke, T. (2016). Concentrated differential privacy: simplifications, extensions,
+    and lower bounds. TCC.
+Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
+Dwork, C. and Roth, A. (2014). The algorithmic foundations of differential privacy. Foundations
+    and Trends in Theoretical Computer Science 9(3-4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.terms import Terms, log_g
+from noiseaware.queries import Neighbours, QueryLike
+
+if TYPE_CHECKING:
+    from noiseaware.release import Release
+
+
+class Several:
+    """Several releases about the same records, with independent noise.
+
+    Parameters
+    ----------
+    mechanisms
+        Two or more mechanisms whose log density is a sum over coordinates: the additive ones,
+        also clamped, thresholded, rounded, truncated or folded.
+    labels
+        A name for each part, put in front of its names; "1", "2", ... if not given.
+
+    Attributes
+    ----------
+    query
+        All queries side by side.
+    guarantee
+        What the parts promise together.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> count = na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5)
+    >>> again = na.mechanisms.Laplace(na.queries.Count(), epsilon=0.25)
+    >>> both = na.mechanisms.Several([count, again], labels=["June", "July"])
+    >>> both.query.names
+    ('June: count of 1', 'July: count of 1')
+    >>> print(both.guarantee)
+    pure differential privacy with epsilon = 0.75, when one record is changed
+    """
+
+    query: QueryLike
+    guarantee: Guarantee
+
+    def __init__(self, mechanisms: Iterable[Any], labels: Sequence[str] | None = None) -> None:
+        if hasattr(mechanisms, "log_density"):
+            raise TypeError(f"mechanisms must be a list of mechanisms; got {mechanisms!r}")
+        self.mechanisms = tuple(mechanisms)
+        if not self.mechanisms:
+            raise ValueError("mechanisms must hold at least one mechanism; got none")
+        for mechanism in self.mechanisms:
+            if isinstance(mechanism, Several):
+                raise TypeError("mechanisms must not hold another Several; give all parts at once")
+            if not hasattr(mechanism, "terms") or hasattr(mechanism, "statistic"):
+                raise TypeError(
+                    "mechanisms must have a log density that is a sum over coordinates of the "
+                    f"query's total (Laplace, Gaussian, Clamped, ...); got {mechanism!r}"
+                )
+        self.labels = _checked_labels(labels, len(self.mechanisms))
+        self.query = SideBySide([m.query for m in self.mechanisms], self.labels)
+        self.guarantee = composed([m.guarantee for m in self.mechanisms])
+        ends = np.cumsum([len(m.query.names) for m in self.mechanisms])
+        self._ends = ends[:-1]
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the guarantee is about."""
+        return self.guarantee.neighbours
+
+    def _parts(self, values: ArrayLike) -> list[Any]:
+        """Cut d numbers into those of each part."""
+        array = np.asarray(values)
+        if array.ndim != 1 or len(array) != len(self.query.names):
+            got = f"{len(array)}" if array.ndim == 1 else f"an array of shape {array.shape}"
+            raise ValueError(
+                f"values must be {len(self.query.names)} numbers, those of all "
+                f"{len(self.mechanisms)} parts one after another; got {got}"
+            )
+        return np.split(array, self._ends)
+
+    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the released values as a new float64 array (d,), each part checked by its own."""
+        checked = []
+        for label, mechanism, part in zip(
+            self.labels, self.mechanisms, self._parts(values), strict=True
+        ):
+            try:
+                checked.append(mechanism.check_values(part))
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"part {label!r}: {error}") from None
+        return np.concatenate(checked)
+
+    def terms(self, values: ArrayLike) -> Terms:
+        """Return the terms of all parts, one after another."""
+        parts = [
+            mechanism.terms(part)
+            for mechanism, part in zip(self.mechanisms, self._parts(values), strict=True)
+        ]
+        # int32 where a part has the longer formulas (see `terms.longer_term`).
+        longer = any(part.family.dtype == np.int32 for part in parts)
+        family = np.concatenate([part.family for part in parts])
+        return Terms(
+            family.astype(np.int32 if longer else np.int64),
+            np.concatenate([part.parameters for part in parts]),
+        )
+
+    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
+        """Return log g(s_dp, T), up to a constant that does not depend on T.
+
+        Parameters
+        ----------
+        values
+            The released values of all parts, (d,).
+        total
+            The totals of all parts, (d,).
+        """
+        family, parameters = self.terms(values)
+        total = np.asarray(total, dtype=np.float64)
+        if total.shape != family.shape:
+            raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
+        return float(log_g(family, parameters, total))
+
+    def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
+        """Simulate all releases of these records. For simulation only."""
+        return self.release([mechanism.privatize(records, rng) for mechanism in self.mechanisms])
+
+    def release(self, releases: Sequence[Release]) -> Release:
+        """Join the parts' releases into one.
+
+        Parameters
+        ----------
+        releases
+            One release for each part, in their order, of the same records.
+        """
+        from noiseaware.release import Release
+
+        if len(releases) != len(self.mechanisms):
+            raise ValueError(
+                f"releases must be {len(self.mechanisms)}, one for each part; got {len(releases)}"
+            )
+        sizes = {release.n_records for release in releases}
+        if len(sizes) > 1:
+            raise ValueError(
+                "releases must be about the same records, so of the same n_records; "
+                f"got {', '.join(str(release.n_records) for release in releases)}"
+            )
+        return Release(np.concatenate([r.values for r in releases]), self, releases[0].n_records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts, ready for JSON."""
+        return {
+            "type": "Several",
+            "labels": list(self.labels),
+            "guarantee": self.guarantee.to_dict(),
+            "mechanisms": [mechanism.to_dict() for mechanism in self.mechanisms],
+        }
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> Several:
+        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
+        from noiseaware.mechanisms import from_dict
+
+        known = ("type", "labels", "guarantee", "mechanisms")
+        foreign = sorted(set(entries) - set(known))
+        if foreign:
+            raise ValueError(f"Several may have {', '.join(known)}; got {foreign[0]!r}")
+        if not isinstance(entries.get("mechanisms"), list):
+            raise ValueError("Several must have 'mechanisms', a list of mechanisms")
+        return cls([from_dict(part) for part in entries["mechanisms"]], entries.get("labels"))
+
+    def __repr__(self) -> str:
+        return f"Several({list(self.mechanisms)!r}, labels={list(self.labels)!r})"
+
+
+class SideBySide:
+    """Several queries as one: their statistics side by side. Made by `Several`.
+
+    Parameters
+    ----------
+    queries
+        The queries.
+    labels
+        Put in front of the names of each.
+    """
+
+    def __init__(self, queries: Sequence[QueryLike], labels: Sequence[str]) -> None:
+        self.queries = tuple(queries)
+        self.names = tuple(
+            f"{label}: {name}"
+            for label, query in zip(labels, queries, strict=True)
+            for name in query.names
+        )
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"labels must make all names different; got {list(labels)!r}")
+        self.integer_valued = all(query.integer_valued for query in queries)
+        # The sampler asks by `hasattr` which forms a query has: these two only if all have them.
+        if all(hasattr(query, "cells") for query in queries):
+            self.cells = self._cells
+        if all(hasattr(query, "total") for query in queries):
+            self.total = self._total
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return t(x_i) of all queries, (n, d)."""
+        return np.concatenate([query.statistic(records) for query in self.queries], axis=1)
+
+    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        parts, start = [], 0
+        for query in self.queries:
+            cells = query.cells(records)  # type: ignore[attr-defined]
+            parts.append(np.where(cells >= 0, cells + start, -1))
+            start += len(query.names)
+        return np.concatenate(parts, axis=1)
+
+    def _total(self, records: ArrayLike) -> NDArray[np.float64]:
+        return np.concatenate(
+            [query.total(records) for query in self.queries]  # type: ignore[attr-defined]
+        )
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return a bound on how far one record can move the total: the norm of the parts' own."""
+        parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
+        return float(np.linalg.norm(parts, norm))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records fit all queries."""
+        for query in self.queries:
+            query.check_records(records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a file holds the query of each part with its mechanism."""
+        raise ValueError("the queries of several releases are written with their mechanisms")
+
+    def __repr__(self) -> str:
+        return " and ".join(map(repr, self.queries))
+
+
+def composed(parts: Sequence[Guarantee]) -> Guarantee:
+    """Return what mechanisms with these guarantees promise together."""
+    relations = {part.neighbours for part in parts}
+    if len(relations) > 1:
+        parts = [_for_change(part) for part in parts]
+    neighbours = parts[0].neighbours
+    if len(parts) == 1:
+        return parts[0]
+    epsilons = [part.pure_epsilon for part in parts]
+    if all(epsilon is not None for epsilon in epsilons):
+        return Guarantee("pure", epsilon=math.fsum(epsilons), neighbours=neighbours)  # type: ignore[arg-type]
+    if all(part.mu is not None for part in parts):
+        mu = math.hypot(*(part.mu for part in parts))  # type: ignore[arg-type]
+        return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)
+    rhos = [_rho(part) for part in parts]
+    if all(rho is not None for rho in rhos):
+        return Guarantee("zCDP", rho=math.fsum(rhos), neighbours=neighbours)  # type: ignore[arg-type]
+    if all(part.kind in ("pure", "approximate") for part in parts):
+        epsilon = math.fsum(part.epsilon for part in parts)  # type: ignore[misc]
+        delta = math.fsum(part.delta or 0.0 for part in parts)
+        return Guarantee("approximate", epsilon=epsilon, delta=delta, neighbours=neighbours)
+    reason = "the parts' promises are not composed here: " + "; ".join(map(str, parts))
+    return Guarantee("unknown", neighbours=neighbours, reason=reason)
+
+
+def _rho(part: Guarantee) -> float | None:
+    if part.pure_epsilon is not None:
+        return 0.5 * part.pure_epsilon**2
+    return part.rho
+
+
+def _for_change(part: Guarantee) -> Guarantee:
+    """Return the promise for one changed record: one removed and one added."""
+    if part.neighbours == "change" or part.kind == "unknown":
+        return Guarantee(
+            part.kind, part.epsilon, part.delta, part.rho, part.mu, "change", part.reason
+        )
+    if part.pure_epsilon is not None:
+        return Guarantee("pure", epsilon=2.0 * part.pure_epsilon)
+    if part.mu is not None:
+        return Guarantee("GDP", mu=2.0 * part.mu, rho=2.0 * part.mu**2)
+    if part.rho is not None:
+        return Guarantee("zCDP", rho=4.0 * part.rho)
+    # (epsilon, delta) twice: epsilon adds up, and delta is carried over once with e^epsilon.
+    assert part.epsilon is not None
+    assert part.delta is not None
+    return Guarantee(
+        "approximate",
+        epsilon=2.0 * part.epsilon,
+        delta=min(1.0, part.delta * (1.0 + math.exp(min(part.epsilon, 700.0)))),
+    )
+
+
+def _checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:
+    if labels is None:
+        return tuple(str(k + 1) for k in range(number))
+    if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+        raise TypeError(f"labels must be a list of texts; got {labels!r}")
+    if len(labels) != number or len(set(labels)) != number:
+        raise ValueError(f"labels must be {number} different texts; got {list(labels)!r}")
+    return tuple(labels)
