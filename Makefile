@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
-	@echo "make validate  the heavy exactness checks (SBC and Geweke in full)"
+	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
 	@echo "make setup     only the environment in $(VENV); the others call it"
 
@@ -35,6 +35,8 @@ test: lint
 	$(RUN) -m pytest -m "not full" -n 2
 
 validate: $(READY)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py
 	$(RUN) -m pytest -m full -n 2
 
 bench: $(READY)

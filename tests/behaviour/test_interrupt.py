@@ -32,10 +32,18 @@ class StopsAtCall(na.models.Bernoulli):
 
 
 def test_a_model_that_is_interrupted_in_one_chain():
-    whole = na.sample(na.models.Bernoulli(), small_release(), cores=1, **SETTINGS)
+    whole = na.sample(
+        na.models.Bernoulli(), small_release(), cores=1, moves=na.moves.algorithm1(), **SETTINGS
+    )
     # The first call is the check before sampling. 120 iterations in 20 stretches: after ten of
     # them both chains have 60 iterations, 40 of them draws, and the first is cut off in the next.
-    part = na.sample(StopsAtCall(1 + 2 * 60 + 3), small_release(), cores=1, **SETTINGS)
+    part = na.sample(
+        StopsAtCall(1 + 2 * 60 + 3),
+        small_release(),
+        cores=1,
+        moves=na.moves.algorithm1(),
+        **SETTINGS,
+    )
     assert part.attrs["complete"] == 0
     assert whole.attrs["complete"] == 1
     assert part["posterior"].sizes["draw"] == 40

@@ -446,7 +446,7 @@ MUTANTS = (
                 Transport,
                 "step",
                 "log_ratio = 0.0  # q is the prior, so that the two cancel",
-                "log_ratio = model.log_prior(theta_new) - model.log_prior(theta)",
+                "log_ratio = model.log_prior(theta_new) - prior_now",
             ),
         ),
     ),
