@@ -44,7 +44,7 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps, expected_time
+from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps, costs, expected_time
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -208,7 +208,7 @@ class Transport:
             excess = max(1.0, shape.autocorrelation_time() / expected)
             if self.steps is None:
                 least = 0 if target.can_update else 1
-                tuning["steps"] = choose_steps(inside, others, target.n, least=least)
+                tuning["steps"] = choose_steps(inside, others, costs(target), least=least)
                 _safeguard(tuning["steps"])
             expected = expected_time(inside, others, tuning["steps"])
             tuning["autocorrelation_time"] = excess * expected

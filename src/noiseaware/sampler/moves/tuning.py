@@ -17,7 +17,7 @@ DIFFERENCE = 0.5
 """Width of the differences that look at dT/dv, in standard deviations of v given u."""
 
 MOST_STEPS = 15
-"""Steps in an iteration, of all proposals together."""
+"""Steps in an iteration, of all proposals together; or two for each, if that is more."""
 
 
 class Gains:
@@ -134,7 +134,7 @@ def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return draws.mean(axis=0), covariance
 
 
-def costs(n: int) -> tuple[float, float]:
+def costs(target: Target) -> tuple[float, float]:
     """Return what starting the move and what one step costs, in Algorithm 1 iterations.
 
     A step passes over the records without random numbers and without an accept loop, so it is
@@ -142,8 +142,9 @@ def costs(n: int) -> tuple[float, float]:
     functions. The numbers are rounded measurements, and constants, so that a chain stays a
     function of its seed.
     """
-    calls = 20.0 / n
-    return 0.1 + 2.0 * calls, 0.08 + calls
+    calls = 20.0 / target.n
+    each = 0.4 if target.uses_cells else 0.08  # a sweep of cells is cheap, a new database is not
+    return each + 2.0 * calls, each + calls
 
 
 def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int]) -> float:
@@ -165,33 +166,35 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
     return (1 + r) / (1 - r)
 
 
-def choose_steps(proposals: np.ndarray, others: np.ndarray, n: int, *, least: int) -> list[int]:
+def choose_steps(
+    proposals: np.ndarray, others: np.ndarray, cost: tuple[float, float], *, least: int
+) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
-    Steps are added one at a time, each where it helps the slowest coordinate most, and the
-    cheapest point on the way is taken.
+    Steps are added one at a time, each of the proposal that helps the slowest coordinate most,
+    and the cheapest point on the way is taken.
 
     Parameters
     ----------
     proposals, others
         The gains, (proposals, size) and (size,).
-    n
-        The number of records.
+    cost
+        What starting the move and one step cost; see `costs`.
     least
         Steps that every proposal gets, whatever it gains.
     """
-    start, each = costs(n)
+    start, each = cost
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
-    best, best_cost = list(steps), math.inf
+    best, best_price = list(steps), math.inf
     while True:
         time = expected_time(proposals, others, steps)
-        cost = time * (1 + start * any(steps) + each * sum(steps))
-        if cost < best_cost:
-            best, best_cost = list(steps), cost
-        if sum(steps) >= max(MOST_STEPS, least * len(proposals)):
+        price = time * (1 + start * any(steps) + each * sum(steps))
+        if price < best_price:
+            best, best_price = list(steps), price
+        if sum(steps) >= max(MOST_STEPS, len(proposals) * max(2, least)):
             return best
-        k = int(np.argmin([float(np.max(left * (1 - gain))) for gain in proposals]))
+        k = int(np.argmax(proposals[:, np.argmax(left)]))
         steps[k] += 1
         left = left * (1 - proposals[k])
 
