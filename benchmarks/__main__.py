@@ -3,6 +3,7 @@
 Sections, in this order if none is named:
 
 foundation  Algorithm 1 against fused loops, large n, memory, import, a new process
+mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot        ESS per second against epsilon, from what peers wrote
 mixing      the default call over simulated releases (long; can be stopped and continued)
@@ -27,7 +28,7 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SECTIONS = ("foundation", "peers", "plot", "mixing")
+SECTIONS = ("foundation", "mechanisms", "peers", "plot", "mixing")
 MODELS = ("regression", "unknown", "naive-bayes")
 
 
