@@ -78,7 +78,7 @@ def main(days: tuple[str, ...] = ("2023-2-6", "2022-3-1"), draws: int = 2000) ->
             na.models.Categorical(len(PAGES)),
             release,
             draws=draws,
-            warmup=500,
+            warmup=1000,
             chains=4,
             random_seed=1,
             progressbar=False,
