@@ -188,3 +188,33 @@ def test_the_bound_holds_for_the_default_sampler():
         na.models.LinearRegression(2), release, draws=200, warmup=200, chains=2, progressbar=False
     )
     assert verdicts(posterior)["acceptance against exp(-epsilon)"].passed
+
+
+def understated_release():
+    """Noise for a quarter of the real sensitivity: a record's ratio can be exp(-4 epsilon)."""
+    query = na.Query(lambda x: np.clip(x, -2, 2)[:, None], names=["sum"], sensitivity=1.0)
+    return na.Release([10.0], na.mechanisms.Laplace(query, epsilon=0.5), n_records=400)
+
+
+def test_blocks_do_not_hide_a_sensitivity_that_is_not_true(seed, monkeypatch):
+    settings = {
+        "moves": (na.moves.ParameterUpdate(), na.moves.BlockSweep(size=400)),
+        "draws": 200,
+        "warmup": 50,
+        "random_seed": seed,
+        "progressbar": False,
+    }
+    model = na.models.Normal(variance=4.0)
+    name = "acceptance against exp(-epsilon)"
+    assert not verdicts(na.sample(model, understated_release(), **settings))[name].passed
+    # Without the single records that are scored beside the blocks, it would be hidden.
+    monkeypatch.setattr(na.moves.BlockSweep, "_lowest_of_one", lambda *_: 0.0)
+    assert verdicts(na.sample(model, understated_release(), **settings))[name].passed
+
+
+@pytest.mark.parametrize(("released", "fits"), [(37.2, True), (370.2, False), (-50.0, False)])
+def test_a_release_that_no_database_could_make_is_seen(released, fits, seed):
+    mechanism = na.mechanisms.Laplace(na.queries.Count(value=1), epsilon=0.5)
+    release = na.Release([released], mechanism, n_records=100)
+    posterior = na.sample(na.models.Bernoulli(), release, random_seed=seed, progressbar=False)
+    assert verdicts(posterior)["the release fits the model"].passed is fits
