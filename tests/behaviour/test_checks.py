@@ -200,7 +200,7 @@ def test_blocks_do_not_hide_a_sensitivity_that_is_not_true(seed, monkeypatch):
     settings = {
         "moves": (na.moves.ParameterUpdate(), na.moves.BlockSweep(size=400)),
         "draws": 200,
-        "warmup": 50,
+        "warmup": 500,
         "random_seed": seed,
         "progressbar": False,
     }
