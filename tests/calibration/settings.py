@@ -63,3 +63,19 @@ SETTINGS = [
     if MODELS[model][1].integer_valued or not mechanism.startswith("discrete")
 ]
 IDS = ["/".join(setting) for setting in SETTINGS]
+
+# `make test` takes each mechanism with the models of the paper and the simplest ones, and one
+# mechanism with every other model; `make validate` takes all of SETTINGS.
+WITH_EVERY_MECHANISM = {
+    "regression-known",
+    "regression-unknown",
+    "naive-bayes",
+    "bernoulli",
+    "normal",
+    "normal-histogram",
+    "categorical",
+}
+QUICK_SETTINGS = [
+    setting for setting in SETTINGS if setting[0] in WITH_EVERY_MECHANISM or setting[1] == "laplace"
+]
+QUICK_IDS = ["/".join(setting) for setting in QUICK_SETTINGS]
