@@ -29,7 +29,7 @@ from joblib import Parallel, delayed
 
 from noiseaware.arguments import whole_number
 from noiseaware.sampler import chain
-from noiseaware.sampler.contract import check_fit
+from noiseaware.sampler.contract import check_fit, draw_records
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -272,7 +272,7 @@ def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed, tuned):
         state.acceptance = np.zeros(n_records, dtype=np.int64)
         if target.holds_innovations:
             state.innovations = target.draw_innovations(n_records, rng)
-            state.records = np.ascontiguousarray(model.build_records(theta, state.innovations))
+            state.records = target.build(theta, state.innovations)
             target = Target(model, mechanism.privatize(state.records, rng))
         for done in range(rounds):
             # A run ends with the sampler's half: what it says of x given s_dp is then compared.
@@ -307,12 +307,7 @@ def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> n
 
 def _draw_database(model, n_records, rng) -> tuple[dict[str, Any], np.ndarray]:
     theta = model.sample_prior(rng)
-    if hasattr(model, "sample_records"):
-        return theta, np.ascontiguousarray(model.sample_records(theta, n_records, rng))
-    shape = (n_records, model.innovations.width)
-    normal = model.innovations.kind == "normal"
-    innovations = rng.standard_normal(shape) if normal else rng.random(shape)
-    return theta, np.ascontiguousarray(model.build_records(theta, innovations))
+    return theta, np.ascontiguousarray(draw_records(model, theta, np.arange(n_records), rng))
 
 
 def _names(model: Any) -> tuple[str, ...]:

@@ -49,9 +49,7 @@ def collect(
 
     model, release = target.model, target.release
     groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": {
-            p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters
-        },
+        "posterior": _posterior(model, draws),
         "sample_stats": {
             name: np.stack([chain.reports[name] for chain in draws]) for name in draws[0].reports
         },
@@ -60,7 +58,7 @@ def collect(
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
-    for parameter in model.parameters:
+    for parameter in (*model.parameters, *getattr(model, "derived", ())):
         dims[parameter.name] = list(parameter.dims)
         coords.update(parameter.coords or {})
     kept = min(len(chain.databases) for chain in draws)
@@ -88,6 +86,15 @@ def collect(
         **_residuals(target, states),
     }
     return tree
+
+
+def _posterior(model: Any, draws: Sequence[Draws]) -> dict[str, np.ndarray]:
+    """Return the draws of the parameters and of what the model derives from them."""
+    theta = {p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters}
+    if not getattr(model, "derived", ()):
+        return theta
+    derived = model.derive(theta)
+    return {**theta, **{p.name: np.asarray(derived[p.name]) for p in model.derived}}
 
 
 def _record_acceptance(states: Sequence[ChainState]) -> np.ndarray:

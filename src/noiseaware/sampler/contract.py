@@ -9,6 +9,7 @@ release a positive density.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,9 +33,12 @@ def check_fit(model: Any, release: Any) -> None:
     rng = np.random.default_rng(0)
     name = _name(model)
     _check_methods(model)
+    _check_n_records(model, release)
+    _check_index(model)
     theta = check_theta(f"{name}.sample_prior", model.sample_prior(rng), model.parameters)
     _check_log_prior(model, theta)
-    records = _check_records(model, theta, rng)
+    _check_derived(model, theta)
+    records = _check_records(model, theta, _spread(release, _TRY), rng)
     _check_query(model, release, records, rng)
     with _left_alone(_statistic_name(release), records):
         _check_density(model, release, records)
@@ -47,7 +51,7 @@ def check_fit(model: Any, release: Any) -> None:
             _check_log_likelihood(model, theta, records)
     if hasattr(model, "recover_innovations"):
         with _left_alone(f"{name}.recover_innovations", records):
-            _check_recovery(model, theta, records, rng)
+            _check_recovery(model, theta, records, _spread(release, _TRY), rng)
 
 
 def _name(model: Any) -> str:
@@ -82,7 +86,7 @@ def _check_methods(model: Any) -> None:
         raise TypeError(
             f"{name}.parameters must be a tuple of noiseaware.Parameter; got {model.parameters!r}"
         )
-    _check_labels(name, tuple(model.parameters))
+    _check_labels(name, (*model.parameters, *getattr(model, "derived", ())))
     if not hasattr(model, "sample_records") and not hasattr(model, "build_records"):
         raise TypeError(
             f"model must have sample_records(theta, n, rng) or build_records(theta, innovations); "
@@ -102,6 +106,43 @@ def _check_methods(model: Any) -> None:
             f"model must have update_parameters(theta, records, rng), or build_records(theta, "
             f"innovations) to be sampled without it; {name} has neither"
         )
+
+
+def _check_index(model: Any) -> None:
+    """Raise unless a model that asks for the records' numbers has room for them."""
+    if not getattr(model, "uses_index", False):
+        return
+    for method in ("sample_records", "build_records"):
+        if not hasattr(model, method):
+            continue
+        arguments = inspect.signature(getattr(model, method)).parameters
+        if "index" not in arguments:
+            raise TypeError(
+                f"{_name(model)} has uses_index, so {method} must take an argument index, the "
+                f"numbers of the records to make; it takes {', '.join(arguments)}"
+            )
+
+
+def _check_derived(model: Any, theta: dict[str, Any]) -> None:
+    """Raise unless the quantities that a model declares as derived come out of two draws."""
+    declared = tuple(getattr(model, "derived", ()))
+    if not declared:
+        return
+    where = f"{_name(model)}.derive"
+    if not hasattr(model, "derive"):
+        raise TypeError(f"{_name(model)} has `derived`, so it needs derive(theta) too")
+    twice = {name: np.stack([np.asarray(value, float)] * 2) for name, value in theta.items()}
+    made = model.derive(twice)
+    if not isinstance(made, dict) or set(made) != {p.name for p in declared}:
+        got = list(made) if isinstance(made, dict) else type(made).__name__
+        raise ValueError(f"{where} must return a dict of {[p.name for p in declared]}; got {got}")
+    for parameter in declared:
+        shape = (2, *parameter.shape)
+        if np.shape(made[parameter.name]) != shape:
+            raise ValueError(
+                f"{where} must return {parameter.name} with shape {shape} for two draws of theta "
+                f"along the first axis; got {np.shape(made[parameter.name])}"
+            )
 
 
 def _check_labels(model: str, parameters: tuple[Parameter, ...]) -> None:
@@ -175,7 +216,22 @@ def _check_log_prior(model: Any, theta: dict[str, Any]) -> None:
         )
 
 
-def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+def _check_n_records(model: Any, release: Release) -> None:
+    n = getattr(model, "n_records", None)
+    if n is not None and n != release.n_records:
+        raise ValueError(
+            f"the model {model!r} is of {n} records, and the release of {release.n_records}"
+        )
+
+
+def _spread(release: Release, m: int) -> np.ndarray:
+    """Return m indices from the first record to the last, for a model that asks for them."""
+    return np.arange(m) * release.n_records // m
+
+
+def _check_records(
+    model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     name = _name(model)
     made: dict[str, np.ndarray] = {}
     if hasattr(model, "build_records"):
@@ -183,9 +239,9 @@ def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) 
         normal = model.innovations.kind == "normal"
         innovations = rng.standard_normal(shape) if normal else rng.random(shape)
         with _left_alone(f"{name}.build_records", innovations, "innovations"):
-            made["build_records"] = model.build_records(theta, innovations)
+            made["build_records"] = model.build_records(theta, innovations, **_told(model, index))
     if hasattr(model, "sample_records"):
-        made["sample_records"] = model.sample_records(theta, _TRY, rng)
+        made["sample_records"] = model.sample_records(theta, _TRY, rng, **_told(model, index))
     for method, records in made.items():
         if not isinstance(records, np.ndarray):
             raise TypeError(
@@ -212,14 +268,22 @@ def _check_records(model: Any, theta: dict[str, Any], rng: np.random.Generator) 
     return np.ascontiguousarray(records)
 
 
-def _draw_records(model: Any, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw m records of a theta from the prior."""
-    theta = model.sample_prior(rng)
+def _told(model: Any, index: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what a method that makes records is told of them beside theta: often nothing."""
+    return {"index": index} if getattr(model, "uses_index", False) else {}
+
+
+def draw_records(
+    model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the records with these numbers from f(. | theta), as the model makes them."""
+    m = len(index)
     if hasattr(model, "sample_records"):
-        return model.sample_records(theta, m, rng)
+        return model.sample_records(theta, m, rng, **_told(model, index))
     shape = (m, model.innovations.width)
     normal = model.innovations.kind == "normal"
-    return model.build_records(theta, rng.standard_normal(shape) if normal else rng.random(shape))
+    innovations = rng.standard_normal(shape) if normal else rng.random(shape)
+    return model.build_records(theta, innovations, **_told(model, index))
 
 
 def _check_query(
@@ -232,7 +296,8 @@ def _check_query(
         query.check_records(records)
         # A level that the query does not have may be rare: look at many records, of several theta.
         for _ in range(_MORE):
-            query.check_records(_draw_records(model, _MANY, rng))
+            theta = model.sample_prior(rng)
+            query.check_records(draw_records(model, theta, _spread(release, _MANY), rng))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"the model {model!r} does not fit the query {query!r} of the release: {error}"
@@ -279,7 +344,11 @@ def _check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray
 
 
 def _check_recovery(
-    model: Any, theta: dict[str, Any], records: np.ndarray, rng: np.random.Generator
+    model: Any,
+    theta: dict[str, Any],
+    records: np.ndarray,
+    index: np.ndarray,
+    rng: np.random.Generator,
 ) -> None:
     if not hasattr(model, "build_records"):
         raise TypeError(f"{_name(model)} has recover_innovations, so it needs build_records too")
@@ -290,7 +359,7 @@ def _check_recovery(
             f"{_name(model)}.recover_innovations must return shape {shape} for {_TRY} records; "
             f"got {innovations.shape}"
         )
-    rebuilt = model.build_records(theta, innovations)
+    rebuilt = model.build_records(theta, innovations, **_told(model, index))
     if not np.allclose(rebuilt, records, rtol=1e-6, atol=1e-8):
         raise ValueError(
             f"{_name(model)}.build_records(theta, recover_innovations(theta, records, rng)) must "

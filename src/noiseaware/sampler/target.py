@@ -73,8 +73,12 @@ class Target:
     can_transport
         The model builds its records from innovations u, x_i = F(u_i; theta), and u is known
         whenever theta moves: it can be recovered from x, or nothing else moves theta.
+    uses_index
+        Records are not alike: what record i can be depends on i, and the model's `sample_records`
+        and `build_records` are told which records they make.
     coordinates
-        theta as one real vector without constraints, for the moves that need it.
+        theta as one real vector without constraints, for the moves that need it: the model's own,
+        if it has some that suit it better than those of its parameters' supports.
     holds_innovations
         u cannot be recovered from x, so the chain carries it (a model that is only a simulator).
     """
@@ -99,7 +103,10 @@ class Target:
         self.can_transport = builds and (recovers or not self.can_update)
         self.holds_innovations = builds and not recovers and not self.can_update
         self.innovations: Innovations | None = model.innovations if builds else None
-        self.coordinates = Coordinates(tuple(model.parameters))
+        self.uses_index = bool(getattr(model, "uses_index", False))
+        self._index = np.arange(self.n) if self.uses_index else None
+        own = getattr(model, "coordinates", None)
+        self.coordinates = Coordinates(tuple(model.parameters)) if own is None else own
         self.d = self._find_d()
 
     def _find_d(self) -> int:
@@ -121,19 +128,25 @@ class Target:
         return rng.random(shape)
 
     def propose(
-        self, theta: dict[str, Any], m: int, rng: np.random.Generator
+        self, theta: dict[str, Any], m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Draw m records from f(. | theta), with the innovations that made them if they count."""
+        """Draw records start, ..., start + m - 1 from f(. | theta), with their u if it counts."""
         if self.holds_innovations:
             innovations = self.draw_innovations(m, rng)
-            return self.build(theta, innovations), innovations
+            return self.build(theta, innovations, start), innovations
         if not hasattr(self.model, "sample_records"):
-            return self.build(theta, self.draw_innovations(m, rng)), None
-        return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None
+            return self.build(theta, self.draw_innovations(m, rng), start), None
+        if self._index is None:
+            return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None
+        index = self._index[start : start + m]
+        return np.ascontiguousarray(self.model.sample_records(theta, m, rng, index=index)), None
 
-    def build(self, theta: dict[str, Any], innovations: np.ndarray) -> np.ndarray:
-        """Return the records F(u; theta), contiguous as the compiled loops need them."""
-        return np.ascontiguousarray(self.model.build_records(theta, innovations))
+    def build(self, theta: dict[str, Any], innovations: np.ndarray, start: int = 0) -> np.ndarray:
+        """Return F(u; theta) for records start, start + 1, ..., contiguous as loops need them."""
+        if self._index is None:
+            return np.ascontiguousarray(self.model.build_records(theta, innovations))
+        index = self._index[start : start + len(innovations)]
+        return np.ascontiguousarray(self.model.build_records(theta, innovations, index=index))
 
     def recover(self, state: ChainState) -> np.ndarray:
         """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""

@@ -127,7 +127,7 @@ class Autoregressive:
             u = model.recover_innovations(theta, state.records, rng) if held is None else held
             turned = rng.standard_normal(u.shape)
             turn(u, turned, cosine, sine)
-            return np.ascontiguousarray(model.build_records(theta, turned)), turned
+            return target.build(theta, turned), turned
         candidates = np.empty_like(state.records)
         innovations = None if held is None else np.empty_like(held)
         for begin in range(0, n, CHUNK):
@@ -138,7 +138,7 @@ class Autoregressive:
                 u = held[part]
             turned = rng.standard_normal(u.shape)
             turn(u, turned, cosine, sine)
-            candidates[part] = model.build_records(theta, turned)
+            candidates[part] = target.build(theta, turned, begin)
             if innovations is not None:
                 innovations[part] = turned
         return candidates, innovations

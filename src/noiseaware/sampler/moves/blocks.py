@@ -198,7 +198,7 @@ class BlockSweep:
         count, lowest = 0, 0.0
         for begin in range(0, target.n, chunk):
             end = min(begin + chunk, target.n)
-            candidates, innovations = target.propose(state.theta, end - begin, state.rng)
+            candidates, innovations = target.propose(state.theta, end - begin, state.rng, begin)
             accepted = np.empty(end - begin, dtype=np.bool_)
             smallest = loop(
                 family,

@@ -199,6 +199,11 @@ class FullConditional:
                 "FullConditional needs a model with log_likelihood(theta, records); "
                 f"{name} has none"
             )
+        if target.uses_index:
+            raise ValueError(
+                "FullConditional needs records that are alike, with one list of values for all; "
+                f"those of {name} depend on their index"
+            )
         values = np.asarray(values)
         if values.ndim == 0 or len(values) == 0:
             raise ValueError(

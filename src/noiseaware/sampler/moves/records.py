@@ -209,6 +209,11 @@ class RecordSweep:
             )
         if target.holds_innovations:
             raise ValueError("a RecordSweep with a proposal cannot be used with a simulator model")
+        if target.uses_index:
+            raise ValueError(
+                "a RecordSweep with a proposal needs records that are alike; those of "
+                f"{type(target.model).__name__} depend on their index, which a proposal may break"
+            )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Nothing to tune."""
@@ -259,7 +264,7 @@ class RecordSweep:
         self, target: Target, state: ChainState, begin: int, end: int
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         if self.proposal is None:
-            candidates, innovations = target.propose(state.theta, end - begin, state.rng)
+            candidates, innovations = target.propose(state.theta, end - begin, state.rng, begin)
             return candidates, innovations, _NO_CORRECTION
         index = np.arange(begin, end)
         candidates, log_ratio = self.proposal(

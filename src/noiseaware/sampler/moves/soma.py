@@ -227,6 +227,11 @@ class Soma:
     def check(self, target: Target) -> None:
         """Raise if slots are not alike or g is not scored coordinate by coordinate."""
         name = type(target.release.mechanism).__name__
+        if target.uses_index:
+            raise ValueError(
+                "Soma needs records that are alike, so that a candidate may go to any slot; those "
+                f"of {type(target.model).__name__} depend on their index"
+            )
         if hasattr(target.release.mechanism, "statistic"):
             raise ValueError(
                 "Soma needs a statistic t(x) that is the same for every record; the statistic of "
