@@ -1,0 +1,21 @@
+"""Other analyses of the same data, to hold next to the noise-aware posterior.
+
+None of them is what `noiseaware.sample` computes; each answers "what would one have got instead?",
+and is labelled as what it is:
+
+- `naive`: the posterior of somebody who takes the noisy numbers as exact. Too narrow, and biased
+  where the numbers had to be made possible first (a negative count, a matrix of moments that is
+  not positive definite);
+- `non_private`: p(theta | x), the posterior of somebody who may look at the confidential records;
+- `bootstrap`: the parametric bootstrap of Ferrando, Wang and Sheldon (2022). It knows the noise,
+  is not Bayesian and uses no prior; its coverage is right in the limit of many records.
+
+The files: `sufficient` (models for which the released numbers are all that the records say, in
+closed form), `small_noise` (the naive analysis of everything else), `resampling` (the bootstrap).
+"""
+
+from noiseaware.comparators.naive import naive, naive_note
+from noiseaware.comparators.non_private import non_private
+from noiseaware.comparators.resampling import Bootstrap, bootstrap
+
+__all__ = ["Bootstrap", "bootstrap", "naive", "naive_note", "non_private"]

@@ -1,0 +1,121 @@
+"""The naive analysis: the noisy numbers taken as exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware import queries
+from noiseaware.arguments import whole_number
+from noiseaware.comparators.non_private import with_derived
+from noiseaware.comparators.small_noise import SHARE, draw_with_small_noise
+from noiseaware.comparators.sufficient import find
+from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.mechanisms.after_noise import AfterNoise
+from noiseaware.mechanisms.folded import Folded
+from noiseaware.mechanisms.k_norm import KNorm
+
+_NOISY_TOTALS = (AdditiveNoise, AfterNoise, Folded, KNorm)
+"""Mechanisms whose values are T with noise on it, so that one could take them for T."""
+
+
+def naive(
+    model: Any, release: Any, *, draws: int = 1000, random_seed: int | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Draw from the posterior of somebody who takes the noisy numbers as exact.
+
+    For comparison only: it ignores the privacy noise, so its intervals are too narrow. Where the
+    released numbers are sufficient statistics of the model it is known in closed form; otherwise
+    the noise-aware sampler runs with noise too small to matter. `naive_note` says which.
+
+    Parameters
+    ----------
+    model
+        What made the records.
+    release : Release
+        The private numbers.
+    draws : int
+        How many draws.
+    random_seed : int, optional
+        Same seed, same draws.
+
+    Returns
+    -------
+    dict
+        For each parameter, and what the model derives from them, its draws, (draws, *shape).
+
+    Raises
+    ------
+    ValueError
+        If the released numbers are not totals with noise, so that there is nothing to take as
+        exact; `naive_note` is then the message.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> from noiseaware.comparators import naive, naive_note
+    >>> mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
+    >>> release = na.Release([-2.3], mechanism, n_records=50)
+    >>> naive_note(na.models.Bernoulli(), release)
+    'The noisy numbers taken as exact, after moving impossible counts to possible ones.'
+    >>> naive(na.models.Bernoulli(), release, draws=200, random_seed=1)["probability"].shape
+    (200,)
+    """
+    draws = whole_number("draws", draws)
+    way, note = _way(model, release)
+    if way == "none":
+        raise ValueError(note)
+    values = np.where(np.isnan(release.values), 0.0, release.values)
+    if way == "closed form":
+        found = find(model, release.query)
+        assert found is not None
+        rng = np.random.default_rng(random_seed)
+        drawn = found.draw(model, release.query, values, release.n_records, draws, rng)
+    else:
+        values = possible(release.query, values, release.n_records)
+        drawn = draw_with_small_noise(model, release, values, draws, random_seed)
+    return with_derived(model, drawn)
+
+
+def naive_note(model: Any, release: Any) -> str:
+    """Return one sentence that says how `naive` gets its draws, or why it cannot."""
+    return _way(model, release)[1]
+
+
+def _way(model: Any, release: Any) -> tuple[str, str]:
+    mechanism = release.mechanism
+    if not isinstance(mechanism, _NOISY_TOTALS):
+        return (
+            "none",
+            f"There is no naive analysis of a release by {type(mechanism).__name__}: its values "
+            "are not totals with noise added, so nobody would take them as exact.",
+        )
+    withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
+    found = find(model, release.query)
+    if found is not None:
+        return "closed form", f"The noisy numbers taken as exact, {found.words}{withheld}."
+    if isinstance(mechanism, AdditiveNoise):
+        return (
+            "small noise",
+            "The noisy numbers taken as exact, by sampling with the privacy noise replaced by one "
+            f"of at most {SHARE:.0%} of what the totals vary by between databases.",
+        )
+    return (
+        "none",
+        f"There is no naive analysis of {type(model).__name__} with {type(release.query).__name__} "
+        f"released by {type(mechanism).__name__}: it has no closed form, and only plain additive "
+        "noise can be made small.",
+    )
+
+
+def possible(query: Any, values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Move totals to what n records can give, as far as the query says what that is."""
+    if hasattr(query, "cells"):
+        return np.clip(values, 0.0, n)
+    if isinstance(query, queries.Sum):
+        return np.clip(values, n * np.asarray(query.lower), n * np.asarray(query.upper))
+    if isinstance(query, queries.RegressionMoments):
+        return np.clip(values, -n, n)
+    return values

@@ -1,0 +1,107 @@
+"""p(theta | x): the posterior of somebody who may look at the confidential records.
+
+It is what the noise-aware posterior would be without privacy, for studies in which the records are
+simulated and known. The model's own kernel for p(theta | x) is iterated. Where the kernel is an
+exact draw, one iteration a draw is enough; where it is a Gibbs scan or a random walk, the chain is
+thinned twice as much until the kept draws are nearly independent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.arguments import whole_number
+
+WARMUP = 200
+"""Iterations that are dropped, times the thinning."""
+
+MOST_THINNING = 256
+NEARLY_INDEPENDENT = 0.7
+"""The chain is thinned until the effective sample size is this share of the draws."""
+
+
+def non_private(
+    model: Any, records: Any, *, draws: int = 1000, random_seed: int | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Draw from p(theta | x), the posterior given the confidential records.
+
+    Parameters
+    ----------
+    model
+        What made the records; it must have `update_parameters`.
+    records : array_like, (n, ...)
+        The confidential records.
+    draws : int
+        How many draws.
+    random_seed : int, optional
+        Same seed, same draws.
+
+    Returns
+    -------
+    dict
+        For each parameter, and what the model derives from them, its draws, (draws, *shape).
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> from noiseaware.comparators import non_private
+    >>> drawn = non_private(na.models.Bernoulli(), [0, 1, 1, 0], draws=500, random_seed=1)
+    >>> drawn["probability"].shape
+    (500,)
+    """
+    draws = whole_number("draws", draws)
+    if not hasattr(model, "update_parameters"):
+        raise ValueError(
+            f"{type(model).__name__} has no update_parameters, the kernel for p(theta | x) that "
+            "the non-private posterior is drawn with"
+        )
+    records = np.asarray(records)
+    if hasattr(model, "check_records"):
+        model.check_records(records)
+    rng = np.random.default_rng(random_seed)
+    theta = model.sample_prior(rng)
+    thin = 1
+    while True:
+        for _ in range(WARMUP * thin):
+            theta = model.update_parameters(theta, records, rng)
+        drawn = {p.name: np.empty((draws, *p.shape)) for p in model.parameters}
+        for i in range(draws):
+            for _ in range(thin):
+                theta = model.update_parameters(theta, records, rng)
+            for name, values in drawn.items():
+                values[i] = theta[name]
+        if thin >= MOST_THINNING or _smallest_share(drawn) >= NEARLY_INDEPENDENT:
+            return with_derived(model, drawn)
+        thin *= 4
+
+
+def with_derived(
+    model: Any, drawn: dict[str, NDArray[np.float64]]
+) -> dict[str, NDArray[np.float64]]:
+    """Add what the model derives from its parameters, if it derives anything."""
+    if not getattr(model, "derived", ()):
+        return drawn
+    return {**drawn, **{name: np.asarray(v) for name, v in model.derive(drawn).items()}}
+
+
+def _smallest_share(drawn: dict[str, NDArray[np.float64]]) -> float:
+    """Return the effective sample size over the draws, the smallest of all parameters."""
+    from arviz_stats.base import array_stats
+
+    shares = [1.0]
+    for values in drawn.values():
+        flat = values.reshape(len(values), -1)
+        if len(flat) < 20:  # too few to tell
+            continue
+        moving = flat[:, np.ptp(flat, axis=0) > 0]
+        # Neighbouring draws say most about it; the full ESS is computed once for the worst.
+        if moving.shape[1] == 0:
+            continue
+        centred = moving - moving.mean(axis=0)
+        lag = (centred[1:] * centred[:-1]).mean(axis=0) / (centred**2).mean(axis=0)
+        worst = moving[None, :, int(np.argmax(lag))]
+        shares.append(float(array_stats.ess(worst, chain_axis=0, draw_axis=1)) / len(flat))
+    return min(shares)
