@@ -7,7 +7,7 @@ p(theta | s_dp) by imputing the records inside a Markov chain.
 
 from pathlib import Path as _Path
 
-from noiseaware import comparators, interop, mechanisms, models, queries
+from noiseaware import comparators, interop, kernels, mechanisms, models, queries
 from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
@@ -29,6 +29,7 @@ __all__ = [
     "comparators",
     "geweke",
     "interop",
+    "kernels",
     "load",
     "mechanisms",
     "models",

@@ -170,7 +170,10 @@ def without(*methods):
         (["sample_records", "build_records"], "sample_records.* or build_records.* has neither"),
         (["innovations"], "Lacking has build_records, so it needs `innovations` too"),
         (["log_prior"], "Lacking has build_records, so it needs `log_prior` too"),
-        (["update_parameters", "build_records"], "must have update_parameters.* has neither"),
+        (
+            ["update_parameters", "build_records", "log_likelihood"],
+            "must have update_parameters.* Lacking has no update_parameters, log_likelihood and no",
+        ),
         (["build_records"], "Lacking has recover_innovations, so it needs build_records too"),
     ],
 )

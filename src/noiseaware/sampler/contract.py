@@ -102,10 +102,14 @@ def _check_methods(model: Any) -> None:
                 f"got {model.innovations!r}"
             )
     elif not hasattr(model, "update_parameters"):
-        raise TypeError(
-            f"model must have update_parameters(theta, records, rng), or build_records(theta, "
-            f"innovations) to be sampled without it; {name} has neither"
-        )
+        missing = [m for m in ("log_prior", "log_likelihood") if not hasattr(model, m)]
+        if missing:
+            raise TypeError(
+                f"model must have update_parameters(theta, records, rng), or log_prior(theta) and "
+                f"log_likelihood(theta, records) for a ready kernel, or build_records(theta, "
+                f"innovations) to be sampled without one; {name} has no update_parameters, "
+                f"{' and no '.join([*missing, 'build_records'])}"
+            )
 
 
 def _check_index(model: Any) -> None:

@@ -12,7 +12,8 @@ def default_moves(target: Target) -> tuple[Any, ...]:
     """Pick the moves from what the model can do.
 
     A model that builds its records from innovations is transported, and, if it has a kernel for
-    p(theta | x) too, the two are interwoven. A model without innovations gets Algorithm 1.
+    p(theta | x) too, the two are interwoven. A model without innovations gets Algorithm 1. The
+    kernel is the model's own, or a ready one if it has a prior and a likelihood only.
     """
     if not target.can_transport:
         return algorithm1()

@@ -69,7 +69,8 @@ class Target:
     uses_cells
         Whether statistics are held as cell numbers.
     can_update
-        The model has a kernel for p(theta | x).
+        There is a kernel for p(theta | x): the model's own, or a ready one from its log_prior and
+        log_likelihood.
     can_transport
         The model builds its records from innovations u, x_i = F(u_i; theta), and u is known
         whenever theta moves: it can be recovered from x, or nothing else moves theta.
@@ -99,7 +100,10 @@ class Target:
         self._query_total = None if self._own_statistic else getattr(release.query, "total", None)
         builds = hasattr(model, "build_records")
         recovers = hasattr(model, "recover_innovations")
-        self.can_update = hasattr(model, "update_parameters")
+        has_density = hasattr(model, "log_prior") and hasattr(model, "log_likelihood")
+        self.can_update = hasattr(model, "update_parameters") or (
+            has_density and (recovers or not builds)
+        )
         self.can_transport = builds and (recovers or not self.can_update)
         self.holds_innovations = builds and not recovers and not self.can_update
         self.innovations: Innovations | None = model.innovations if builds else None

@@ -7,11 +7,14 @@ data, leaves p(theta, x | s_dp) alone too (the paper's Assumption 1 and section 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from noiseaware.kernels.slice import Slice
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
+
+READY = Slice()
+"""The kernel of a model that has a prior and a likelihood, but no kernel of its own."""
 
 
 class ParameterUpdate:
@@ -19,40 +22,73 @@ class ParameterUpdate:
 
     Parameters
     ----------
-    kernel : callable, optional
-        `kernel(theta, records, rng) -> theta`. The model's own `update_parameters` if not given.
+    kernel : callable or kernel object, optional
+        `kernel(theta, records, rng) -> theta`, or an object as in `noiseaware.kernels`, which may
+        learn in warm-up. If not given, the model's own `update_parameters`; for a model that has
+        only `log_prior` and `log_likelihood`, `kernels.Slice()`.
     """
 
-    reports: tuple[str, ...] = ()
-
-    def __init__(self, kernel: Callable[..., dict[str, Any]] | None = None) -> None:
+    def __init__(self, kernel: Any = None) -> None:
+        if not (kernel is None or callable(kernel) or hasattr(kernel, "step")):
+            raise TypeError(
+                "kernel must be a function kernel(theta, records, rng) or an object with "
+                f"step(target, state, tuning); got {kernel!r}"
+            )
+        if isinstance(kernel, type):
+            raise TypeError(
+                f"kernel must be an object, such as {kernel.__name__}(); got the class {kernel!r}"
+            )
         self.kernel = kernel
+        self.reports: tuple[str, ...] = tuple(getattr(kernel, "reports", ()))
 
     def __repr__(self) -> str:
         return "ParameterUpdate()" if self.kernel is None else f"ParameterUpdate({self.kernel!r})"
+
+    def _kernel(self, target: Target) -> Any:
+        """Return the kernel: the one given, the model's own, or a ready one."""
+        if self.kernel is not None:
+            return self.kernel
+        return getattr(target.model, "update_parameters", READY)
 
     def check(self, target: Target) -> None:
         """Raise if there is no kernel for p(theta | x)."""
         if self.kernel is None and not target.can_update:
             raise ValueError(
-                f"{type(target.model).__name__} has no update_parameters(theta, records, rng), so "
-                "ParameterUpdate needs a kernel of its own: ParameterUpdate(kernel)"
+                f"{type(target.model).__name__} has no update_parameters(theta, records, rng), and "
+                "not both log_prior(theta) and log_likelihood(theta, records) with records that "
+                "theta can leave alone, so ParameterUpdate needs a kernel of its own: "
+                "ParameterUpdate(kernel)"
             )
         if target.holds_innovations:
             raise ValueError(
                 f"{type(target.model).__name__} is only a simulator: its innovations cannot be "
                 "recovered from the records, so theta cannot be changed with the records kept"
             )
+        kernel = self._kernel(target)
+        if hasattr(kernel, "check"):
+            kernel.check(target)
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Nothing to tune."""
-        return {}
+        """Begin with the kernel's own tuning."""
+        kernel = self._kernel(target)
+        return kernel.start(target, state) if hasattr(kernel, "start") else {}
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[()]:
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Draw theta by the kernel."""
-        kernel = target.model.update_parameters if self.kernel is None else self.kernel
+        kernel = self._kernel(target)
+        if hasattr(kernel, "step"):
+            return kernel.step(target, state, tuning)
         state.theta = kernel(state.theta, state.records, state.rng)
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Nothing to learn."""
+        """Let the kernel learn."""
+        kernel = self._kernel(target)
+        if hasattr(kernel, "learn"):
+            kernel.learn(target, state, tuning)
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Let the kernel learn no more."""
+        kernel = self._kernel(target)
+        if hasattr(kernel, "freeze"):
+            kernel.freeze(target, state, tuning)

@@ -1,0 +1,35 @@
+"""Ready kernels for p(theta | x), for models in which nothing is conjugate.
+
+From a model's `log_prior(theta)` and `log_likelihood(theta, records)`, in plain NumPy:
+
+| file             | kernel                                                                      |
+|------------------|-----------------------------------------------------------------------------|
+| `random_walk.py` | `RandomWalk`: Metropolis with a normal step                                 |
+| `slice.py`       | `Slice`: slice sampling along one direction after another; nothing to choose |
+
+Both move the unconstrained coordinates of theta (`noiseaware.sampler.coordinates`), and both take
+the shape of their steps from how the log likelihood of each record answers to theta (`shape.py`),
+learned in warm-up and then frozen. A model that has no `update_parameters` gets `Slice`;
+`na.moves.ParameterUpdate(kernel)` puts another in its place.
+
+A kernel is a function `kernel(theta, records, rng) -> theta`, or an object with
+
+- `step(target, state, tuning)`: change `state.theta` so that p(theta | x) is left alone; return a
+  tuple with one number for each name in `reports`;
+
+and, where it needs them,
+
+- `reports`: the names of the numbers that a step reports;
+- `check(target)`: ValueError if the target's model lacks what the kernel needs;
+- `start(target, state)`: its tuning at the beginning, a dictionary. All that it learns is in there
+  and nothing in the kernel itself: a chain is a function of its state, and chains share the kernel;
+- `learn(target, state, tuning)`: called after each step of warm-up, and never later;
+- `freeze(target, state, tuning)`: called once, when warm-up ends.
+"""
+
+from __future__ import annotations
+
+from noiseaware.kernels.random_walk import RandomWalk
+from noiseaware.kernels.slice import Slice
+
+__all__ = ["RandomWalk", "Slice"]
