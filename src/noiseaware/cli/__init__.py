@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
+from noiseaware.cli.check import check
 from noiseaware.cli.errors import PlainErrors
+from noiseaware.cli.fit import fit
+from noiseaware.cli.impute import impute
+from noiseaware.cli.mechanisms import mechanisms
+from noiseaware.cli.models import models
+from noiseaware.cli.queries import queries
 
 __all__ = ["app", "main"]
 
@@ -39,7 +45,24 @@ def noiseaware(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Exact Bayesian inference from differentially private releases."""
+    """Exact Bayesian inference from differentially private releases.
+
+    A release file (the noisy numbers, and how the noise was made) and a model file (what made the
+    confidential records) go in; draws from the exact posterior, checks in words and a report that
+    people can read come out.
+
+    **To begin**
+
+    - `noiseaware models` lists the models, `noiseaware models Normal` shows one
+
+    - `noiseaware fit release.json --model model.toml --out posterior.nc`
+
+    - `noiseaware fit --help` explains the rest
+    """
+
+
+for command in (fit, check, impute, models, mechanisms, queries):
+    app.command()(command)
 
 
 def main() -> None:

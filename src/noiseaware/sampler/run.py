@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def sample(
     chains: int = 4,
     cores: int | None = None,
     random_seed: int | None = None,
-    progressbar: bool = True,
+    progressbar: bool | Callable[[int, Schedule], Progress] = True,
     moves: Sequence[Any] | None = None,
     keep_records: int = 0,
 ) -> Any:
@@ -64,8 +64,10 @@ def sample(
         draws are the same for any number.
     random_seed : int, optional
         Same seed, same draws.
-    progressbar : bool
-        Show a row for each chain.
+    progressbar : bool or callable
+        Show a row for each chain, and what the checks say at the end. Or, to show progress in
+        another way and no checks, what makes a `noiseaware.sampler.progress.Progress` from the
+        number of chains and the schedule.
     moves : sequence of moves, optional
         What an iteration does, in order. None picks what suits the model;
         `noiseaware.moves.algorithm1()` is the paper's sampler.
@@ -99,8 +101,7 @@ def sample(
         for seed in seeds.spawn(chains)
     ]
     began = time.perf_counter()
-    shown: Progress = Rows(chains, schedule) if progressbar else Silent()
-    with shown:
+    with _progress(progressbar, chains, schedule) as shown:
         states, parts = _run(
             target, moves, schedule, states, _workers(cores, target, schedule, chains), shown
         )
@@ -113,7 +114,7 @@ def sample(
         random_seed=int(seeds.entropy),  # type: ignore[arg-type]
         seconds=time.perf_counter() - began,
     )
-    if progressbar:
+    if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result
 
@@ -155,6 +156,12 @@ def _run(
             "to keep"
         )
     return states, [[Draws.join(chain).first(shortest)] for chain in parts]
+
+
+def _progress(progressbar: Any, chains: int, schedule: Schedule) -> Progress:
+    if callable(progressbar):
+        return progressbar(chains, schedule)
+    return Rows(chains, schedule) if progressbar else Silent()
 
 
 def _one_by_one(calls: Iterator[Any]) -> list[tuple[ChainState, Draws]]:

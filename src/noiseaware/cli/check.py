@@ -1,0 +1,38 @@
+"""`noiseaware check`: whether a posterior can be used, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noiseaware.cli import show
+from noiseaware.cli.errors import CHECKS_FAILED, fail
+
+
+def check(
+    posterior: Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+) -> None:
+    """Say in words whether a posterior can be used: exit code 0 if so, 1 if not.
+
+    Looked at: whether the chains agree, whether there are enough effective draws, whether the
+    model and the stated noise could have made the release, and, under pure differential privacy,
+    whether every acceptance probability was at least exp(-epsilon).
+
+    **Examples**
+
+    - `noiseaware check posterior.nc`
+
+    - `noiseaware check posterior.nc --json`
+    """
+    import noiseaware as na
+
+    checks = na.check(na.load(posterior))
+    if as_json:
+        show.print_json(show.checks_as_json(checks))
+    else:
+        show.print_checks(checks, show.console())
+    if not checks:
+        fail(show.failed_sentence(checks), CHECKS_FAILED)

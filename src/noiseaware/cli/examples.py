@@ -1,0 +1,108 @@
+"""Short examples of what can be written into a file, for the lists of models and mechanisms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+_CANDIDATES: tuple[Any, ...] = (2, 2.0, [3, 2], [0.5, 0.5], 0.0, 1.0, {"type": "Normal"})
+"""Values tried, in order, for arguments that have no default."""
+
+
+def model_example(name: str) -> str:
+    """Return a whole model file; the optional arguments stand in comments."""
+    from noiseaware.cli.describe import fields
+    from noiseaware.models import _TYPES
+
+    listed = fields(_TYPES[name])
+    required = _first_that_works(name, [field.name for field in listed if field.required])
+    lines = [f'type = "{name}"']
+    tables: list[str] = []
+    for field in listed:
+        if field.required and isinstance(required[field.name], dict):
+            tables += ["", f"[{field.name}]"]
+            tables += [f"{key} = {_toml(value)}" for key, value in required[field.name].items()]
+        elif field.required:
+            lines.append(f"{field.name} = {_toml(required[field.name])}")
+        elif field.default is None:
+            lines.append(f"# {field.name} = ...")
+        else:
+            lines.append(f"# {field.name} = {_toml(field.default)}")
+    lines += [*tables, "", "[report]", 'question = "What do you want to know?"']
+    return "\n".join(lines)
+
+
+def _first_that_works(name: str, required: list[str]) -> dict[str, Any]:
+    from noiseaware import models
+
+    for values in itertools.product(_CANDIDATES, repeat=len(required)):
+        arguments = dict(zip(required, values, strict=True))
+        try:
+            models.from_dict({"type": name, **arguments})
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
+            continue
+        return arguments
+    raise LookupError(f"no example for {name}")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        value = list(value)
+    return json.dumps(value)
+
+
+def query_example(name: str) -> str:
+    """Return the JSON of a query."""
+    return json.dumps(_queries()[name].to_dict(), indent=2)
+
+
+def mechanism_example(name: str) -> str:
+    """Return the JSON of a mechanism."""
+    return json.dumps(_mechanisms()[name].to_dict(), indent=2)
+
+
+def _queries() -> dict[str, Any]:
+    from noiseaware import queries as q
+
+    return {
+        "RegressionMoments": q.RegressionMoments(n_features=1, lower=[-6, -3], upper=[6, 3]),
+        "ClassFeatureCounts": q.ClassFeatureCounts(n_classes=2, n_levels=[2, 3]),
+        "Count": q.Count(value=1),
+        "Sum": q.Sum(lower=0.0, upper=5.0),
+        "Histogram": q.Histogram(n_levels=3),
+    }
+
+
+def _mechanisms() -> dict[str, Any]:
+    from noiseaware import mechanisms as m
+    from noiseaware import queries as q
+
+    count, clamped, levels = q.Count(value=1), q.Sum(lower=0.0, upper=5.0), q.Histogram(n_levels=3)
+    whole = q.Sum(lower=0, upper=10, integer_valued=True)
+    laplace = m.Laplace(count, epsilon=0.5)
+    return {
+        "Laplace": laplace,
+        "Gaussian": m.Gaussian(clamped, rho=0.1),
+        "DiscreteLaplace": m.DiscreteLaplace(count, epsilon=0.5),
+        "DiscreteGaussian": m.DiscreteGaussian(levels, rho=0.1),
+        "Clamped": m.Clamped(laplace, lower=0.0),
+        "Thresholded": m.Thresholded(laplace, threshold=5.0),
+        "Rounded": m.Rounded(laplace, step=5.0),
+        "Truncated": m.Truncated(laplace, lower=0.0, upper=100.0),
+        "Several": m.Several([laplace, m.Laplace(count, epsilon=0.25)], labels=["June", "July"]),
+        "Folded": m.Folded(laplace, lower=0.0),
+        "LocalLaplace": m.LocalLaplace(clamped, epsilon=2.0),
+        "LocalGaussian": m.LocalGaussian(clamped, scale=2.0),
+        "LocalGeometric": m.LocalGeometric(whole, epsilon=2.0),
+        "RandomizedResponse": m.RandomizedResponse(n_levels=2, truth=0.75),
+        "KNorm": m.KNorm(levels, norm=2, epsilon=0.5),
+        "Exponential": m.Exponential(levels, epsilon=1.0),
+        "KNormGradient": m.KNormGradient(m.MeanLoss(lower=0.0, upper=5.0), epsilon=1.0),
+        "ObjectivePerturbation": m.ObjectivePerturbation(
+            m.LogisticLoss(1, lower=-1.0, upper=1.0), ridge=1.0, epsilon=1.0
+        ),
+        "Functional": m.Functional("linear", 1, lower=-1.0, upper=1.0, epsilon=2.0),
+    }

@@ -1,0 +1,160 @@
+"""`noiseaware fit`: from a release file and a model file to a posterior."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noiseaware.cli import show
+from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail
+from noiseaware.cli.files import check_output, write_whole
+
+DRAWS, WARMUP, CHAINS = 1000, 1000, 4
+
+
+def fit(
+    release: Annotated[
+        Path, typer.Argument(help="The release file (JSON): the private numbers and their noise.")
+    ],
+    model: Annotated[
+        Path,
+        typer.Option("--model", "-m", help="The model file (TOML): what made the records."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where to write the posterior (netCDF).")
+    ],
+    draws: Annotated[int, typer.Option(help="Draws that are kept of each chain.")] = DRAWS,
+    warmup: Annotated[
+        int, typer.Option(help="Iterations before them, in which the sampler tunes itself.")
+    ] = WARMUP,
+    chains: Annotated[int, typer.Option(help="Independent chains; at least two.")] = CHAINS,
+    cores: Annotated[
+        int | None, typer.Option(help="Worker processes; as many as help if not given.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Same seed, same draws; a fresh one if not given.")
+    ] = None,
+    keep_records: Annotated[
+        int, typer.Option(help="Imputed databases to keep of each chain, for `impute`.")
+    ] = 0,
+    interval: Annotated[
+        float, typer.Option(help="Probability of the interval in the table.")
+    ] = 0.9,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")
+    ] = False,
+) -> None:
+    """Draw from the exact posterior of a model, given a private release.
+
+    The release file says what was published and how the noise was made; the model file says
+    what made the confidential records, with its priors. Progress goes to stderr, the table and
+    the checks in words to stdout.
+
+    Ctrl-C stops early and saves what was drawn.
+
+    **Examples**
+
+    - `noiseaware fit release.json --model model.toml --out posterior.nc`
+
+    - `noiseaware fit release.json -m model.toml -o posterior.nc --seed 1 --draws 4000`
+
+    - `noiseaware models LinearRegression` shows what to write into a model file
+
+    **Exit codes**: 0 the checks passed; 1 a check failed (the posterior is written all the
+    same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.
+    """
+    if not 0 < interval < 1:
+        raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
+    check_output("--out", out, release, model)
+    import noiseaware as na
+    from noiseaware.model_file import read_model_file
+    from noiseaware.sampler.progress import Rows
+
+    stated = na.Release.from_json(release)
+    described = read_model_file(model)
+    posterior = na.sample(
+        described.model,
+        stated,
+        draws=draws,
+        warmup=warmup,
+        chains=chains,
+        cores=cores,
+        random_seed=seed,
+        keep_records=keep_records,
+        progressbar=False if quiet else Rows,
+    )
+    command = _command(
+        release, model, out, draws, warmup, chains, posterior.attrs["random_seed"], keep_records
+    )
+    posterior.attrs["command"] = command
+    for name in ("title", "question"):
+        if getattr(described, name):
+            posterior.attrs[f"report_{name}"] = getattr(described, name)
+    write_whole(out, lambda path: na.save(posterior, path))
+
+    checks = na.check(posterior)
+    rows = show.summary_rows(posterior, interval)
+    complete = bool(posterior.attrs["complete"])
+    if as_json:
+        show.print_json(
+            {
+                **show.checks_as_json(checks),
+                "complete": complete,
+                "out": str(out),
+                "command": command,
+                "interval": interval,
+                "summary": rows,
+            }
+        )
+    else:
+        _print(posterior, stated, described, rows, checks, interval)
+        show.console().print(f"\nWritten: {out}")
+    if not complete:
+        drawn, wanted = posterior["posterior"].sizes["draw"], posterior.attrs["draws"]
+        fail(f"stopped after {drawn} of {wanted} draws; they are saved in {out}", INTERRUPTED)
+    if not checks:
+        fail(show.failed_sentence(checks), CHECKS_FAILED)
+
+
+def _print(
+    posterior: Any, release: Any, described: Any, rows: Any, checks: Any, interval: float
+) -> None:
+    from rich.markup import escape
+
+    to = show.console()
+    if described.question:
+        to.print(f"\n[bold]{escape(described.question)}[/]")
+    promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
+    to.print(f"\nThe release: {release.n_records} records, {escape(promise)}.\n")
+    to.print(show.summary_table(rows, interval))
+    to.print()
+    show.print_checks(checks, to)
+
+
+def _command(
+    release: Path,
+    model: Path,
+    out: Path,
+    draws: int,
+    warmup: int,
+    chains: int,
+    seed: str,
+    keep_records: int,
+) -> str:
+    """Return the command that gives the same draws again: with the seed, without the workers."""
+    words = ["noiseaware", "fit", str(release), "--model", str(model), "--out", str(out)]
+    options = (
+        ("--draws", draws, DRAWS),
+        ("--warmup", warmup, WARMUP),
+        ("--chains", chains, CHAINS),
+        ("--keep-records", keep_records, 0),
+        ("--seed", seed, None),
+    )
+    for option, value, default in options:
+        if value != default:
+            words += [option, str(value)]
+    return shlex.join(words)

@@ -1,0 +1,100 @@
+"""What the commands print: tables, checks in words, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+
+def console() -> Any:
+    """Return a rich console on stdout; wide enough for the table where there is no terminal."""
+    from rich.console import Console
+
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=100)
+
+
+def print_json(content: Any) -> None:
+    """Print a JSON document; NaN, which JSON does not have, is null."""
+    print(json.dumps(_plain(content), indent=2, ensure_ascii=False))
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    if hasattr(content, "item"):
+        content = content.item()
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content
+
+
+def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, float]]:
+    """Return the summary as plain numbers: parameter to column to value."""
+    import noiseaware as na
+
+    frame = na.summary(posterior, ci_prob=probability, ci_kind="eti")
+    low, high = (name for name in frame.columns if name.startswith("eti"))
+    names = {low: "low", high: "high"}
+    return {
+        str(row): {names.get(name, name): frame.loc[row, name] for name in frame.columns}
+        for row in frame.index
+    }
+
+
+def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
+    """Return a short table: each parameter with its mean, spread, interval and diagnostics."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("parameter", overflow="fold")
+    for title in ("mean", "sd", f"{probability:.0%} interval", "ess", "r_hat"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, row in rows.items():
+        table.add_row(
+            escape(name),
+            _number(row["mean"]),
+            _number(row["sd"]),
+            f"{_number(row['low'])} to {_number(row['high'])}",
+            _number(row["ess_bulk"]),
+            f"{row['r_hat']:.3f}",
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if abs(value) < 1e-3 or abs(value) >= 1e6 else str(value)
+
+
+def print_checks(checks: Any, to: Any) -> None:
+    """Print every verdict in words, good or bad."""
+    import textwrap
+
+    from rich.markup import escape
+
+    for verdict in checks.verdicts:
+        mark = "[green]ok  [/]" if verdict.passed else "[bold red]FAIL[/]"
+        to.print(f"{mark}  [bold]{escape(verdict.name)}[/]")
+        words = textwrap.wrap(verdict.message, max(40, to.width - 6))
+        to.print(escape(textwrap.indent("\n".join(words), 6 * " ")), soft_wrap=True)
+
+
+def checks_as_json(checks: Any) -> dict[str, Any]:
+    """Return the verdicts as plain types."""
+    return {
+        "passed": bool(checks),
+        "checks": [
+            {"name": v.name, "passed": v.passed, "message": v.message} for v in checks.verdicts
+        ],
+    }
+
+
+def failed_sentence(checks: Any) -> str:
+    """Return the sentence that goes with the exit code of failed checks."""
+    failed = [verdict.name for verdict in checks.verdicts if not verdict.passed]
+    what = "a check" if len(failed) == 1 else f"{len(failed)} checks"
+    return f"{what} failed ({'; '.join(failed)}): do not use this result as it is"

@@ -1,0 +1,108 @@
+"""A model in a TOML file: its type, its arguments, and what the report should be called.
+
+    type = "LinearRegression"
+    n_features = 1
+    coefficient_sd = 1.0
+
+    [report]
+    title = "Exercise and the resting pulse"
+    question = "Does exercise lower the resting pulse?"
+
+`type` is a model of `noiseaware.models`, and the other keys are the arguments of its constructor;
+those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
+model inside a model a table with its own `type`. `[report]` is optional.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noiseaware import models
+
+__all__ = ["ModelFile", "read_model_file"]
+
+REPORT_KEYS = ("title", "question")
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file says."""
+
+    model: Any
+    title: str | None = None
+    question: str | None = None
+
+
+def read_model_file(path: str | Path) -> ModelFile:
+    """Read a model from a TOML file.
+
+    Parameters
+    ----------
+    path : path
+        The file; see the module's description for what is in it.
+
+    Raises
+    ------
+    ValueError
+        In one line: the file, the key, what is wrong with it and what would be right.
+    OSError
+        If the file cannot be read.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    try:
+        return _read(content)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _read(content: dict[str, Any]) -> ModelFile:
+    report = content.pop("report", {})
+    if not isinstance(report, dict):
+        raise ValueError(f"report must be a table with {' and '.join(REPORT_KEYS)}; got {report!r}")
+    for key, value in report.items():
+        if key not in REPORT_KEYS:
+            raise ValueError(f"unknown key {key!r} in [report]{nearest(key, REPORT_KEYS)}")
+        if not isinstance(value, str):
+            raise ValueError(f"{key} in [report] must be text; got {value!r}")
+    kinds = tuple(models._TYPES)
+    if "type" not in content:
+        raise ValueError(f'type is missing: which model, for example type = "{kinds[0]}"')
+    kind = content["type"]
+    if not isinstance(kind, str) or kind not in kinds:
+        hint = nearest(kind, kinds) if isinstance(kind, str) else ""
+        raise ValueError(f"type must be one of {', '.join(kinds)}; got {kind!r}{hint}")
+    _check_keys(kind, content)
+    return ModelFile(models.from_dict(content), report.get("title"), report.get("question"))
+
+
+def _check_keys(kind: str, content: dict[str, Any]) -> None:
+    arguments = inspect.signature(models._TYPES[kind]).parameters
+    for key in content:
+        if key != "type" and key not in arguments:
+            raise ValueError(f"unknown key {key!r} for {kind}{nearest(key, arguments)}")
+    for name, argument in arguments.items():
+        if argument.default is inspect.Parameter.empty and name not in content:
+            raise ValueError(f"{name} is missing: {kind} needs it; see `noiseaware models {kind}`")
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return words that name the nearest right choice, or all of them if none is near."""
+    choices = list(choices)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    if not close:
+        # Upper and lower case, and spelling with hyphens.
+        plain = {choice.lower(): choice for choice in choices}
+        near = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1, cutoff=0.5)
+        close = [plain[name] for name in near]
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(choices)}"
