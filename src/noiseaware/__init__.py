@@ -17,6 +17,7 @@ from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.sampler import moves
 from noiseaware.sampler.run import sample
+from noiseaware.studies import study
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "sample",
     "save",
     "sbc",
+    "study",
     "summary",
 ]
 

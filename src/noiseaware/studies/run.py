@@ -1,0 +1,278 @@
+"""The call: `study`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noiseaware.arguments import whole_number
+from noiseaware.sampler.contract import check_fit, check_theta
+from noiseaware.sampler.run import pick_moves
+from noiseaware.sampler.target import Target
+from noiseaware.studies.methods import read_comparators, read_samplers
+from noiseaware.studies.progress import bar
+from noiseaware.studies.replicate import Plan, all_keys, row_of, simulate
+from noiseaware.studies.result import Study
+from noiseaware.studies.tasks import Lines, pick_cores, run_tasks
+
+FORMAT = "noiseaware-study"
+VERSION = 1
+SECONDS_PER_UPDATE = 1e-6
+"""What an update of a record costs at most, about: to see whether workers pay their start."""
+
+
+def study(
+    model: Any,
+    mechanism: Any,
+    *,
+    epsilons: Sequence[float] | None = None,
+    n_records: int | Sequence[int] | None = None,
+    true_parameters: Mapping[str, Any] | None = None,
+    records: Any = None,
+    replicates: int = 100,
+    interval: float = 0.9,
+    samplers: Any = ("default",),
+    comparators: Sequence[str] = (),
+    parameters: Sequence[str] | None = None,
+    random_seed: int | None = None,
+    cores: int | None = None,
+    progressbar: bool = True,
+    checkpoint: str | Path | None = None,
+) -> Study:
+    """Simulate releases many times over and see how well analyses of them do.
+
+    Parameters
+    ----------
+    model
+        What makes the records, and the model of the analysis.
+    mechanism
+        What makes the release: a mechanism, or a function of epsilon that returns one.
+    epsilons : sequence of float, optional
+        With a function: the values to go through.
+    n_records : int or sequence of int
+        The numbers of records to go through.
+    true_parameters : mapping, optional
+        The parameters that make the records. None draws them anew from the prior in every
+        replicate; the coverage of exact intervals is then the nominal one.
+    records : array_like, optional
+        One confidential database for all replicates, so that only the noise of the release is
+        drawn anew. Without `true_parameters` there is no truth to cover then.
+    replicates : int
+        Simulated releases for each epsilon and number of records.
+    interval : float
+        The probability of the equal-tailed intervals.
+    samplers : sequence of str, or mapping of str to Sampler
+        "default", "algorithm1" (the paper's protocol: 10,000 iterations, half of them dropped), or
+        samplers of your own by name.
+    comparators : sequence of str
+        Other analyses of the same releases: "naive", "non-private", "bootstrap"; see
+        `noiseaware.comparators` for what they are.
+    parameters : sequence of str, optional
+        The parameters to report; all if None.
+    random_seed : int, optional
+        Same seed, same study, for any number of cores. Every replicate has its own seed.
+    cores : int, optional
+        Worker processes; None takes all of the machine's if that pays.
+    progressbar : bool
+        Show a bar with the time left.
+    checkpoint : path, optional
+        A directory in which finished replicates are kept. A study that was stopped goes on from
+        it when it is called again, also with more replicates.
+
+    Returns
+    -------
+    Study
+        With `table` (a row for each epsilon, number of records, method and scalar), `tree` (all
+        replicates, as a DataTree) and `rerun` (one replicate alone).
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> query = na.queries.Count()
+    >>> done = na.study(
+    ...     na.models.Bernoulli(),
+    ...     lambda epsilon: na.mechanisms.Laplace(query, epsilon=epsilon),
+    ...     epsilons=[0.5, 5.0],
+    ...     n_records=50,
+    ...     replicates=3,
+    ...     comparators=["naive"],
+    ...     random_seed=1,
+    ...     progressbar=False,
+    ... )
+    >>> list(done.table["method"])
+    ['default', 'naive', 'default', 'naive']
+    """
+    replicates = whole_number("replicates", replicates)
+    if cores is not None:
+        cores = whole_number("cores", cores)
+    plan = make_plan(
+        model,
+        mechanism,
+        epsilons=epsilons,
+        n_records=n_records,
+        true_parameters=true_parameters,
+        records=records,
+        interval=interval,
+        samplers=samplers,
+        comparators=comparators,
+        parameters=parameters,
+        random_seed=_seed(random_seed, checkpoint),
+    )
+    total = replicates * len(plan.epsilons) * len(plan.n_records)
+    with bar("replicates", total, progressbar) as on_done:
+        return run_plan(plan, replicates, cores=cores, on_done=on_done, checkpoint=checkpoint)
+
+
+def run_plan(
+    plan: Plan,
+    replicates: int,
+    *,
+    cores: int | None,
+    on_done: Callable[[float], None],
+    checkpoint: str | Path | None = None,
+) -> Study:
+    """Run all replicates of a plan that are not done yet."""
+    path = None if checkpoint is None else Path(checkpoint) / "replicates.jsonl"
+    keys = all_keys(plan, replicates)
+    lines = Lines(path, description(plan))
+    rows = run_tasks(
+        functools.partial(row_of, plan),
+        keys,
+        lines,
+        pick_cores(cores, _seconds(plan) * len(keys)),
+        on_done,
+    )
+    return Study(plan, replicates, rows)
+
+
+def make_plan(
+    model: Any,
+    mechanism: Any,
+    *,
+    epsilons: Sequence[float] | None,
+    n_records: int | Sequence[int] | None,
+    true_parameters: Mapping[str, Any] | None,
+    records: Any,
+    interval: float,
+    samplers: Any,
+    comparators: Any,
+    parameters: Sequence[str] | None,
+    random_seed: int | None,
+) -> Plan:
+    """Check the arguments of a study, and try its first replicate up to the release."""
+    if not 0.0 < interval < 1.0:
+        raise ValueError(f"interval must be between 0 and 1; got {interval!r}")
+    epsilons, mechanisms = _mechanisms(mechanism, epsilons)
+    if records is not None:
+        records = np.ascontiguousarray(records)
+        if n_records is not None:
+            raise ValueError("give records or n_records, not both")
+        n_records = len(records)
+    elif n_records is None:
+        raise ValueError("n_records must be given: how many records a release is about")
+    sizes = (n_records,) if np.ndim(n_records) == 0 else tuple(n_records)  # type: ignore[arg-type]
+    known = [p.name for p in (*model.parameters, *getattr(model, "derived", ()))]
+    names = tuple(known if parameters is None else parameters)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"parameters must be names out of {', '.join(known)}; got {name!r}")
+    if true_parameters is not None:
+        true_parameters = check_theta("true_parameters", dict(true_parameters), model.parameters)
+    chosen = read_samplers(samplers)
+    others = read_comparators(comparators)
+    if not chosen and not others:
+        raise ValueError("samplers and comparators are both empty: there is nothing to study")
+    plan = Plan(
+        model=model,
+        mechanisms=mechanisms,
+        epsilons=epsilons,
+        n_records=tuple(whole_number("n_records", n) for n in sizes),
+        true_parameters=true_parameters,
+        records=records,
+        interval=float(interval),
+        samplers=chosen,
+        comparators=others,
+        names=names,
+        entropy=int(np.random.SeedSequence(random_seed).entropy),  # type: ignore[arg-type]
+    )
+    _, _, release = simulate(plan, (0, 0, 0))
+    check_fit(model, release)
+    for sampler in chosen.values():
+        pick_moves(sampler.moves, Target(model, release))
+    return plan
+
+
+def _mechanisms(
+    mechanism: Any, epsilons: Sequence[float] | None
+) -> tuple[tuple[float, ...], tuple[Any, ...]]:
+    if hasattr(mechanism, "privatize") and not isinstance(mechanism, type):
+        if epsilons is not None:
+            raise ValueError(
+                "epsilons need a function of epsilon that returns a mechanism, such as "
+                "lambda epsilon: na.mechanisms.Laplace(query, epsilon=epsilon); got a mechanism"
+            )
+        found = getattr(getattr(mechanism, "guarantee", None), "change_epsilon", None)
+        return (float("nan") if found is None else float(found),), (mechanism,)
+    if not callable(mechanism):
+        raise TypeError(
+            f"mechanism must be a mechanism or a function of epsilon; got {mechanism!r}"
+        )
+    if epsilons is None or np.ndim(epsilons) != 1 or not len(epsilons):
+        raise ValueError(f"epsilons must be a list of numbers for the function; got {epsilons!r}")
+    values = tuple(float(epsilon) for epsilon in epsilons)
+    made = tuple(mechanism(epsilon) for epsilon in values)
+    for one in made:
+        if not hasattr(one, "privatize"):
+            raise TypeError(f"mechanism must return a mechanism; it returned {one!r}")
+    return values, made
+
+
+def description(plan: Plan) -> dict[str, Any]:
+    """Return what a checkpoint must agree on, as JSON; the number of replicates may grow."""
+    true = plan.true_parameters
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": repr(plan.model),
+        "mechanisms": [repr(mechanism) for mechanism in plan.mechanisms],
+        "epsilons": [str(epsilon) for epsilon in plan.epsilons],
+        "n_records": list(plan.n_records),
+        "true_parameters": None
+        if true is None
+        else {name: np.asarray(value).tolist() for name, value in true.items()},
+        "records": None
+        if plan.records is None
+        else hashlib.sha256(plan.records.tobytes()).hexdigest(),
+        "interval": plan.interval,
+        "samplers": {name: repr(sampler) for name, sampler in plan.samplers.items()},
+        "comparators": list(plan.comparators),
+        "parameters": list(plan.names),
+        "seed": str(plan.entropy),
+    }
+
+
+def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
+    """Return the seed that was given, or that of the study that is gone on with."""
+    if random_seed is not None:
+        return whole_number("random_seed", random_seed, 0)
+    if checkpoint is not None:
+        path = Path(checkpoint) / "replicates.jsonl"
+        if path.exists():
+            with path.open(encoding="utf-8") as file:
+                try:
+                    return int(json.loads(file.readline())["seed"])
+                except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+                    return None
+    return None
+
+
+def _seconds(plan: Plan) -> float:
+    """Return about how long a replicate takes, to decide about worker processes."""
+    iterations = sum((s.warmup + s.draws) * s.chains for s in plan.samplers.values())
+    return SECONDS_PER_UPDATE * iterations * max(100.0, float(np.mean(plan.n_records)))
