@@ -195,7 +195,7 @@ def test_the_lists_show_everything_in_detail(what):
         for field in one["fields"]:
             assert field["meaning"], f"{name}.{field['name']} is not described"
             assert field["name"] in detail.stdout
-        assert one["example"].splitlines()[-1] in detail.stdout
+        assert one["example"] in detail.stdout
 
 
 def test_the_examples_of_the_lists_can_be_read(tmp_path):
@@ -209,7 +209,8 @@ def test_the_examples_of_the_lists_can_be_read(tmp_path):
     for what, read in (("mechanisms", na.mechanisms.from_dict), ("queries", na.queries.from_dict)):
         for entry in json.loads(run(what, "--json").stdout):
             example = json.loads(run(what, entry["type"], "--json").stdout)["example"]
-            assert type(read(json.loads(example))).__name__ == entry["type"]
+            if example:
+                assert type(read(json.loads(example))).__name__ == entry["type"]
 
 
 def test_version_and_help():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 _CANDIDATES: tuple[Any, ...] = (2, 2.0, [3, 2], [0.5, 0.5], 0.0, 1.0, {"type": "Normal"})
@@ -12,11 +13,13 @@ _CANDIDATES: tuple[Any, ...] = (2, 2.0, [3, 2], [0.5, 0.5], 0.0, 1.0, {"type": "
 
 def model_example(name: str) -> str:
     """Return a whole model file; the optional arguments stand in comments."""
+    from noiseaware import models
     from noiseaware.cli.describe import fields
-    from noiseaware.models import _TYPES
 
-    listed = fields(_TYPES[name])
-    required = _first_that_works(name, [field.name for field in listed if field.required])
+    listed = fields(models._TYPES[name])
+    required = _first_that_works(models.from_dict, name, models._TYPES[name])
+    if required is None:
+        return ""
     lines = [f'type = "{name}"']
     tables: list[str] = []
     for field in listed:
@@ -33,17 +36,21 @@ def model_example(name: str) -> str:
     return "\n".join(lines)
 
 
-def _first_that_works(name: str, required: list[str]) -> dict[str, Any]:
-    from noiseaware import models
+def _first_that_works(
+    read: Callable[[dict[str, Any]], Any], name: str, kind: type
+) -> dict[str, Any] | None:
+    """Return values for the arguments without a default that make an object, or None."""
+    from noiseaware.cli.describe import fields
 
+    required = [field.name for field in fields(kind) if field.required]
     for values in itertools.product(_CANDIDATES, repeat=len(required)):
         arguments = dict(zip(required, values, strict=True))
         try:
-            models.from_dict({"type": name, **arguments})
+            read({"type": name, **arguments})
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
             continue
         return arguments
-    raise LookupError(f"no example for {name}")
+    return None
 
 
 def _toml(value: Any) -> str:
@@ -55,13 +62,17 @@ def _toml(value: Any) -> str:
 
 
 def query_example(name: str) -> str:
-    """Return the JSON of a query."""
-    return json.dumps(_queries()[name].to_dict(), indent=2)
+    """Return the JSON of a query, "" if there is no example of it."""
+    return _json(_queries().get(name))
 
 
 def mechanism_example(name: str) -> str:
-    """Return the JSON of a mechanism."""
-    return json.dumps(_mechanisms()[name].to_dict(), indent=2)
+    """Return the JSON of a mechanism, "" if there is no example of it."""
+    return _json(_mechanisms().get(name))
+
+
+def _json(thing: Any) -> str:
+    return "" if thing is None else json.dumps(thing.to_dict(), indent=2)
 
 
 def _queries() -> dict[str, Any]:

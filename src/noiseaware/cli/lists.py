@@ -95,8 +95,10 @@ def print_one(
     notes = section(kind, "Notes")
     if notes:
         to.print("\n" + escape(notes.replace("``", "")))
-    to.print(f"\n[bold]{title}[/]\n")
-    to.print(escape(example(name)), soft_wrap=True)
+    text = example(name)
+    if text:
+        to.print(f"\n[bold]{title}[/]\n")
+        to.print(escape(text), soft_wrap=True)
 
 
 def _default(value: Any) -> str:

@@ -1,0 +1,79 @@
+"""Make `releases/*.json`: a release for each model file in `models/`.
+
+All surveys are made up. For each model file the parameters that made the records are here, with the
+query and the noise; the records themselves are thrown away, as they would be.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import noiseaware as na
+from noiseaware.model_file import read_model_file
+
+HERE = Path(__file__).parent
+
+
+class Survey(NamedTuple):
+    """What made the records of an example, and what made them private."""
+
+    theta: dict[str, Any]
+    mechanism: Any
+    n_records: int
+
+
+def surveys() -> dict[str, Survey]:
+    """Return the surveys, by the name of their files."""
+    queries, mechanisms = na.queries, na.mechanisms
+    return {
+        "linear_regression": Survey(
+            {
+                "coefficients": np.array([0.3, 0.8, -0.4]),
+                "noise_variance": np.array(1.0),
+                "feature_mean": np.array([0.2, 0.5]),
+                "feature_covariance": np.array([[2.0, 0.6], [0.6, 1.5]]),
+            },
+            mechanisms.Laplace(queries.RegressionMoments(2, lower=-6, upper=6), epsilon=3.0),
+            400,
+        ),
+        "naive_bayes": Survey(
+            {
+                "class_probabilities": np.array([0.35, 0.65]),
+                "feature_probabilities_1": np.array([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]),
+                "feature_probabilities_2": np.array([[0.4, 0.6], [0.5, 0.5]]),
+            },
+            mechanisms.DiscreteLaplace(queries.ClassFeatureCounts(2, [3, 2]), epsilon=1.0),
+            400,
+        ),
+        "bernoulli": Survey(
+            {"probability": np.array(0.22)},
+            mechanisms.DiscreteLaplace(queries.Count(value=1), epsilon=0.2),
+            250,
+        ),
+        "normal": Survey(
+            {"mean": np.array(7.2), "variance": np.array(1.6)},
+            mechanisms.DiscreteGaussian(queries.Histogram(edges=[4, 5, 6, 7, 8, 9, 10]), rho=0.1),
+            200,
+        ),
+        "categorical": Survey(
+            {"probabilities": np.array([0.15, 0.2, 0.25, 0.4])},
+            mechanisms.Clamped(
+                mechanisms.DiscreteLaplace(queries.Histogram(n_levels=4), epsilon=0.5), lower=0
+            ),
+            300,
+        ),
+    }
+
+
+def main() -> None:
+    for number, (name, survey) in enumerate(surveys().items()):
+        rng = np.random.default_rng([20220614, number])
+        model = read_model_file(HERE / "models" / f"{name}.toml").model
+        records = model.sample_records(survey.theta, survey.n_records, rng)
+        release = survey.mechanism.privatize(records, rng)
+        release.to_json(HERE / "releases" / f"{name}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Every `noiseaware ...` line in a console block of the README and the docs runs, and ends well."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from noiseaware.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def commands(page):
+    """Return the commands of a page: what stands behind `noiseaware` in its console blocks."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    lines = [line.removeprefix("$ ") for line in lines]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("noiseaware ")]
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+def test_the_docs_show_every_command():
+    shown = {words[1] for page in WITH_COMMANDS for words in commands(page)}
+    assert {command.callback.__name__ for command in app.registered_commands} <= shown
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
+    """In a copy of the folder `examples`, one after the other."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path / "examples")
+    for words in commands(page):
+        result = CliRunner().invoke(app, words[1:])
+        assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
