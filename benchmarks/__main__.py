@@ -6,6 +6,7 @@ foundation  Algorithm 1 against fused loops, large n, memory, import, a new proc
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot        ESS per second against epsilon, from what peers wrote
+models      the default call on an example of every ready model
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
 Every section prints its tables, with the target next to what was measured, and writes them as
@@ -28,7 +29,7 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SECTIONS = ("foundation", "mechanisms", "peers", "plot", "mixing")
+SECTIONS = ("foundation", "mechanisms", "peers", "plot", "models", "mixing")
 MODELS = ("regression", "unknown", "naive-bayes")
 
 

@@ -31,6 +31,12 @@ MODELS = {
         8,
     ),
     "categorical": (na.models.Categorical(3), na.queries.Histogram(n_levels=3), 10),
+    "exponential": (na.models.Exponential(), na.queries.Sum(0.0, 3.0), 8),
+    "gamma": (
+        na.models.Gamma(shape_shape=3.0),
+        na.queries.Histogram(edges=[0.0, 0.5, 1.5, 4.0, float("inf")]),
+        8,
+    ),
 }
 
 MECHANISMS = {

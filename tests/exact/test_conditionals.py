@@ -200,6 +200,90 @@ def normal_quadrature_p_values(package, rng, n_draws):
     ]
 
 
+def exponential_p_values(package, rng, n_draws):
+    model = package.Exponential(2.5, 1.5)
+    records = np.array([0.3, 2.0, 0.9])
+    draws = draws_of(model, {"rate": 1.0}, records, n_draws, rng, "rate")
+    return [ks(draws, stats.gamma(2.5 + 3, scale=1 / (1.5 + records.sum())).cdf)]
+
+
+def gamma_rate_p_values(package, rng, n_draws):
+    model = package.Gamma(shape=1.7, rate_shape=2.5, rate_rate=1.5)
+    records = np.array([0.3, 2.0, 0.9])
+    draws = draws_of(model, {"rate": 1.0}, records, n_draws, rng, "rate")
+    return [ks(draws, stats.gamma(2.5 + 3 * 1.7, scale=1 / (1.5 + records.sum())).cdf)]
+
+
+def on_a_grid(log_density, low, high, n_points=20001):
+    """Return the grid of v, the weights and the CDF of exp(log_density(v)), by trapezoids."""
+    grid = np.linspace(low, high, n_points)
+    values = log_density(grid)
+    weights = np.exp(values - values.max())
+    cdf = np.append(0.0, np.cumsum(0.5 * (weights[1:] + weights[:-1])))
+    return grid, weights / weights.sum(), cdf / cdf[-1]
+
+
+def gamma_shape_p_values(package, rng, n_draws):
+    """The rate known: exact draws of p(k | x), by quadrature in log k, through one step."""
+    model = package.Gamma(rate=0.8, shape_shape=2.0, shape_rate=0.7)
+    records = np.array([0.3, 2.0, 0.9, 4.0])
+
+    def log_density(v):
+        shape = np.exp(v)
+        likelihood = stats.gamma.logpdf(records[:, None], shape, scale=1 / 0.8).sum(axis=0)
+        return likelihood + stats.gamma.logpdf(shape, 2.0, scale=1 / 0.7) + v
+
+    grid, _, cdf = on_a_grid(log_density, math.log(1e-4), math.log(50.0))
+    start = np.interp(rng.random(n_draws), cdf, grid)
+    out = [
+        float(model.update_parameters({"shape": np.exp(v)}, records, rng)["shape"]) for v in start
+    ]
+    moved = np.log(out)
+    # The step must move as well: standing still would leave everything alone.
+    assert np.corrcoef(start, moved)[0, 1] < 0.6
+    return [ks(moved, lambda t: np.interp(t, grid, cdf))]
+
+
+def gamma_p_values(package, rng, n_draws):
+    """Both unknown: exact draws by two-dimensional quadrature, through one step.
+
+    The joint density is tabulated in (log k, log r) from SciPy's densities, without the algebra
+    that integrates r out; a draw of log k comes from the table's margin, and log r given k from
+    its gamma distribution.
+    """
+    a, b = 2.5, 1.5
+    model = package.Gamma(shape_shape=2.0, shape_rate=0.7, rate_shape=a, rate_rate=b)
+    records = np.array([0.3, 2.0, 0.9, 4.0])
+    v, w = np.linspace(math.log(1e-3), math.log(60), 700), np.linspace(-9.0, 5.0, 700)
+    shape, rate = np.exp(v)[:, None], np.exp(w)
+    table = stats.gamma.logpdf(shape, 2.0, scale=1 / 0.7) + v[:, None]
+    table = table + stats.gamma.logpdf(rate, a, scale=1 / b) + w
+    for x in records:
+        table = table + stats.gamma.logpdf(x, shape, scale=1 / rate)
+    weights = np.exp(table - table.max())
+
+    def cdf_of(points, margin):
+        cdf = np.append(0.0, np.cumsum(0.5 * (margin[1:] + margin[:-1])))
+        return lambda t: np.interp(t, points, cdf / cdf[-1])
+
+    shape_cdf, rate_cdf = cdf_of(v, weights.sum(axis=1)), cdf_of(w, weights.sum(axis=0))
+    fine = np.linspace(v[0], v[-1], 20001)
+    start = np.exp(np.interp(rng.random(n_draws), shape_cdf(fine), fine))
+    rates = rng.gamma(a + len(records) * start) / (b + records.sum())
+    out = [
+        model.update_parameters({"shape": k, "rate": r}, records, rng)
+        for k, r in zip(start, rates, strict=True)
+    ]
+    log_shape, log_rate = (np.log([t[name] for t in out]) for name in ("shape", "rate"))
+    weights /= weights.sum()
+    product = float((weights * np.outer(v, w)).sum())
+    return [
+        ks(log_shape, shape_cdf),
+        ks(log_rate, rate_cdf),
+        mean_zero(log_shape * log_rate - product),
+    ]
+
+
 CLOSED_FORMS = {
     "bernoulli": bernoulli_p_values,
     "categorical": categorical_p_values,
@@ -208,6 +292,10 @@ CLOSED_FORMS = {
     "normal mean": normal_mean_p_values,
     "normal variance": normal_variance_p_values,
     "normal by quadrature": normal_quadrature_p_values,
+    "exponential": exponential_p_values,
+    "gamma rate": gamma_rate_p_values,
+    "gamma shape": gamma_shape_p_values,
+    "gamma": gamma_p_values,
 }
 
 
@@ -265,6 +353,19 @@ CLOSED_FORM_BUGS = [
         "self.variance_shape + 0.5 * len(",
         "self.variance_shape + len(",
     ),
+    ("exponential", "exponential.py", "self.rate_shape + len(records)", "1.0 + len(records)"),
+    ("gamma rate", "gamma.py", "len(records) * shape)", "len(records))"),
+    ("gamma shape", "gamma.py", "n * math.log(self.rate)\n", "math.log(self.rate)\n"),
+    ("gamma shape", "shape_kernels.py", "total = a * v + b * s", "total = (a - 1.0) * v + b * s"),
+    ("gamma", "gamma.py", "slope -= n * math.log(self.rate_rate + total)", "slope -= 0.0"),
+    (
+        "gamma",
+        "gamma.py",
+        "self.rate_shape, float(n), 1.0, float(n)",
+        "0.0, float(n), 1.0, float(n)",
+    ),
+    ("gamma", "shape_kernels.py", "math.log(1.0 - uniforms[used])", "0.5 * math.log(0.5)"),
+    ("gamma", "shape_kernels.py", "low -= width\n", "break\n"),
 ]
 
 
@@ -309,6 +410,8 @@ JOINT = {
     "bernoulli": ("Bernoulli", {"a": 0.6, "b": 1.4}),
     "normal": ("Normal", {"mean_sd": 3.0, "variance_shape": 1.5}),
     "categorical": ("Categorical", {"n_levels": 3}),
+    "exponential": ("Exponential", {}),
+    "gamma": ("Gamma", {"rate_shape": 3.0}),
 }
 
 
@@ -325,6 +428,10 @@ def prior_scores(model, theta):
         scores.append(stats.norm.cdf(theta["mean"], model.mean_mean, model.mean_sd))
         gamma = model.variance_scale / theta["variance"]
         scores.append(stats.gamma.sf(gamma, model.variance_shape))
+    elif kind in ("Exponential", "Gamma"):
+        for name, value in theta.items():
+            rate = getattr(model, f"{name}_rate")
+            scores.append(stats.gamma.cdf(value * rate, getattr(model, f"{name}_shape")))
     elif kind == "LinearRegression":
         scores.append(stats.norm.cdf(theta["coefficients"] / model.coefficient_sd))
         if "noise_variance" in theta:
@@ -496,6 +603,24 @@ JOINT_BUGS = {
         "normal.py",
         "self.variance_shape + 0.5 * len(records)",
         "self.variance_shape",
+    ),
+    "sum left out of the rate": (
+        "exponential",
+        "exponential.py",
+        "self.rate_rate + records.sum()",
+        "self.rate_rate",
+    ),
+    "rate of the old shape": (
+        "gamma",
+        "gamma.py",
+        "len(records) * shape)",
+        "len(records) * float(theta['shape']))",
+    ),
+    "interval not stepped out": (
+        "gamma",
+        "shape_kernels.py",
+        "while log_density(high, terms, weights) > height:",
+        "while False:",
     ),
     "one level for all": (
         "categorical",

@@ -70,6 +70,10 @@ SPECIFICATIONS = {
     "normal-variance": ("Normal", {"mean": -1.0}),
     "categorical": ("Categorical", {"n_levels": 4, "concentration": [0.5, 1.0, 2.0, 3.0]}),
     "categorical-many": ("Categorical", {"n_levels": 40, "concentration": 0.8}),
+    "exponential": ("Exponential", {"rate_shape": 3.0, "rate_rate": 0.5}),
+    "gamma": ("Gamma", {"shape_rate": 0.5, "rate_shape": 3.0}),
+    "gamma-rate": ("Gamma", {"shape": 0.3}),
+    "gamma-shape": ("Gamma", {"rate": 2.5}),
 }
 DISCRETE = ("NaiveBayes", "Bernoulli", "Categorical")
 
@@ -153,6 +157,9 @@ def test_known_parameters_are_not_parameters():
     assert [p.name for p in make("regression-unknown").parameters] == names
     assert [p.name for p in make("normal-mean").parameters] == ["mean"]
     assert [p.name for p in make("normal-variance").parameters] == ["variance"]
+    assert [p.name for p in make("gamma").parameters] == ["shape", "rate"]
+    assert [p.name for p in make("gamma-rate").parameters] == ["rate"]
+    assert [p.name for p in make("gamma-shape").parameters] == ["shape"]
 
 
 def test_names_and_labels_of_parameters():
@@ -334,6 +341,11 @@ def draw_by_numpy(model, theta, n, rng):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return rng.normal(mean, math.sqrt(variance), size=n)
+    if kind == "Exponential":
+        return rng.exponential(1 / theta["rate"], size=n)
+    if kind == "Gamma":
+        shape, rate = shape_and_rate(model, theta)
+        return rng.gamma(shape, 1 / rate, size=n)
     if kind == "Bernoulli":
         return rng.binomial(1, theta["probability"], size=n)
     if kind == "Categorical":
@@ -353,6 +365,11 @@ def feature_moments(model, theta):
         covariance = theta["feature_covariance"]
     variance = model.noise_variance
     return mean, covariance, float(theta["noise_variance"]) if variance is None else variance
+
+
+def shape_and_rate(model, theta):
+    shape = theta["shape"] if model.shape is None else model.shape
+    return shape, theta["rate"] if model.rate is None else model.rate
 
 
 def feature_table(model, theta, k):
@@ -377,6 +394,9 @@ INNOVATION_BUGS = [
         "bayes-ragged",
     ),
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
+    ("exponential.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
+    ("gamma.py", "rate * records[:, np.newaxis]", "records[:, np.newaxis]", "gamma"),
+    ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
     (
         "regression_kernels.py",
         "total -= factor[j, k] * innovations[i, k]",
@@ -494,6 +514,14 @@ def test_a_theta_outside_its_support_makes_no_records():
     normal = make("normal")
     assert normal.log_prior({"mean": 0.0, "variance": -1.0}) == -math.inf
     assert np.isnan(normal.build_records({"mean": 0.0, "variance": -1.0}, np.ones((3, 1)))).all()
+    for rate in (-1.0, 0.0):
+        assert models.Exponential().log_prior({"rate": rate}) == -math.inf
+        assert (models.Exponential().log_likelihood({"rate": rate}, [1.0]) == -math.inf).all()
+        assert np.isnan(models.Exponential().build_records({"rate": rate}, np.ones((2, 1)))).all()
+        theta = {"shape": rate, "rate": 1.0}
+        assert make("gamma").log_prior(theta) == -math.inf
+        assert (make("gamma").log_likelihood(theta, [1.0]) == -math.inf).all()
+        assert np.isnan(make("gamma").build_records(theta, np.ones((2, 1)))).all()
     assert models.Bernoulli().log_prior({"probability": 1.5}) == -math.inf
     assert models.Categorical(2).log_prior({"probabilities": [1.2, -0.2]}) == -math.inf
     assert models.Categorical(2).log_prior({"probabilities": [0.7, 0.7]}) == -math.inf
@@ -517,6 +545,12 @@ def prior_by_scipy(model, theta):
             total += stats.invgamma.logpdf(
                 theta["variance"], model.variance_shape, scale=model.variance_scale
             )
+        return total
+    if kind in ("Exponential", "Gamma"):
+        total = 0.0
+        for name, value in theta.items():
+            shape, rate = getattr(model, f"{name}_shape"), getattr(model, f"{name}_rate")
+            total += stats.gamma.logpdf(value, shape, scale=1 / rate)
         return total
     if kind == "NaiveBayes":
         a = model.concentration
@@ -549,6 +583,11 @@ def likelihood_by_scipy(model, theta, records):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return stats.norm.logpdf(records, mean, math.sqrt(variance))
+    if kind == "Exponential":
+        return stats.expon.logpdf(records, scale=1 / theta["rate"])
+    if kind == "Gamma":
+        shape, rate = shape_and_rate(model, theta)
+        return stats.gamma.logpdf(records, shape, scale=1 / rate)
     if kind == "NaiveBayes":
         y = records[:, 0]
         total = np.log(theta["class_probabilities"][y])
@@ -592,6 +631,9 @@ def prior_mass(package, case):
     elif case == "real":
         model, low, high = package.Normal(variance=1.0, mean_mean=2.0), -np.inf, np.inf
         point = lambda v: {"mean": v}  # noqa: E731
+    elif case == "gamma":
+        model, low, high = package.Exponential(2.5, 3.0), 0.0, np.inf
+        point = lambda v: {"rate": v}  # noqa: E731
     elif case == "positive":
         # Not the default scale: with a mean of 1, a power too few would not change the mass.
         model, low, high = package.Normal(mean=0.0, variance_scale=3.0), 0.0, np.inf
@@ -614,7 +656,7 @@ def prior_mass(package, case):
     return integrate.quad(lambda v: math.exp(model.log_prior(point(v))), low, high)[0]
 
 
-CASES = ["unit", "simplex", "real", "positive", "covariance"]
+CASES = ["unit", "simplex", "real", "gamma", "positive", "covariance"]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -624,6 +666,7 @@ def test_the_prior_integrates_to_1(case):
 
 DENSITY_BUGS = [
     ("conjugate.py", "- (shape + 1.0) * math.log(value)", "- shape * math.log(value)", "positive"),
+    ("conjugate.py", "(shape - 1.0) * math.log(value)", "shape * math.log(value)", "gamma"),
     ("conjugate.py", "- 0.5 * df * size * math.log(2.0)", "", "covariance"),
     (
         "conjugate.py",
@@ -775,6 +818,15 @@ NAN = float("nan")
         ("Normal", {"mean_sd": 0}, "mean_sd must be positive"),
         ("Normal", {"variance_shape": -1}, "variance_shape must be positive"),
         ("Normal", {"variance_scale": 0}, "variance_scale must be positive"),
+        ("Exponential", {"rate_shape": 0}, "rate_shape must be positive; got 0"),
+        ("Exponential", {"rate_rate": NAN}, "rate_rate must be a finite number"),
+        ("Gamma", {"shape": 1.0, "rate": 2.0}, "shape and rate must not both be known"),
+        ("Gamma", {"shape": -1.0}, "shape must be positive; got -1.0"),
+        ("Gamma", {"rate": "fast"}, "rate must be a finite number; got 'fast'"),
+        ("Gamma", {"shape_shape": 0}, "shape_shape must be positive"),
+        ("Gamma", {"shape_rate": 0}, "shape_rate must be positive"),
+        ("Gamma", {"rate_shape": -2}, "rate_shape must be positive"),
+        ("Gamma", {"rate_rate": 0}, "rate_rate must be positive"),
         ("Categorical", {"n_levels": 1}, "n_levels must be an integer of at least 2; got 1"),
         ("Categorical", {"n_levels": 3, "concentration": 0}, "concentration must be positive"),
         ("Categorical", {"n_levels": 3, "concentration": [1, 2]}, "concentration must have shape"),
@@ -817,6 +869,18 @@ def test_records_that_are_not_finite_are_refused():
         make("regression-known").check_records(np.full((3, 3), np.nan))
     with pytest.raises(ValueError, match="records must be finite"):
         make("normal").check_records(np.array([1.0, np.inf]))
+
+
+def test_durations_out_of_range_are_refused():
+    make("exponential").check_records([0.0, 2.0])
+    with pytest.raises(ValueError, match=r"durations of at least 0; got -1.0 in record 1"):
+        make("exponential").check_records([2.0, -1.0])
+    with pytest.raises(ValueError, match=r"durations above 0; got 0.0 in record 0"):
+        make("gamma").check_records([0.0, 2.0])
+    with pytest.raises(ValueError, match="records must be finite"):
+        make("gamma").check_records([np.nan])
+    assert (make("gamma-shape").log_likelihood({"shape": 2.0}, [0.0, -1.0]) == -math.inf).all()
+    assert make("exponential").log_likelihood({"rate": 2.0}, [-1.0])[0] == -math.inf
 
 
 def test_innovations_of_the_wrong_width_are_refused(model, rng):

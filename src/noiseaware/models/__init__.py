@@ -10,9 +10,12 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `bernoulli.py`         | zeros and ones                           |
 | `normal.py`            | floats                                   |
 | `categorical.py`       | integers from 0                          |
+| `exponential.py`       | durations                                |
+| `gamma.py`             | durations                                |
 
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` (discrete records
-from uniforms) and `linear_algebra.py`.
+from uniforms), `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice
+sampler for shapes) and `linear_algebra.py`.
 """
 
 from __future__ import annotations
@@ -22,11 +25,22 @@ from typing import Any
 
 from noiseaware.models.bernoulli import Bernoulli
 from noiseaware.models.categorical import Categorical
+from noiseaware.models.exponential import Exponential
+from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.normal import Normal
 
-__all__ = ["Bernoulli", "Categorical", "LinearRegression", "NaiveBayes", "Normal", "from_dict"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Exponential",
+    "Gamma",
+    "LinearRegression",
+    "NaiveBayes",
+    "Normal",
+    "from_dict",
+]
 
 _TYPES = {
     "LinearRegression": LinearRegression,
@@ -34,6 +48,8 @@ _TYPES = {
     "Bernoulli": Bernoulli,
     "Normal": Normal,
     "Categorical": Categorical,
+    "Exponential": Exponential,
+    "Gamma": Gamma,
 }
 
 

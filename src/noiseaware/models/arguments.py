@@ -86,6 +86,26 @@ def read_floats(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]
     return array
 
 
+def read_durations(records: ArrayLike) -> NDArray[np.float64]:
+    """Return records as a contiguous float64 array of shape ``(n,)``."""
+    array = np.ascontiguousarray(records, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+    return array
+
+
+def check_durations(records: NDArray[np.float64], *, zero: bool = True) -> None:
+    """Raise ValueError unless the records are finite and at least 0, or, without zero, above 0."""
+    bad = ~np.isfinite(records)
+    if bad.any():
+        raise ValueError("records must be finite; got NaN or an infinite number")
+    bad = records < 0.0 if zero else records <= 0.0
+    if bad.any():
+        index = int(np.argmax(bad))
+        right = "durations of at least 0" if zero else "durations above 0"
+        raise ValueError(f"records must be {right}; got {records[index]} in record {index}")
+
+
 def read_integers(records: ArrayLike, width: int | None) -> NDArray[np.int64]:
     """Return records as a contiguous int64 array, ``(n,)`` or, with a width, ``(n, width)``."""
     array = np.asarray(records)

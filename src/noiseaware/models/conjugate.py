@@ -228,6 +228,15 @@ def log_normal_iid(values, centre, sd):
     return -0.5 * total - values.shape[0] * (math.log(sd) + 0.5 * math.log(2.0 * math.pi))
 
 
+def log_gamma(value: float, shape: float, rate: float) -> float:
+    """Return log Gamma(value; shape, rate), density prop. to v^(shape-1) exp(-rate v)."""
+    if not 0.0 < value < math.inf:
+        return -math.inf
+    return (
+        shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(value) - rate * value
+    )
+
+
 def log_inverse_gamma(value: float, shape: float, scale: float) -> float:
     """Return log InverseGamma(value; shape, scale), density prop. to v^(-shape-1) exp(-scale/v)."""
     if not 0.0 < value < math.inf:

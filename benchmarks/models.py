@@ -1,0 +1,71 @@
+"""The default call on each ready model: R-hat at most 1.01 and bulk ESS at least 400.
+
+Every model has an example: a query that fits it, and the parameters from which 200 records are
+simulated and released with Laplace noise at epsilon 0.1, 1 and 10. The worst parameter counts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+
+import noiseaware as na
+from benchmarks import tables
+
+N_RECORDS = 200
+EPSILONS = (0.1, 1.0, 10.0)
+
+Example = tuple[Any, Any, dict[str, Any]]
+
+EXAMPLES: dict[str, Example] = {
+    "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
+    "Gamma": (
+        na.models.Gamma(),
+        na.queries.Histogram(edges=[0.0, 1.0, 2.0, 4.0, 8.0, math.inf]),
+        {"shape": 2.0, "rate": 0.8},
+    ),
+}
+"""Name -> model, query, parameters of the simulated records."""
+
+
+def run(options: Namespace) -> None:
+    """Print and write the table."""
+    rows = []
+    for name, (model, query, theta) in EXAMPLES.items():
+        for epsilon in options.epsilons or EPSILONS:
+            for seed in range(1, (options.releases or (1 if options.quick else 3)) + 1):
+                rows.append({"model": name, **measure(model, query, theta, epsilon, seed)})
+    tables.show(
+        "The default call with 200 records (target: R-hat <= 1.01, ESS >= 400)",
+        {"model": "", "epsilon": "g", "seed": "d", "r_hat": ".3f", "ess": ".0f", "cpu": ".1f"},
+        rows,
+    )
+    tables.write(options.out / "models.csv", rows)
+
+
+def measure(
+    model: Any, query: Any, theta: dict[str, Any], epsilon: float, seed: int
+) -> dict[str, Any]:
+    """Simulate a release, sample it with the defaults, and return the worst diagnostics."""
+    rng = np.random.default_rng([seed, round(10 * epsilon)])
+    values = {name: np.asarray(value, dtype=np.float64) for name, value in theta.items()}
+    mechanism = na.mechanisms.Laplace(query, epsilon=epsilon)
+    release = mechanism.privatize(model.sample_records(values, N_RECORDS, rng), rng)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = na.sample(model, release, random_seed=seed, cores=1, progressbar=False)
+    seconds = time.process_time() - start
+    summary = na.summary(posterior)
+    return {
+        "epsilon": epsilon,
+        "seed": seed,
+        "r_hat": float(summary["r_hat"].max()),
+        "ess": float(summary["ess_bulk"].min()),
+        "cpu": seconds,
+    }

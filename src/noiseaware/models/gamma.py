@@ -1,0 +1,274 @@
+"""Gamma durations with an unknown shape, an unknown rate, or both.
+
+The model
+---------
+A record is a duration, a float above 0.
+
+    x_i ~ Gamma(k, r)                           density r^k x^(k-1) exp(-r x) / Gamma(k)
+    k ~ Gamma(a_k, b_k)                         a_k = shape_shape, b_k = shape_rate
+    r ~ Gamma(a_r, b_r)                         a_r = rate_shape, b_r = rate_rate
+
+with k and r independent a priori; either may be known instead. The mean of a record is k / r, its
+coefficient of variation 1 / sqrt(k); k = 1 is the exponential distribution.
+
+The full conditionals
+---------------------
+Write S = sum_i x_i and L = sum_i log x_i. The likelihood is
+
+    r^(n k) exp((k - 1) L - r S) / Gamma(k)^n.
+
+* r | k, x ~ Gamma(a_r + n k, b_r + S).
+* k | x, with r *integrated out*: the gamma integral of the likelihood times the prior of r is
+  Gamma(a_r + n k) / (b_r + S)^(a_r + n k), so that, up to factors without k,
+
+      p(k | x)  prop. to  k^(a_k - 1) exp(-b_k k) Gamma(a_r + n k) (b_r + S)^(-n k) exp(k L)
+                          / Gamma(k)^n.
+
+  With r known it is k^(a_k - 1) exp(-b_k k) r^(n k) exp(k L) / Gamma(k)^n. In v = log k, whose
+  Jacobian is k, both are the density of `shape_kernels` with a = a_k, n = n, w = (1), and
+  r unknown: b = L - b_k - n log(b_r + S), m = 1, o = a_r, r = n;
+  r known: b = L - b_k + n log r, m = 0.
+
+`Gamma.update_parameters` makes a slice step in log k, then draws r given k. Given x, k and r are
+strongly correlated (the mean k / r is known far better than either), and a scan that held one to
+draw the other would crawl; with r integrated out, the two are drawn together. It costs one pass
+over the records, for S and L.
+
+The construction x = F(u; theta)
+--------------------------------
+x = Q(u; k) / r, where u is standard normal and Q(u; k) is the quantile of Gamma(k, 1) at Phi(u);
+see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)). A duration below the
+smallest double (k around 0.01 makes such) is that double.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    check_durations,
+    positive_number,
+    read_durations,
+    read_floats,
+)
+from noiseaware.models.conjugate import SMALLEST, log_gamma
+from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
+from noiseaware.models.shape_kernels import slice_step, step_width
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_POOL = 32
+"""Uniforms drawn for a slice step, which uses six on average."""
+
+_LARGEST_EXPONENT = 709.0
+_ONE = np.ones(1)
+
+
+@njit(cache=True, nogil=True)
+def _scale(logs, log_rate, records):
+    """Write x_i = exp(log gamma_i - log r), kept between the smallest and the largest double."""
+    for i in range(records.shape[0]):
+        records[i] = max(math.exp(min(logs[i, 0] - log_rate, _LARGEST_EXPONENT)), SMALLEST)
+
+
+@njit(cache=True, nogil=True)
+def _sums(records):
+    """Return sum_i x_i and sum_i log x_i."""
+    total = 0.0
+    logs = 0.0
+    for i in range(records.shape[0]):
+        total += records[i]
+        logs += math.log(max(records[i], SMALLEST))
+    return total, logs
+
+
+@njit(cache=True, nogil=True)
+def _log_likelihood(shape, rate, records, out):
+    """Write log Gamma(x_i; k, r); -inf at 0 and below."""
+    constant = shape * math.log(rate) - math.lgamma(shape)
+    for i in range(records.shape[0]):
+        x = records[i]
+        out[i] = -math.inf
+        if x > 0.0:
+            out[i] = constant + (shape - 1.0) * math.log(x) - rate * x
+
+
+class Gamma:
+    """Independent gamma durations; the shape, the rate or both unknown.
+
+    Parameters
+    ----------
+    shape : float, optional
+        k if it is known. None: unknown, with prior Gamma(shape_shape, shape_rate).
+    rate : float, optional
+        r if it is known. None: unknown, with prior Gamma(rate_shape, rate_rate).
+    shape_shape, shape_rate : float
+        The prior of k; its mean is shape_shape / shape_rate.
+    rate_shape, rate_rate : float
+        The prior of r; its mean is rate_shape / rate_rate.
+
+    Notes
+    -----
+    Records are float64 of shape ``(n,)``, above 0. Parameters, those that are unknown: ``shape`` ()
+    and ``rate`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import Gamma
+    >>> model = Gamma(shape=2.0)
+    >>> [parameter.name for parameter in model.parameters]
+    ['rate']
+    >>> model.build_records({"rate": 0.5}, np.array([[0.0], [1.0]])).round(3)  # u = 0: the median
+    array([3.357, 6.584])
+    """
+
+    def __init__(
+        self,
+        shape: float | None = None,
+        rate: float | None = None,
+        *,
+        shape_shape: float = 2.0,
+        shape_rate: float = 1.0,
+        rate_shape: float = 2.0,
+        rate_rate: float = 1.0,
+    ) -> None:
+        if shape is not None and rate is not None:
+            raise ValueError(
+                "shape and rate must not both be known, or there is nothing to infer; "
+                f"got shape={shape!r} and rate={rate!r}"
+            )
+        self.shape = None if shape is None else positive_number("shape", shape)
+        self.rate = None if rate is None else positive_number("rate", rate)
+        self.shape_shape = positive_number("shape_shape", shape_shape)
+        self.shape_rate = positive_number("shape_rate", shape_rate)
+        self.rate_shape = positive_number("rate_shape", rate_shape)
+        self.rate_rate = positive_number("rate_rate", rate_rate)
+        found = []
+        if self.shape is None:
+            found.append(Parameter("shape", (), "positive"))
+        if self.rate is None:
+            found.append(Parameter("rate", (), "positive"))
+        self.parameters: tuple[Parameter, ...] = tuple(found)
+        self.innovations = Innovations("normal", 1)
+
+    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+        """Return k and r, each from theta or from what is known."""
+        shape = float(theta["shape"]) if self.shape is None else self.shape
+        rate = float(theta["rate"]) if self.rate is None else self.rate
+        return shape, rate
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if these cannot be records of this model."""
+        check_durations(read_durations(records), zero=False)
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        theta: Theta = {}
+        if self.shape is None:
+            theta["shape"] = np.array(rng.standard_gamma(self.shape_shape) / self.shape_rate)
+        if self.rate is None:
+            theta["rate"] = np.array(rng.standard_gamma(self.rate_shape) / self.rate_rate)
+        return theta
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        total = 0.0
+        if self.shape is None:
+            total += log_gamma(float(theta["shape"]), self.shape_shape, self.shape_rate)
+        if self.rate is None:
+            total += log_gamma(float(theta["rate"]), self.rate_shape, self.rate_rate)
+        return total
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw n records from f(. | theta); shape ``(n,)``."""
+        return self.build_records(theta, rng.standard_normal((n, 1)))
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        records = read_durations(records)
+        shape, rate = self._read(theta)
+        out = np.full(len(records), -math.inf)
+        if shape > 0.0 and rate > 0.0:
+            _log_likelihood(shape, rate, records, out)
+        return out
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta: a slice step in log k with r integrated out, then r given k."""
+        records = read_durations(records)
+        total, logs = _sums(records)
+        new: Theta = {}
+        shape = self.shape
+        if shape is None:
+            shape = self._draw_shape(float(theta["shape"]), len(records), total, logs, rng)
+            new["shape"] = np.array(shape)
+        if self.rate is None:
+            gamma = rng.standard_gamma(self.rate_shape + len(records) * shape)
+            new["rate"] = np.array(gamma / (self.rate_rate + total))
+        return new
+
+    def _draw_shape(
+        self, shape: float, n: int, total: float, logs: float, rng: np.random.Generator
+    ) -> float:
+        """Make a slice step in log k; the terms are those of the module docstring."""
+        slope = logs - self.shape_rate
+        if self.rate is None:
+            slope -= n * math.log(self.rate_rate + total)
+            terms = (self.shape_shape, slope, 0.0, self.rate_shape, float(n), 1.0, float(n))
+        else:
+            slope += n * math.log(self.rate)
+            terms = (self.shape_shape, slope, 0.0, 0.0, 0.0, 0.0, float(n))
+        pool = rng.random(_POOL)
+        width = step_width(n)
+        v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
+        while used < 0:
+            pool = np.concatenate((pool, rng.random(_POOL)))
+            v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
+        return math.exp(v)
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        shape, rate = self._read(theta)
+        records = np.full(len(innovations), math.nan)
+        if 0.0 < shape < math.inf and 0.0 < rate < math.inf:
+            logs = log_gamma_quantiles(np.array([shape]), innovations)
+            _scale(logs, math.log(rate), records)
+        return records
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
+        records = read_durations(records)
+        shape, rate = self._read(theta)
+        return gamma_scores(np.array([shape]), rate * records[:, np.newaxis])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "Gamma",
+            "shape": self.shape,
+            "rate": self.rate,
+            "shape_shape": self.shape_shape,
+            "shape_rate": self.shape_rate,
+            "rate_shape": self.rate_shape,
+            "rate_rate": self.rate_rate,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

@@ -1,0 +1,156 @@
+"""Gamma variables from standard normals, z -> x with P(gamma <= x) = Phi(z), and back.
+
+`Gamma` and `Dirichlet` build their records with it. Normals rather than uniforms, because they
+keep the digits of both tails: a uniform near 1 has lost those of a large x.
+
+Inverting the incomplete gamma function takes 0.5 to 4 us a number, and a transport move builds
+every record several times. But all n records of a column have the same shape a, so the function of
+one variable y(z) = log x is wanted at n places, and it solves a differential equation. With f the
+gamma density,
+
+    y' = phi(z) / (x f(x)) = exp(q),     q = log(Gamma(a) / sqrt(2 pi)) - z^2 / 2 - a y + exp(y).
+
+So at a grid of nodes, z = 0, +-h, +-2h, ..., as far as the z at hand go, y is found by inversion,
+and its Taylor series from the equation, coefficient by coefficient: write Y, E, Q and D for the
+series of y, exp(y), q and y' = exp(q) around a node; then D_k = (k + 1) Y_{k+1}, and the
+logarithmic derivatives E' = Y' E and D' = Q' D give
+
+    k E_k = sum_{j=1..k} j Y_j E_{k-j},     k D_k = sum_{j=1..k} j Q_j D_{k-j}.
+
+A z is at most h/2 away from its node, and the nearest singularities of y, the complex zeros of Phi
+at 1.9 +- 2.8 i, are at least 2.8 away, so that with h = 1/2 the terms up to the 14th leave an error
+of about (1/4 / 2.8)^15 = 2e-16, the size of a rounding error. Small shapes bring a bend into y,
+where x comes near 1, and have h = 1/4. What it comes to is measured against the inversion in
+`tests/exact/test_gamma_quantiles.py`: less than 1e-12 for shapes from 0.01 to 1e4 and |z| < 8.
+
+Where x itself is too small for a double (small shapes), y is still right: there
+P(gamma <= x) = x^a / Gamma(a + 1) to all digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import special
+
+STEP, FINE_STEP, SMALL_SHAPE = 0.5, 0.25, 0.3
+"""Distance h of the nodes, and what it is for shapes below the small one."""
+
+ORDER = 14
+"""Degree of the Taylor polynomials."""
+
+FARTHEST = 37.0
+"""The normals are cut off here, where Phi(-z) is still a double: P(|z| > 37) is 1e-299."""
+
+_TINY = 1e-280
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True)
+def _expand(shape, constant, step, first, values, series):
+    """Fill ``series`` (nodes, ORDER + 1) with the Taylor coefficients of y at each node.
+
+    ``values`` holds y at the nodes, the first of which is z = h ``first``; ``constant`` is
+    log(Gamma(a) / sqrt(2 pi)).
+    """
+    order = series.shape[1] - 1
+    exp_y = np.empty(order + 1)
+    q = np.empty(order + 1)
+    slope = np.empty(order + 1)
+    for i in range(values.shape[0]):
+        z = step * (first + i)
+        y = series[i]
+        y[0] = values[i]
+        exp_y[0] = math.exp(y[0])
+        q[0] = constant - 0.5 * z * z - shape * y[0] + exp_y[0]
+        slope[0] = math.exp(q[0])
+        y[1] = slope[0]
+        for k in range(1, order):
+            total = 0.0
+            for j in range(1, k + 1):
+                total += j * y[j] * exp_y[k - j]
+            exp_y[k] = total / k
+            q[k] = exp_y[k] - shape * y[k]
+            if k == 1:
+                q[k] -= z
+            elif k == 2:
+                q[k] -= 0.5
+            total = 0.0
+            for j in range(1, k + 1):
+                total += j * q[j] * slope[k - j]
+            slope[k] = total / k
+            y[k + 1] = slope[k] / (k + 1)
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(normals, column, step, first, series, out):
+    """Write y(z) into a column of ``out`` for the z in the same column of ``normals``."""
+    order = series.shape[1] - 1
+    for i in range(normals.shape[0]):
+        z = min(max(normals[i, column], -FARTHEST), FARTHEST)
+        node = math.floor(z / step + 0.5)
+        d = z - step * node
+        row = int(node) - first
+        y = series[row, order]
+        for k in range(order - 1, -1, -1):
+            y = y * d + series[row, k]
+        out[i, column] = y
+
+
+def log_quantiles_at(shape: float, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log x with P(gamma(shape) <= x) = Phi(z) for each z, by inversion."""
+    x = np.empty(len(nodes))
+    upper = nodes > 1.0
+    x[~upper] = special.gammaincinv(shape, special.ndtr(nodes[~upper]))
+    x[upper] = special.gammainccinv(shape, special.ndtr(-nodes[upper]))
+    small = x < _TINY
+    x[small] = 1.0
+    y = np.log(x)
+    if small.any():
+        y[small] = (special.log_ndtr(nodes[small]) + special.gammaln(shape + 1.0)) / shape
+    return y
+
+
+def log_gamma_quantiles(
+    shapes: NDArray[np.float64], normals: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the logarithms of gamma variables, ``(n, k)``, column j of shape ``shapes[j]``.
+
+    ``normals`` is ``(n, k)``. A column whose shape is not a positive number is NaN.
+    """
+    out = np.empty(normals.shape)
+    if out.size == 0:
+        return out
+    lowest, highest = max(normals.min(), -FARTHEST), min(normals.max(), FARTHEST)
+    if not lowest <= highest:  # NaN among the normals
+        out[:] = math.nan
+        return out
+    for j, shape in enumerate(shapes.tolist()):
+        if not 0.0 < shape < math.inf:
+            out[:, j] = math.nan
+            continue
+        step = FINE_STEP if shape < SMALL_SHAPE else STEP
+        first, last = (math.floor(z / step + 0.5) for z in (lowest, highest))
+        nodes = step * np.arange(first, last + 1)
+        series = np.empty((len(nodes), ORDER + 1))
+        constant = math.lgamma(shape) - _HALF_LOG_2PI
+        _expand(shape, constant, step, first, log_quantiles_at(shape, nodes), series)
+        _evaluate(normals, j, step, first, series, out)
+    return out
+
+
+def gamma_scores(shapes: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return z with Phi(z) = P(gamma(shapes[j]) <= x), the inverse of `log_gamma_quantiles`.
+
+    ``values`` holds x, ``(n, k)``; the result has the same shape.
+    """
+    below = special.gammainc(shapes, values)
+    upper = below > 0.999  # up to there, 1 - below has digits enough
+    scores = special.ndtri(below)
+    scores[upper] = -special.ndtri(
+        special.gammaincc(np.broadcast_to(shapes, values.shape)[upper], values[upper])
+    )
+    return np.clip(scores, -FARTHEST, FARTHEST)

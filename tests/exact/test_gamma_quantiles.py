@@ -1,0 +1,98 @@
+"""Gamma variables from normals, against inversion and against identities.
+
+The series of `gamma_quantiles` are compared with SciPy's inverse incomplete gamma function one z at
+a time, with the exponential distribution and the chi-square with one degree of freedom, whose
+quantiles have closed forms, and there and back again.
+"""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from mutate_models import mutated_models
+from noiseaware.models import gamma_quantiles
+from noiseaware.models.gamma_quantiles import FARTHEST, gamma_scores, log_quantiles_at
+
+SHAPES = [0.01, 0.05, 0.29, 0.3, 0.7, 1.0, 2.5, 9.0, 40.0, 300.0, 1e4]
+Z = np.linspace(-8.0, 8.0, 1001) + 1e-3
+
+
+def log_quantiles(shape, z, module=gamma_quantiles):
+    return module.log_gamma_quantiles(np.array([shape]), np.asarray(z)[:, None])[:, 0]
+
+
+def error(shape, module=gamma_quantiles):
+    """The largest error of log x, relative where it is large."""
+    expected = log_quantiles_at(shape, Z)
+    return np.max(np.abs(log_quantiles(shape, Z, module) - expected) / (1.0 + np.abs(expected)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_series_agree_with_the_inversion(shape):
+    assert error(shape) < 1e-12
+    assert (np.diff(log_quantiles(shape, Z)) > 0).all()
+
+
+def test_closed_forms():
+    # The exponential: -log of the survival function; to |z| = 37, which no inversion reaches.
+    z = np.linspace(-36.9, 36.9, 999)
+    x = np.exp(log_quantiles(1.0, z))
+    np.testing.assert_allclose(x, -special.log_ndtr(-z), rtol=1e-9)
+    # Half the square of a normal is a gamma variable of shape 1/2.
+    z = np.linspace(0.05, 6.0, 500)
+    scores = -special.ndtri(2 * special.ndtr(-z))
+    np.testing.assert_allclose(np.exp(log_quantiles(0.5, scores)), z**2 / 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_there_and_back(shape):
+    y = log_quantiles(shape, Z)
+    inside = y > -700.0  # below, x is no double any more
+    back = gamma_scores(np.array([shape]), np.exp(y[inside])[:, None])[:, 0]
+    np.testing.assert_allclose(back, Z[inside], atol=1e-10)
+
+
+def test_columns_have_shapes_of_their_own():
+    z = np.random.default_rng(1).standard_normal((50, 3))
+    shapes = np.array([0.1, 2.0, 30.0])
+    together = gamma_quantiles.log_gamma_quantiles(shapes, z)
+    for j, shape in enumerate(shapes):
+        np.testing.assert_allclose(together[:, j], log_quantiles_at(shape, z[:, j]), rtol=1e-11)
+    scores = gamma_scores(shapes, np.exp(together))
+    np.testing.assert_allclose(scores, z, atol=1e-11)
+
+
+def test_extremes_stay_finite():
+    z = np.array([-1e9, -np.inf, -50.0, 0.0, 50.0, np.inf])
+    for shape in (1e-3, 1.0, 1e3):
+        y = log_quantiles(shape, z)
+        assert np.isfinite(y).all()
+        assert (np.diff(y) >= 0).all() or (y[0] == y[1])
+    scores = gamma_scores(np.array([2.0]), np.array([[0.0], [1e300]]))
+    np.testing.assert_array_equal(scores, [[-FARTHEST], [FARTHEST]])
+
+
+def test_what_is_not_a_shape_makes_nothing():
+    z = np.zeros((2, 1))
+    for shape in (0.0, -1.0, np.nan, np.inf):
+        assert np.isnan(gamma_quantiles.log_gamma_quantiles(np.array([shape]), z)).all()
+    assert np.isnan(gamma_quantiles.log_gamma_quantiles(np.ones(1), np.full((2, 1), np.nan))).all()
+    assert gamma_quantiles.log_gamma_quantiles(np.ones(1), np.empty((0, 1))).shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("q[k] -= 0.5", "q[k] -= 0.25"),
+        ("q[k] -= z", "q[k] += z"),
+        ("total += j * y[j] * exp_y[k - j]", "total += y[j] * exp_y[k - j]"),
+        (
+            "STEP, FINE_STEP, SMALL_SHAPE = 0.5, 0.25, 0.3",
+            "STEP, FINE_STEP, SMALL_SHAPE = 2.0, 2.0, 0.3",
+        ),
+        ("d = z - step * node", "d = step * node - z"),
+    ],
+)
+def test_a_bug_in_the_series_is_caught(old, new, tmp_path):
+    with mutated_models(tmp_path, "gamma_quantiles.py", old, new) as mutant:
+        assert max(error(shape, mutant.gamma_quantiles) for shape in (0.05, 2.5)) > 1e-9
