@@ -12,9 +12,17 @@ from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
 from noiseaware.parameters import Innovations, Parameter
+from noiseaware.plots import (
+    plot_acceptance,
+    plot_against_naive,
+    plot_posterior,
+    plot_rank,
+    plot_trace,
+)
 from noiseaware.posterior import load, save, summary
 from noiseaware.queries import Query
 from noiseaware.release import Release
+from noiseaware.report import write_report
 from noiseaware.sampler import moves
 from noiseaware.sampler.run import sample
 from noiseaware.studies import study
@@ -35,12 +43,18 @@ __all__ = [
     "mechanisms",
     "models",
     "moves",
+    "plot_acceptance",
+    "plot_against_naive",
+    "plot_posterior",
+    "plot_rank",
+    "plot_trace",
     "queries",
     "sample",
     "save",
     "sbc",
     "study",
     "summary",
+    "write_report",
 ]
 
 _drop_stale_kernels(_Path(__file__).parent)

@@ -2,8 +2,8 @@
 
 Groups: `posterior` (the parameters), `sample_stats` (what the moves report, and how often each
 record's proposal was accepted), `observed_data` (the release), `constant_data` (the number of
-records and what the mechanism promises), `latent_records` (imputed databases, if kept). The
-attributes of the root say how it was made.
+records and what the mechanism promises), `prior` (draws from the prior, to compare with),
+`latent_records` (imputed databases, if kept). The attributes of the root say how it was made.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ __all__ = ["collect", "load", "save", "summary"]
 FORMAT = "noiseaware-posterior"
 VERSION = 1
 
+PRIOR_DRAWS = 1000
+PRIOR_NUMBERS = 2_000_000
+"""Draws from the prior that are kept; fewer for a model with so many parameters that they would
+be more than this many numbers."""
+
+PRIOR_KEY = 2**32 - 1
+"""The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
+
 
 def collect(
     target: Target,
@@ -55,6 +63,7 @@ def collect(
         },
         "observed_data": {"release": release.values},
         "constant_data": {"n_records": np.asarray(release.n_records)},
+        "prior": _prior(model, random_seed),
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
@@ -91,10 +100,30 @@ def collect(
 def _posterior(model: Any, draws: Sequence[Draws]) -> dict[str, np.ndarray]:
     """Return the draws of the parameters and of what the model derives from them."""
     theta = {p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters}
+    return with_derived(model, theta)
+
+
+def with_derived(model: Any, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return draws of the parameters, (..., *shape), and what the model derives from them."""
     if not getattr(model, "derived", ()):
         return theta
     derived = model.derive(theta)
     return {**theta, **{p.name: np.asarray(derived[p.name]) for p in model.derived}}
+
+
+def _prior(model: Any, random_seed: int) -> dict[str, np.ndarray]:
+    """Return draws from the prior, (1, draw, ...); the chains' random numbers are left alone."""
+    sequence = np.random.SeedSequence(random_seed, spawn_key=(PRIOR_KEY,))
+    rng = np.random.Generator(np.random.SFC64(sequence))
+    numbers = sum(parameter.size for parameter in model.parameters)
+    count = max(100, min(PRIOR_DRAWS, PRIOR_NUMBERS // numbers))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        drawn = [model.sample_prior(rng) for _ in range(count)]
+    theta = {
+        p.name: np.stack([np.asarray(one[p.name], dtype=np.float64) for one in drawn])[None]
+        for p in model.parameters
+    }
+    return with_derived(model, theta)
 
 
 def _record_acceptance(states: Sequence[ChainState]) -> np.ndarray:
@@ -111,6 +140,8 @@ def _attributes(
     seconds: float,
 ) -> dict[str, Any]:
     import numba
+    import scipy
+    import xarray
 
     import noiseaware
 
@@ -127,10 +158,13 @@ def _attributes(
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "numba": numba.__version__,
+                "scipy": scipy.__version__,
+                "xarray": xarray.__version__,
             }
         ),
         "model": _name(target.model),
         "model_json": _as_json(target.model),
+        "derived": json.dumps([p.name for p in getattr(target.model, "derived", ())]),
         "release_json": _as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),

@@ -27,7 +27,8 @@ def test_a_posterior_comes_back_from_its_file(posterior, tmp_path):
     again = na.load(path)
     assert again.identical(posterior)
     assert set(again.children) == {
-        "posterior", "sample_stats", "observed_data", "constant_data", "latent_records",
+        "posterior", "sample_stats", "observed_data", "constant_data", "prior",
+        "latent_records",
     }  # fmt: skip
     assert set(again.attrs) == set(posterior.attrs)
     for name, value in posterior.attrs.items():

@@ -16,7 +16,8 @@ def posterior():
 
 def test_the_groups_and_their_labels(posterior):
     assert list(posterior.children) == [
-        "posterior", "sample_stats", "observed_data", "constant_data", "latent_records",
+        "posterior", "sample_stats", "observed_data", "constant_data", "prior",
+        "latent_records",
     ]  # fmt: skip
     coefficients = posterior["posterior"]["coefficients"]
     assert coefficients.dims == ("chain", "draw", "coefficient")

@@ -1,0 +1,347 @@
+"""Pictures of a posterior, by Matplotlib: axes in and out, so that they fit a figure of yours.
+
+Every function takes the posterior and, if you have them, axes to draw in; it returns the axes. With
+axes of yours nothing of pyplot is touched; without, a new pyplot figure is made (and shows itself
+in a notebook). `var_names` holds parameters (`"coefficients"`) or single entries as the summary
+labels them (`"coefficients[x1]"`); None takes the parameters that the model names first.
+
+Curves of densities are drawn to the same height: what to look at is where they lie and how wide
+they are. Matplotlib is imported when the first picture is drawn.
+
+Example
+-------
+>>> import noiseaware as na
+>>> release = na.Release([37.2], na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5), 100)
+>>> posterior = na.sample(na.models.Bernoulli(), release, random_seed=1, progressbar=False)
+>>> import matplotlib.figure
+>>> ax = matplotlib.figure.Figure().subplots()
+>>> na.plot_posterior(posterior, axes=ax)[0].get_title()
+'probability'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noiseaware.entries import Entry, entry_values, need_posterior, pick_entries
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from xarray import DataTree
+
+__all__ = ["plot_acceptance", "plot_against_naive", "plot_posterior", "plot_rank", "plot_trace"]
+
+COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
+"""One colour each; the rows are named as well, so that nothing hangs on the colour."""
+
+CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
+"""Colours of chains, in turn."""
+
+INTERVAL = 0.9
+POINTS = 160
+"""Points of a density curve."""
+
+RANK_BINS = 20
+TEXT = 9
+
+
+def plot_posterior(
+    posterior: DataTree,
+    var_names: Sequence[str] | str | None = None,
+    *,
+    axes: Any = None,
+    ci_prob: float = INTERVAL,
+) -> np.ndarray:
+    """Draw the posterior of each parameter above its prior.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    var_names : str or sequence of str, optional
+        Parameters or labels of entries.
+    axes : Axes or array of Axes, optional
+        Where to draw: one for each entry.
+    ci_prob : float
+        Probability of the interval that is drawn as a bar.
+
+    Returns
+    -------
+    ndarray of Axes
+        One for each entry.
+    """
+    entries = pick_entries(posterior, var_names)
+    drawn = _axes(axes, len(entries), height=1.7)
+    for ax, entry in zip(drawn, entries, strict=True):
+        _ridges(ax, entry, _rows(entry, None), _probability(ci_prob))
+    return drawn
+
+
+def plot_against_naive(
+    posterior: DataTree,
+    naive: dict[str, Any] | None = None,
+    var_names: Sequence[str] | str | None = None,
+    *,
+    axes: Any = None,
+    ci_prob: float = INTERVAL,
+    model: Any = None,
+    release: Any = None,
+) -> np.ndarray:
+    """Draw the posterior, the analysis that takes the noisy numbers as exact, and the prior.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    naive : dict, optional
+        Draws of the naive analysis, (draws, *shape) for each parameter. None computes them by
+        `noiseaware.comparators.naive`.
+    var_names, axes, ci_prob
+        As in `plot_posterior`.
+    model, release : optional
+        For the naive analysis, if they are classes of your own, which the posterior cannot hold.
+
+    Returns
+    -------
+    ndarray of Axes
+        One for each entry.
+    """
+    entries = pick_entries(posterior, var_names)
+    if naive is None:
+        from noiseaware.report.parts import naive_draws
+
+        naive = naive_draws(posterior, model, release)
+    drawn = _axes(axes, len(entries), height=2.2)
+    for ax, entry in zip(drawn, entries, strict=True):
+        _ridges(ax, entry, _rows(entry, entry_values(naive, entry)), _probability(ci_prob))
+    return drawn
+
+
+def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
+    """Draw how often proposals for records were accepted, and the bound that privacy sets.
+
+    The dots are the lowest acceptance probability of each draw, the line is the share of accepted
+    proposals. Under pure differential privacy no dot can lie below exp(-epsilon).
+
+    Returns
+    -------
+    Axes
+        The axes given, or new ones.
+    """
+    need_posterior("posterior", posterior)
+    stats = posterior["sample_stats"].to_dataset()
+    if "acceptance_rate" not in stats:
+        raise ValueError(
+            "there is no acceptance to plot: none of the moves of this run proposes records one "
+            "at a time"
+        )
+    (ax,) = _axes(ax, 1, height=2.4)
+    rate = stats["acceptance_rate"].mean("chain").values
+    draws = np.arange(1, len(rate) + 1)
+    if "lowest_log_acceptance" in stats:
+        lowest = np.exp(stats["lowest_log_acceptance"].min("chain").values)
+        ax.plot(
+            draws, lowest, ".", markersize=2.5, color=COLOURS["prior"], rasterized=True,
+            label="lowest in a draw",
+        )  # fmt: skip
+    ax.plot(
+        draws, _running(rate), "-", linewidth=1.5, color=COLOURS["posterior"],
+        label="share accepted",
+    )  # fmt: skip
+    epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
+    if not math.isnan(epsilon):
+        bound = math.exp(-epsilon)
+        ax.axhline(
+            bound, linestyle="--", linewidth=1.2, color=COLOURS["naive"],
+            label=f"bound exp(−ε) = {bound:.3g}",
+        )  # fmt: skip
+    ax.set(xlabel="draw", ylabel="probability", ylim=(-0.03, 1.03), xlim=(0, len(rate) + 1))
+    _plain(ax)
+    ax.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=TEXT,
+        handlelength=1.2, columnspacing=1.0,
+    )  # fmt: skip
+    return ax
+
+
+def plot_trace(
+    posterior: DataTree, var_names: Sequence[str] | str | None = None, *, axes: Any = None
+) -> np.ndarray:
+    """Draw the draws of each chain in their order: the chains should look alike, without a trend.
+
+    Parameters and the return value are those of `plot_posterior`.
+    """
+    entries = pick_entries(posterior, var_names)
+    drawn = _axes(axes, len(entries), height=1.8)
+    for ax, entry in zip(drawn, entries, strict=True):
+        for number, chain in enumerate(entry.draws):
+            ax.plot(
+                np.arange(1, len(chain) + 1), chain, linewidth=0.5, alpha=0.75, rasterized=True,
+                color=CHAINS[number % len(CHAINS)],
+            )  # fmt: skip
+        ax.set(xlabel="draw", xlim=(0, entry.draws.shape[1] + 1))
+        ax.set_title(entry.label, fontsize=TEXT, loc="left")
+        _plain(ax)
+    return drawn
+
+
+def plot_rank(
+    posterior: DataTree, var_names: Sequence[str] | str | None = None, *, axes: Any = None
+) -> np.ndarray:
+    """Draw the ranks of each chain's draws among all: every row of bars should be about level.
+
+    Parameters and the return value are those of `plot_posterior`. Rank plots are those of
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
+    """
+    from scipy.stats import rankdata
+
+    entries = pick_entries(posterior, var_names)
+    drawn = _axes(axes, len(entries), height=1.8)
+    for ax, entry in zip(drawn, entries, strict=True):
+        chains, length = entry.draws.shape
+        bins = max(1, min(RANK_BINS, length))
+        ranks = rankdata(entry.draws).reshape(chains, length) / (chains * length)
+        edges = np.linspace(0.0, 1.0, bins + 1)
+        for number in range(chains):
+            counts, _ = np.histogram(ranks[number], edges)
+            base = chains - 1 - number
+            ax.bar(
+                edges[:-1], 0.4 * counts / (length / bins), width=1.0 / bins, bottom=base,
+                align="edge", color=CHAINS[number % len(CHAINS)], linewidth=0,
+            )  # fmt: skip
+            ax.axhline(base + 0.4, linestyle=":", linewidth=0.8, color=COLOURS["prior"])
+        ax.set(xlabel="rank among all draws, from lowest to highest", xlim=(0, 1), xticks=[])
+        ax.set_ylim(-0.05, chains)
+        ax.set_yticks(
+            [chains - 1 - number + 0.4 for number in range(chains)],
+            [f"chain {number + 1}" for number in range(chains)],
+        )
+        ax.set_title(entry.label, fontsize=TEXT, loc="left")
+        _plain(ax)
+    return drawn
+
+
+def _rows(entry: Entry, naive: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
+    """Return what is drawn of an entry, from top to bottom."""
+    rows = [("posterior", entry.draws.ravel())]
+    if naive is not None:
+        rows.append(("naive", naive))
+    if entry.prior is not None:
+        rows.append(("prior", entry.prior))
+    return [(name, values[np.isfinite(values)]) for name, values in rows]
+
+
+def _ridges(ax: Axes, entry: Entry, rows: list[tuple[str, np.ndarray]], probability: float) -> None:
+    """Draw one density above the other, each of height 1, with its interval below it."""
+    low, high = _window(rows)
+    for place, (name, values) in enumerate(rows):
+        base = 1.35 * (len(rows) - 1 - place)
+        colour = COLOURS[name]
+        if len(values) == 0:
+            ax.text(0.5, base + 0.2, "no value exists", transform=ax.get_yaxis_transform(),
+                    ha="center", fontsize=TEXT, color=colour)  # fmt: skip
+            continue
+        ends = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2])
+        if np.ptp(values) > 0:
+            grid, density = _density(values, low, high)
+            ax.fill_between(grid, base, base + density, color=colour, alpha=0.25, linewidth=0)
+            ax.plot(grid, base + density, color=colour, linewidth=1.4,
+                    linestyle="--" if name == "prior" else "-")  # fmt: skip
+        ax.plot(np.clip(ends, low, high), [base - 0.1] * 2, color=colour, linewidth=3.5,
+                solid_capstyle="butt")  # fmt: skip
+        middle = float(np.median(values))
+        if low <= middle <= high:
+            ax.plot([middle], [base - 0.1], "o", color=colour, markersize=5)
+    ax.set_xlim(low, high)
+    ax.set_ylim(-0.3, 1.35 * (len(rows) - 1) + 1.12)
+    ax.set_yticks([1.35 * (len(rows) - 1 - i) for i in range(len(rows))], [n for n, _ in rows])
+    ax.set_title(entry.label, fontsize=TEXT, loc="left")
+    _plain(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+
+
+def _window(rows: list[tuple[str, np.ndarray]]) -> tuple[float, float]:
+    """Return the range to show: posterior and naive analysis in whole, the prior as it fits."""
+    ends = [
+        np.quantile(values, [0.002, 0.998])
+        for name, values in rows
+        if name != "prior" and len(values)
+    ]
+    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+    posterior = ends[0]
+    # A naive value may lie absurdly far away; then its interval runs out of the picture.
+    reach = 4.0 * (posterior[1] - posterior[0])
+    low, high = max(low, posterior[0] - reach), min(high, posterior[1] + reach)
+    prior = [values for name, values in rows if name == "prior" and len(values)]
+    if prior:
+        # Room for the prior, unless it is so wide that only a flat part of it could be seen.
+        a, b = np.quantile(prior[0], [0.01, 0.99])
+        if max(high, b) - min(low, a) < 4.0 * (high - low):
+            low, high = min(low, a), max(high, b)
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    pad = 0.02 * (high - low)
+    return float(low - pad), float(high + pad)
+
+
+def _density(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return a density curve inside the window, of height 1 at its highest visible point."""
+    from arviz_stats.base import array_stats
+
+    # Draws far out (a heavy-tailed prior) would leave a few grid points for the rest.
+    width = high - low
+    inside = values[(values > low - width) & (values < high + width)]
+    if len(inside) < 10 or np.ptp(inside) == 0:
+        inside = values
+    # Its bandwidth is the mean of two rules, one of which fails on draws that are evenly spread.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        grid, density, _ = array_stats.kde(inside)
+    if not np.isfinite(density).all():
+        grid, density, _ = array_stats.kde(inside, bw="scott")
+    fine = np.linspace(max(low, grid[0]), min(high, grid[-1]), POINTS)
+    if not fine[-1] > fine[0]:
+        return grid[:1], np.ones(1)
+    curve = np.interp(fine, grid, density)
+    top = curve.max()
+    return fine, curve / top if top > 0 else curve
+
+
+def _running(values: np.ndarray) -> np.ndarray:
+    """Return the mean over a window of draws, of the same length."""
+    window = max(1, len(values) // 40)
+    kernel = np.ones(window)
+    return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
+
+
+def _axes(axes: Any, count: int, height: float) -> np.ndarray:
+    """Return the user's axes as a flat array, or those of a new figure."""
+    if axes is None:
+        from matplotlib import pyplot
+
+        _, made = pyplot.subplots(
+            count, 1, figsize=(5.2, height * count), layout="constrained", squeeze=False
+        )
+        return made.ravel()
+    flat = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(flat) != count or not all(hasattr(ax, "plot") for ax in flat):
+        raise ValueError(f"axes must be {count} Matplotlib axes, one for each entry; got {axes!r}")
+    return flat
+
+
+def _plain(ax: Axes) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(labelsize=TEXT)
+    ax.xaxis.label.set_fontsize(TEXT)
+    ax.yaxis.label.set_fontsize(TEXT)
+
+
+def _probability(ci_prob: float) -> float:
+    if not 0.0 < ci_prob < 1.0:
+        raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob!r}")
+    return float(ci_prob)

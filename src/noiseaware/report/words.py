@@ -1,0 +1,198 @@
+"""Numbers and promises as words, for the report."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["mechanism_words", "number", "percent", "promise", "query_words", "times"]
+
+
+def number(value: float, spread: float | None = None) -> str:
+    """Return a number to two digits of the spread it belongs to, with a real minus sign.
+
+    Examples
+    --------
+    >>> number(-0.16123, spread=0.066)
+    '−0.161'
+    >>> number(1234.5, spread=200.0)
+    '1230'
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if spread is None or not math.isfinite(spread) or spread <= 0:
+        spread = abs(value) / 10
+    if spread <= 0:
+        return "0"
+    decimals = 1 - math.floor(math.log10(spread))
+    if -3 <= decimals <= 6:
+        text = f"{round(value, decimals):.{max(0, decimals)}f}"
+    else:
+        text = f"{value:.3g}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage that never rounds to 0% or 100% unless it is.
+
+    Examples
+    --------
+    >>> percent(0.9863), percent(0.99995), percent(1.0), percent(0.31)
+    ('98.6%', 'over 99.9%', '100%', '31%')
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if share > 0.999:
+        return "over 99.9%"
+    if share < 0.001:
+        return "under 0.1%"
+    return f"{share:.1%}" if share > 0.9 or share < 0.1 else f"{share:.0%}"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio above 1 as words: "1.4 times", "12 times"."""
+    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+
+
+def promise(guarantee: Any) -> list[str]:
+    """Return what a guarantee means for one person in the database, in sentences."""
+    kind = getattr(guarantee, "kind", None)
+    if kind is None:
+        return ["The mechanism does not say what it promises."]
+    if kind == "unknown":
+        return [f"No promise can be stated: {guarantee.reason}."]
+    if guarantee.neighbours == "change":
+        pair = (
+            "Compare the database with one in which a single record has any other content; the "
+            "number of records is public and stays the same."
+        )
+    else:
+        pair = "Compare the database with one that has a single record more or less."
+    return [pair, _strength(guarantee, kind), *_also(guarantee, kind)]
+
+
+def _strength(guarantee: Any, kind: str) -> str:
+    if kind == "pure":
+        factor = math.exp(guarantee.epsilon)
+        return (
+            f"Every possible release is at most {factor:.3g} times as likely under one as under "
+            f"the other (e to the power of ε = {guarantee.epsilon:.4g}). Whoever sees the release "
+            "can therefore learn only so much about any one record."
+        )
+    if kind == "approximate":
+        factor = math.exp(guarantee.epsilon)
+        return (
+            f"Every set of releases is at most {factor:.3g} times as likely under one as under the "
+            f"other (e to the power of ε = {guarantee.epsilon:.4g}), up to an extra probability "
+            f"δ = {guarantee.delta:.3g}."
+        )
+    if kind == "GDP":
+        return (
+            "Telling the two apart from the release is at least as hard as telling, from one "
+            "draw, a normal distribution with mean 0 from one with mean "
+            f"μ = {guarantee.mu:.4g}, both with standard deviation 1."
+        )
+    return (
+        "How far the release can tell the two apart is bounded on average over its noise: the "
+        f"Rényi divergence of each order α is at most α times ρ = {guarantee.rho:.4g}."
+    )
+
+
+def _also(guarantee: Any, kind: str) -> list[str]:
+    if kind in ("pure", "approximate"):
+        return []
+    epsilon = 1.0
+    return [
+        f"In the more common terms this is ε = {epsilon:g} with "
+        f"δ = {guarantee.delta_at(epsilon):.2g}."
+    ]
+
+
+def query_words(query: Any) -> list[str]:
+    """Return what was asked of the database, in sentences."""
+    kind = type(query).__name__
+    lower, upper = getattr(query, "lower", None), getattr(query, "upper", None)
+    clamped = lower is not None and upper is not None
+    known = {
+        "Count": "How many records have a given value.",
+        "Sum": "The sum of the records.",
+        "Histogram": "How many records fall in each cell.",
+        "ClassFeatureCounts": ("How many records of each class have each level of each feature."),
+        "RegressionMoments": (
+            "The sums, squares and products of features and response that a linear regression "
+            "needs, after each was scaled to lie between −1 and 1."
+        ),
+    }
+    words = [known.get(kind, f"A query of the kind {kind}.")]
+    if clamped:
+        words.append(
+            f"Before that, every value was clamped: what is below {_bound(lower)} counts as that, "
+            f"what is above {_bound(upper)} counts as that. This analysis takes the clamping into "
+            "account."
+        )
+    return words
+
+
+def _bound(bound: Any) -> str:
+    values = np.atleast_1d(np.asarray(bound, dtype=np.float64))
+    shown = [f"{value:.4g}".replace("-", "−") for value in values.ravel()]
+    if len(set(shown)) == 1:
+        return shown[0]
+    if len(shown) > 8:
+        return f"its own bound ({shown[0]}, {shown[1]}, …)"
+    return f"({', '.join(shown)}), column by column,"
+
+
+def mechanism_words(mechanism: Any) -> list[str]:
+    """Return how the numbers were made private, in sentences."""
+    kind = type(mechanism).__name__
+    inner = getattr(mechanism, "mechanism", None)
+    if inner is not None:
+        steps = {
+            "Clamped": "clamped to a range",
+            "Thresholded": "withheld where they were below a threshold",
+            "Rounded": "rounded",
+            "Truncated": "forced into a range by drawing the noise again",
+            "Folded": "mirrored into a range",
+        }
+        step = steps.get(kind, f"changed by the step {kind}")
+        return [
+            *mechanism_words(inner),
+            f"After the noise they were {step}: {_without_query(mechanism)}. This analysis takes "
+            "that into account.",
+        ]
+    if kind == "Several":
+        return [
+            f"There are {len(mechanism.mechanisms)} releases about the same records: "
+            + "; ".join(
+                f"{label}: {' '.join(mechanism_words(part))}"
+                for label, part in zip(mechanism.labels, mechanism.mechanisms, strict=True)
+            )
+        ]
+    scale = getattr(mechanism, "scale", None)
+    noise = {
+        "Laplace": ("Laplace noise", math.sqrt(2.0)),
+        "Gaussian": ("normal (Gaussian) noise", 1.0),
+        "DiscreteLaplace": ("integer noise of the Laplace kind", None),
+        "DiscreteGaussian": ("integer noise of the normal kind", None),
+        "LocalLaplace": ("Laplace noise", math.sqrt(2.0)),
+        "LocalGaussian": ("normal (Gaussian) noise", 1.0),
+        "LocalGeometric": ("integer noise of the Laplace kind", None),
+    }
+    if kind not in noise or not isinstance(scale, int | float):
+        return [f"The mechanism: {mechanism!r}."]
+    name, ratio = noise[kind]
+    spread = "" if ratio is None else f", which is a standard deviation of {scale * ratio:.3g}"
+    where = "every record, one by one" if kind.startswith("Local") else "each of these numbers"
+    return [f"Random {name} with scale {scale:.4g}{spread}, was added to {where}."]
+
+
+def _without_query(step: Any) -> str:
+    arguments = getattr(step, "arguments", ("lower", "upper"))
+    shown = [f"{name} = {getattr(step, name, None)}" for name in arguments]
+    return f"{type(step).__name__}, {', '.join(shown)}"

@@ -1,0 +1,142 @@
+"""Pictures: axes in and out, no pyplot where axes are given, and the numbers that are drawn."""
+
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import noiseaware as na
+from behaviour.examples import Coin, regression, small_release
+
+matplotlib.use("Agg")
+QUICK = {"draws": 60, "warmup": 40, "chains": 2, "random_seed": 1, "progressbar": False}
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return na.sample(*regression(), **QUICK)
+
+
+@pytest.fixture(scope="module")
+def coin():
+    return na.sample(Coin(), small_release(), **QUICK)
+
+
+def axes(count):
+    return Figure(layout="constrained").subplots(count, 1, squeeze=False).ravel()
+
+
+@pytest.mark.parametrize("plot", [na.plot_posterior, na.plot_trace, na.plot_rank])
+def test_axes_go_in_and_come_out(plot, posterior, monkeypatch):
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(pyplot, "subplots", None)
+    given = axes(3)
+    made = plot(posterior, ["coefficients"], axes=given)
+    assert list(made) == list(given)
+    assert [ax.get_title(loc="left") for ax in made] == [
+        "coefficients[intercept]", "coefficients[x1]", "coefficients[x2]",
+    ]  # fmt: skip
+    assert all(ax.has_data() for ax in made)
+    made[0].figure.canvas.draw()
+    assert pyplot.get_fignums() == []
+
+
+def test_one_axes_is_enough_for_one_entry(posterior):
+    (ax,) = axes(1)
+    (made,) = na.plot_posterior(posterior, "coefficients[x2]", axes=ax)
+    assert made is ax
+
+
+def test_a_new_figure_is_made_where_none_is_given(posterior):
+    from matplotlib import pyplot
+
+    made = na.plot_posterior(posterior)
+    # The first parameters of the model, up to six entries: three coefficients, one variance, two
+    # means; not the covariance.
+    assert len(made) == 6
+    assert len(pyplot.get_fignums()) == 1
+    pyplot.close("all")
+
+
+def test_the_bar_is_the_interval_and_the_dot_the_median(posterior):
+    (ax,) = na.plot_posterior(posterior, "coefficients[x1]", axes=axes(1), ci_prob=0.8)
+    draws = posterior["posterior"]["coefficients"].sel(coefficient="x1").values.ravel()
+    xs = [line.get_xdata() for line in ax.lines]
+    expected = np.quantile(draws, [0.1, 0.9])
+    assert any(len(x) == 2 and np.allclose(x, expected) for x in xs)
+    assert any(len(x) == 1 and np.isclose(x[0], np.median(draws)) for x in xs)
+
+
+def test_the_naive_analysis_is_a_row_of_its_own(posterior):
+    (ax,) = na.plot_against_naive(posterior, var_names="coefficients[x1]", axes=axes(1))
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["posterior", "naive", "prior"]
+    given = {"coefficients": np.full((50, 3), np.nan)}
+    (ax,) = na.plot_against_naive(posterior, given, "coefficients[x1]", axes=axes(1))
+    assert "no value exists" in [text.get_text() for text in ax.texts]
+
+
+def test_a_model_of_ones_own_is_passed_for_the_naive_analysis(coin):
+    with pytest.raises(ValueError, match="pass it as model="):
+        na.plot_against_naive(coin, axes=axes(1))
+    given = {"probability": np.linspace(0.4, 0.6, 100)}
+    na.plot_against_naive(coin, given, axes=axes(1))[0].figure.canvas.draw()
+
+
+def test_acceptance_stands_against_its_bound(coin):
+    (given,) = axes(1)
+    ax = na.plot_acceptance(coin, ax=given)
+    assert ax is given
+    flat = [line.get_ydata() for line in ax.lines]
+    assert any(np.allclose(y, np.exp(-1.0)) for y in flat)
+    lowest = np.exp(coin["sample_stats"]["lowest_log_acceptance"].min("chain").values)
+    assert any(len(y) == len(lowest) and np.allclose(y, lowest) for y in flat)
+
+
+def test_without_proposals_for_records_there_is_no_acceptance():
+    posterior = na.sample(
+        na.models.Bernoulli(), small_release(),
+        moves=[na.moves.ParameterUpdate(), na.moves.FullConditional()], **QUICK,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="no acceptance to plot"):
+        na.plot_acceptance(posterior)
+
+
+def test_ranks_of_equal_chains_are_level():
+    posterior = na.sample(na.models.Bernoulli(), small_release(), **{**QUICK, "draws": 400})
+    (ax,) = na.plot_rank(posterior, axes=axes(1))
+    heights = np.array([bar.get_height() for bar in ax.patches]).reshape(2, -1)
+    np.testing.assert_allclose(heights.mean(axis=1), 0.4, rtol=1e-12)
+    # Both chains together have every rank once: what one lacks the other has.
+    np.testing.assert_allclose(heights.sum(axis=0), 0.8, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: na.plot_posterior(p, ["slope"]), r"var_names must hold .*coefficients.*'slope'"),
+        (lambda p: na.plot_posterior(p, axes=axes(2)), "axes must be 6 Matplotlib axes"),
+        (lambda p: na.plot_posterior(p, "coefficients[x1]", axes=[3]), "axes must be 1 Matplotlib"),
+        (lambda p: na.plot_posterior(p, ci_prob=90, axes=axes(6)), "ci_prob must be between 0 and"),
+    ],
+)
+def test_wrong_arguments_are_named(call, words, posterior):
+    with pytest.raises(ValueError, match=words):
+        call(posterior)
+
+
+def test_only_a_posterior_can_be_drawn():
+    with pytest.raises(TypeError, match="must be a posterior, as sample or load returns it"):
+        na.plot_posterior({"a": 1})
+
+
+def test_the_package_does_not_import_matplotlib():
+    code = (
+        "import sys, noiseaware; "
+        "print([m for m in ('matplotlib', 'jinja2', 'pandas') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

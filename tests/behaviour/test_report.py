@@ -1,0 +1,348 @@
+"""The report: what it says, and that it says the same as the file. See also the browser's tests."""
+
+import math
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import noiseaware as na
+from behaviour.examples import Coin, WeightedNoise, regression, small_release
+from noiseaware.plots import COLOURS
+from noiseaware.report.pictures import INK
+from noiseaware.report.words import mechanism_words, number, percent, promise, query_words
+
+QUICK = {"draws": 100, "warmup": 60, "chains": 2, "random_seed": 1, "progressbar": False}
+SECTIONS = ["answer", "naive", "sources", "release", "checks", "chains", "imputed", "made"]
+ONE = "coefficients[x1]"
+ALONE = {"meta", "link", "br", "hr", "img", "use", "image"}
+
+
+class Page(HTMLParser):
+    """What the tests look at: the tags in order, the numbers, and whether tags are closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.numbers, self.headings = [], [], {}, []
+        self._data = None
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        if tag not in ALONE:
+            self.open.append(tag)
+        if tag == "data":
+            self._data = attrs
+            self._data["text"] = ""
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag in ALONE:
+            return
+        assert self.open.pop() == tag
+        if tag == "data":
+            self.numbers[self._data["data-what"]] = (
+                float(self._data["value"]),
+                self._data["text"],
+            )
+            self._data = None
+
+    def handle_data(self, text):
+        if self._data is not None:
+            self._data["text"] += text
+
+    def ids(self):
+        return [attrs["id"] for _, attrs in self.tags if "id" in attrs]
+
+
+def write(posterior, path, **options):
+    return na.write_report(posterior, path / "report.html", **options).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return na.sample(*regression(), keep_records=5, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def text(posterior, tmp_path_factory):
+    return write(posterior, tmp_path_factory.mktemp("report"), question="Is <x1> of use?")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_the_parts_come_in_their_order(page, text):
+    places = [page.ids().index(name) for name in SECTIONS]
+    assert places == sorted(places)
+    assert text.startswith("<!DOCTYPE html>")
+    assert "Is &lt;x1&gt; of use?" in text
+
+
+def test_nothing_is_loaded_from_elsewhere(page, text):
+    for tag, attrs in page.tags:
+        for name in ("src", "href", "xlink:href", "data", "action"):
+            if name in attrs and tag != "html":
+                assert attrs[name].startswith(("#", "data:")), (tag, attrs[name])
+    assert "<script" not in text
+    assert "@import" not in text
+    assert "url(http" not in text
+    assert len(text) < 2_000_000
+
+
+def test_the_numbers_are_those_of_the_file(page, posterior, tmp_path):
+    na.save(posterior, tmp_path / "posterior.nc")
+    stored = na.load(tmp_path / "posterior.nc")
+    slope = stored["posterior"]["coefficients"].sel(coefficient="x1").values
+    prior = stored["prior"]["coefficients"].sel(coefficient="x1").values
+    label = ONE
+    quantiles = {"low": 0.05, "middle": 0.5, "high": 0.95}
+    for what, draws in (("answer", slope), ("posterior", slope), ("prior", prior)):
+        for place, q in quantiles.items():
+            value, shown = page.numbers[f"{what} {place} {label}"]
+            assert value == np.quantile(draws, q)
+            assert float(shown.replace("−", "-")) == pytest.approx(value, rel=0.2, abs=0.05)
+    assert page.numbers[f"above zero {label}"][0] == (slope > 0).mean()
+    released = stored["observed_data"]["release"]
+    for name, value in zip(released["released"].values, released.values, strict=True):
+        assert page.numbers[f"released {name}"][0] == value
+    rate = float(stored["sample_stats"]["acceptance_rate"].mean())
+    assert page.numbers["acceptance rate"][0] == rate
+    lowest = float(stored["sample_stats"]["lowest_log_acceptance"].min())
+    assert page.numbers["lowest acceptance"][0] == math.exp(lowest)
+    assert page.numbers["acceptance bound"][0] == math.exp(-1.0)
+    share = page.numbers[f"noise share {label}"][0]
+    assert share + page.numbers[f"sampling share {label}"][0] == pytest.approx(1.0)
+    assert page.numbers[f"private sd {label}"][0] == pytest.approx(slope.std())
+    assert 0 < share < 1
+
+
+def test_the_same_posterior_gives_the_same_page(posterior, text, tmp_path):
+    assert write(posterior, tmp_path, question="Is <x1> of use?") == text
+
+
+def test_it_can_be_read_aloud(page, text):
+    assert ("html", {"lang": "en"}) in page.tags
+    headings = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(headings))
+    pictures = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert len(pictures) >= 6 + 2 * 6 + 1
+    assert all(p["role"] == "img" and len(p["aria-label"]) > 20 for p in pictures)
+    ids = page.ids()
+    links = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a"]
+    assert set(links) <= set(ids)
+    first = next(attrs for tag, attrs in page.tags if tag == "a")
+    assert first["class"] == "skip"
+    cells = [attrs for tag, attrs in page.tags if tag == "th"]
+    assert all(cell["scope"] in ("row", "col") for cell in cells)
+
+
+def test_ids_are_not_repeated_between_pictures(page):
+    # Matplotlib names groups (figure_1, axes_1) the same in every picture; what is referred to
+    # must be unique.
+    used = set()
+    for _, attrs in page.tags:
+        for value in attrs.values():
+            used |= set(re.findall(r"url\(#([^)]+)\)", value or ""))
+        if "xlink:href" in attrs:
+            used.add(attrs["xlink:href"].lstrip("#"))
+    ids = page.ids()
+    # The same marker drawn by the same commands may be there twice: whichever is taken, it is the
+    # same picture.
+    shapes = {}
+    for name in used & set(ids):
+        shapes[name] = ids.count(name)
+    assert all(count == 1 for count in shapes.values())
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    a, b = sorted((luminance(one), luminance(other)), reverse=True)
+    return (a + 0.05) / (b + 0.05)
+
+
+def schemes():
+    css = (files("noiseaware.report") / "page.css").read_text(encoding="utf-8")
+    found = [dict(re.findall(r"--(\w+): (#\w{6});", block)) for block in
+             re.findall(r":root \{(.*?)\}", css, re.S)]  # fmt: skip
+    assert len(found) == 3
+    return found
+
+
+@pytest.mark.parametrize("scheme", schemes(), ids=["light", "dark", "print"])
+def test_contrast(scheme):
+    for paper in ("paper", "panel"):
+        for ink in ("ink", "soft", "link", "posterior", "naive", "prior", "good", "bad"):
+            assert contrast(scheme[ink], scheme[paper]) >= 4.5, (ink, paper)
+
+
+def test_the_pictures_have_the_colours_of_the_page(text):
+    light = schemes()[0]
+    assert {name: light[name] for name in COLOURS} == COLOURS
+    assert light["ink"] == INK
+    pictures = text[text.index("<svg") :]
+    for colour in (*COLOURS.values(), INK):
+        assert colour not in pictures
+    assert "var(--posterior)" in pictures
+
+
+def test_a_failed_check_is_said_at_the_top(posterior, text):
+    assert not na.check(posterior)  # 200 draws are too few
+    top = text[: text.index('id="naive"')]
+    assert "✗ A check failed." in top
+    assert "Do not use the numbers below" in top
+    assert "✗ Failed" in text
+    assert "What to do:" in text
+
+
+def test_passed_checks_are_said_at_the_top(tmp_path):
+    model, release = na.models.Bernoulli(), small_release(60, 20.0)
+    posterior = na.sample(model, release, random_seed=1, progressbar=False)
+    text = write(posterior, tmp_path)
+    assert "✓ All checks passed." in text
+    assert "✗" not in text
+    assert "no imputed databases were kept: sample(..., keep_records=25)" in text
+    assert "None were kept." in text
+
+
+def test_the_settings_and_the_command_are_there(posterior, tmp_path):
+    command = "noiseaware fit a.json -o b.nc"
+    text = write(posterior, tmp_path, title="A title", command=command, var_names=ONE)
+    assert "<h1>A title</h1>" in text
+    assert "noiseaware fit a.json -o b.nc" in text
+    assert "draws=100, warmup=60, chains=2," in text
+    assert "random_seed=1, keep_records=5," in text
+    assert "model = na.models.LinearRegression(n_features=2)" in text
+    assert f"numpy {np.__version__}" in text
+
+
+def test_the_code_on_the_page_makes_the_same_draws(text, posterior, tmp_path, monkeypatch):
+    _, release = regression()
+    release.to_json(tmp_path / "release.json")
+    code = re.search(r"<pre><code>(import noiseaware as na.*?)</code></pre>", text, re.S)[1]
+    code = (
+        code.replace("&#34;", '"')
+        .replace("),\n", ")")
+        .replace("    random", "    progressbar=False, random")
+    )
+    code = code.replace('na.write_report(posterior, "report.html")', "")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    np.testing.assert_array_equal(
+        names["posterior"]["posterior"]["coefficients"], posterior["posterior"]["coefficients"]
+    )
+
+
+def test_what_the_command_says_of_the_question_is_used(posterior, tmp_path):
+    labelled = posterior.copy()
+    labelled.attrs = {**posterior.attrs, "report_title": "T1", "report_question": "Q1?",
+                      "command": "noiseaware fit x"}  # fmt: skip
+    text = write(labelled, tmp_path, var_names=ONE)
+    assert "<h1>T1</h1>" in text
+    assert "Q1?" in text
+    assert "noiseaware fit x" in text
+
+
+def test_a_model_and_a_mechanism_of_ones_own(tmp_path):
+    mechanism = WeightedNoise(na.Query(lambda x: x[:, None] * 1.0, ["ones"], 1.0), 2.0)
+    release = na.Release([9.0], mechanism, 12)
+    posterior = na.sample(Coin(), release, keep_records=2, **QUICK)
+    text = write(posterior, tmp_path)
+    Page(text)
+    assert "There is no naive analysis to compare with" in text
+    assert "pass it as model=" in text
+    assert "pass it as release=" in text
+    told = write(posterior, tmp_path, model=Coin(), release=release)
+    assert "With the records in the open" in told
+
+
+def test_many_parameters_fold(tmp_path):
+    model = na.models.NaiveBayes(3, [4] * 5)
+    query = na.queries.ClassFeatureCounts(3, [4] * 5)
+    release = na.Release(np.full(60, 5.0), na.mechanisms.Laplace(query, epsilon=1.0), 60)
+    posterior = na.sample(model, release, keep_records=3, **QUICK)
+    text = write(posterior, tmp_path)
+    page = Page(text)
+    assert len(text) < 3_000_000
+    assert "All parameters (63)" in text
+    assert "answer middle class_probabilities[2]" in page.numbers
+    assert "answer middle feature_probabilities[0, feature1, 0]" not in page.numbers
+    assert "posterior middle feature_probabilities[2, feature5, 3]" in page.numbers
+    chosen = write(posterior, tmp_path, var_names="feature_probabilities[0, feature1, 0]")
+    assert "answer middle feature_probabilities[0, feature1, 0]" in Page(chosen).numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "shown"),
+    [
+        (-0.16123, 0.066, "−0.161"),
+        (0.0004, 0.1, "0.00"),
+        (-0.0004, 0.1, "0.00"),
+        (1234.5, 200.0, "1230"),
+        (1.5e-9, 1e-10, "1.5e−09"),
+        (math.inf, 1.0, "∞"),
+        (math.nan, 1.0, "not a number"),
+        (0.0, None, "0"),
+        (3.14159, None, "3.14"),
+    ],
+)
+def test_numbers_in_words(value, spread, shown):
+    assert number(value, spread) == shown
+
+
+def test_shares_are_never_rounded_to_certainty():
+    assert percent(0.9999) == "over 99.9%"
+    assert percent(1e-5) == "under 0.1%"
+    assert (percent(0.0), percent(1.0), percent(0.5), percent(0.986)) == (
+        "0%", "100%", "50%", "98.6%",
+    )  # fmt: skip
+
+
+def test_promises_in_words():
+    query = na.queries.Sum(0, 5)
+    count = na.queries.Count()
+    m = na.mechanisms
+    pure = " ".join(promise(m.Laplace(query, epsilon=1.0).guarantee))
+    assert "at most 2.72 times as likely" in pure
+    assert "number of records is public" in pure
+    added = " ".join(promise(m.Laplace(count, epsilon=1.0, neighbours="add-remove").guarantee))
+    assert "a single record more or less" in added
+    both = " ".join(promise(m.Gaussian(query, epsilon=1.0, delta=1e-6).guarantee))
+    assert "δ = 1e-06" in both
+    assert "μ = 0.5" in " ".join(promise(m.Gaussian(query, mu=0.5).guarantee))
+    assert "ρ = 0.1" in " ".join(promise(m.DiscreteGaussian(count, rho=0.1).guarantee))
+    assert promise(None) == ["The mechanism does not say what it promises."]
+
+
+def test_queries_and_noise_in_words():
+    words = " ".join(query_words(na.queries.RegressionMoments(1, lower=[-6, -3], upper=[6, 3])))
+    assert "below (−6, −3), column by column," in words
+    assert "below 0 counts as that" in " ".join(query_words(na.queries.Sum(0, 5)))
+    laplace = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
+    assert "scale 2, which is a standard deviation of 2.83" in mechanism_words(laplace)[0]
+    clamped = mechanism_words(na.mechanisms.Clamped(laplace, lower=0.0))
+    assert "After the noise they were clamped to a range" in clamped[1]
+
+
+def test_the_page_must_be_of_a_posterior(tmp_path):
+    with pytest.raises(TypeError, match="must be a posterior"):
+        na.write_report({}, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
