@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.sampler.naming import named
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
 
@@ -48,11 +49,12 @@ class Schedule:
 
 def start(target: Target, moves: Sequence[Any], rng: np.random.Generator) -> ChainState:
     """Start a chain: theta from the prior, the records from the model."""
-    theta = target.model.sample_prior(rng)
-    records, innovations = target.propose(theta, target.n, rng)
-    state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
-    state.acceptance = np.zeros(target.n, dtype=np.int64)
-    state.tunings = [move.start(target, state) for move in moves]
+    with named(*_parts(target, moves), when=" at the start of a chain"):
+        theta = target.sample_prior(rng)
+        records, innovations = target.propose(theta, target.n, rng)
+        state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
+        state.acceptance = np.zeros(target.n, dtype=np.int64)
+        state.tunings = [move.start(target, state) for move in moves]
     return state
 
 
@@ -93,7 +95,7 @@ def advance(
     # A proposal may be far out, where a model overflows; it is then rejected, which is right.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     # The iteration that Ctrl-C cuts off has not been stored; what was drawn before it is kept.
-    with quiet, contextlib.suppress(KeyboardInterrupt):
+    with quiet, contextlib.suppress(KeyboardInterrupt), named(*_parts(target, moves)):
         for _ in range(iterations):
             warming = state.iteration < schedule.warmup
             results = []
@@ -116,7 +118,20 @@ def advance(
             if first + done in keep:
                 databases.append(state.records.copy())
             done += 1
+    for name, values in theta.items():
+        if not np.isfinite(values[:done]).all():
+            raise ValueError(
+                f"{name} became NaN or infinite during sampling: a kernel for p(theta | x) "
+                f"returned a value that is not finite (update_parameters of "
+                f"{type(target.model).__name__}, or the kernel of a move)"
+            )
     return state, Draws(theta, reports, databases).first(done)
+
+
+def _parts(target: Target, moves: Sequence[Any]) -> list[Any]:
+    """Return the objects that may be of a user's own, for messages that name their methods."""
+    inner = [part for move in moves for part in getattr(move, "moves", ())]
+    return [target.model, target.release.mechanism, target.release.query, *moves, *inner]
 
 
 def _end_warmup(target: Target, moves: Sequence[Any], state: ChainState) -> None:

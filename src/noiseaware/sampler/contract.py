@@ -5,6 +5,10 @@ call. What comes back is checked, and an error names the method, what it returne
 be right. The conditions of the paper's ergodicity theorem that can be seen from here are seen to:
 A1, the prior can be drawn from and has positive density there; A3, the mechanism gives the
 release a positive density.
+
+What a class of a user's own does wrong only now and then is caught where it happens, by `Target`
+and, for an exception, by `named`. Whether what it does is *right* is the question of
+`noiseaware.validate`.
 """
 
 from __future__ import annotations
@@ -18,6 +22,15 @@ import numpy as np
 
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.release import Release
+from noiseaware.sampler.arrays import (
+    as_cells,
+    as_innovations,
+    as_statistic,
+    as_total,
+    short,
+    usual_array,
+)
+from noiseaware.sampler.naming import named
 
 _TRY = 7
 """Records in the small database: a number that no built-in shape has by accident."""
@@ -30,28 +43,23 @@ def check_fit(model: Any, release: Any) -> None:
     """Raise ValueError or TypeError if this model cannot be sampled with this release."""
     if not isinstance(release, Release):
         raise TypeError(f"release must be a noiseaware.Release; got {type(release).__name__}")
+    check_methods(model)
     rng = np.random.default_rng(0)
-    name = _name(model)
-    _check_methods(model)
+    check_index(model)
     _check_n_records(model, release)
-    _check_index(model)
-    theta = check_theta(f"{name}.sample_prior", model.sample_prior(rng), model.parameters)
-    _check_log_prior(model, theta)
-    _check_derived(model, theta)
-    records = _check_records(model, theta, _spread(release, _TRY), rng)
-    _check_query(model, release, records, rng)
-    with _left_alone(_statistic_name(release), records):
-        _check_density(model, release, records)
-    if hasattr(model, "update_parameters"):
-        with _left_alone(f"{name}.update_parameters", records):
-            made = model.update_parameters(theta, records, rng)
-        check_theta(f"{name}.update_parameters", made, model.parameters)
-    if hasattr(model, "log_likelihood"):
-        with _left_alone(f"{name}.log_likelihood", records):
-            _check_log_likelihood(model, theta, records)
-    if hasattr(model, "recover_innovations"):
-        with _left_alone(f"{name}.recover_innovations", records):
-            _check_recovery(model, theta, records, _spread(release, _TRY), rng)
+    with named(model, release.mechanism, release.query):
+        theta = check_theta(
+            f"{_name(model)}.sample_prior", model.sample_prior(rng), model.parameters
+        )
+        check_log_prior(model, theta)
+        check_derived(model, theta)
+        index = _spread(release, _TRY)
+        records = check_records(model, theta, index, rng)
+        _check_query(model, release, records, rng)
+        check_density(model, release, records)
+        check_kernel(model, theta, records, rng)
+        check_log_likelihood(model, theta, records)
+        check_recovery(model, theta, records, index, rng)
 
 
 def _name(model: Any) -> str:
@@ -59,15 +67,32 @@ def _name(model: Any) -> str:
 
 
 @contextmanager
-def _left_alone(method: str, array: np.ndarray, what: str = "records") -> Iterator[None]:
-    """Raise if the method that is called inside changes the array that it was given."""
-    before = array.copy()
+def left_alone(method: str, **given: Any) -> Iterator[None]:
+    """Raise if the method that is called inside changes the arrays that it was given.
+
+    A keyword is the name that the message has for an array, or for a theta.
+    """
+    before = {name: _copy(value) for name, value in given.items()}
     yield
-    if not np.array_equal(array, before):
-        raise ValueError(f"{method} must not change the {what} it is given")
+    for name, value in given.items():
+        if not _equal(value, before[name]):
+            raise ValueError(f"{method} must not change the {name} it is given")
 
 
-def _check_methods(model: Any) -> None:
+def _copy(value: Any) -> Any:
+    return {k: np.array(v) for k, v in value.items()} if isinstance(value, dict) else value.copy()
+
+
+def _equal(value: Any, before: Any) -> bool:
+    if isinstance(before, dict):
+        return value.keys() == before.keys() and all(
+            map(np.array_equal, value.values(), before.values())
+        )
+    return np.array_equal(value, before)
+
+
+def check_methods(model: Any) -> None:
+    """Raise TypeError or ValueError if the model lacks what every sampler needs."""
     name = _name(model)
     if isinstance(model, type):
         raise TypeError(
@@ -112,7 +137,7 @@ def _check_methods(model: Any) -> None:
             )
 
 
-def _check_index(model: Any) -> None:
+def check_index(model: Any) -> None:
     """Raise unless a model that asks for the records' numbers has room for them."""
     if not getattr(model, "uses_index", False):
         return
@@ -127,7 +152,7 @@ def _check_index(model: Any) -> None:
             )
 
 
-def _check_derived(model: Any, theta: dict[str, Any]) -> None:
+def check_derived(model: Any, theta: dict[str, Any]) -> None:
     """Raise unless the quantities that a model declares as derived come out of two draws."""
     declared = tuple(getattr(model, "derived", ()))
     if not declared:
@@ -209,15 +234,43 @@ def _outside(support: str, value: np.ndarray) -> str:
     return ""
 
 
-def _check_log_prior(model: Any, theta: dict[str, Any]) -> None:
+def _number(where: str, value: Any, wanted: str) -> float:
+    """Return one finite number, or raise."""
+    try:
+        number = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} must return {wanted}; got {short(value)}") from None
+    if number.shape != () or not np.isfinite(number):
+        raise ValueError(f"{where} must return {wanted}; got {short(value)}")
+    return float(number)
+
+
+def check_log_prior(model: Any, theta: dict[str, Any]) -> None:
+    """Raise if the prior density is not a finite number at a draw of the prior."""
     if not hasattr(model, "log_prior"):
         return
-    value = np.asarray(model.log_prior(theta), dtype=np.float64)
-    if value.shape != () or not np.isfinite(value):
+    where = f"{_name(model)}.log_prior"
+    with left_alone(where, theta=theta):
+        value = model.log_prior(theta)
+    _number(where, value, "one finite number at a draw of sample_prior")
+
+
+def check_made(where: str, records: Any, n: int) -> np.ndarray:
+    """Return what a method made if it is an array of n records of finite numbers."""
+    if not isinstance(records, np.ndarray):
+        raise TypeError(f"{where} must return a NumPy array; got {type(records).__name__}")
+    if records.dtype.kind not in "fiub":
+        raise TypeError(f"{where} must return an array of real numbers; got dtype {records.dtype}")
+    if records.ndim == 0 or len(records) != n:
         raise ValueError(
-            f"{_name(model)}.log_prior must return one finite number at a draw of sample_prior; "
-            f"got {value!r}"
+            f"{where} must return {n} records along the first axis when asked for "
+            f"{n}; got shape {records.shape}"
         )
+    if records.size == 0:
+        raise ValueError(f"{where} must return records with entries; got shape {records.shape}")
+    if not np.isfinite(records).all():
+        raise ValueError(f"{where} returned records that are not finite")
+    return records
 
 
 def _check_n_records(model: Any, release: Release) -> None:
@@ -233,35 +286,45 @@ def _spread(release: Release, m: int) -> np.ndarray:
     return np.arange(m) * release.n_records // m
 
 
-def _check_records(
+def make_records(
+    model: Any, method: str, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Make the records with these numbers by build_records or sample_records, and check them."""
+    where, n = f"{_name(model)}.{method}", len(index)
+    if method == "sample_records":
+        with left_alone(where, theta=theta):
+            made = model.sample_records(theta, n, rng, **_told(model, index))
+        return check_made(where, made, n)
+    innovations = draw_innovations(model.innovations, n, rng)
+    with left_alone(where, innovations=innovations, theta=theta):
+        made = model.build_records(theta, innovations, **_told(model, index))
+    return check_made(where, made, n)
+
+
+def draw_innovations(innovations: Innovations, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw u for n records, (n, width)."""
+    shape = (n, innovations.width)
+    return rng.standard_normal(shape) if innovations.kind == "normal" else rng.random(shape)
+
+
+def makers(model: Any) -> list[str]:
+    """Return the names of the methods by which the model makes records."""
+    return [name for name in ("build_records", "sample_records") if hasattr(model, name)]
+
+
+def check_records(
     model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
+    """Return a small database if the methods that make records agree on what a record is."""
     name = _name(model)
     made: dict[str, np.ndarray] = {}
-    if hasattr(model, "build_records"):
-        shape = (_TRY, model.innovations.width)
-        normal = model.innovations.kind == "normal"
-        innovations = rng.standard_normal(shape) if normal else rng.random(shape)
-        with _left_alone(f"{name}.build_records", innovations, "innovations"):
-            made["build_records"] = model.build_records(theta, innovations, **_told(model, index))
-    if hasattr(model, "sample_records"):
-        made["sample_records"] = model.sample_records(theta, _TRY, rng, **_told(model, index))
-    for method, records in made.items():
-        if not isinstance(records, np.ndarray):
-            raise TypeError(
-                f"{name}.{method} must return a NumPy array; got {type(records).__name__}"
-            )
-        if records.dtype.kind not in "fiub":
-            raise TypeError(
-                f"{name}.{method} must return an array of real numbers; got dtype {records.dtype}"
-            )
-        if records.ndim == 0 or len(records) != _TRY:
+    for method in makers(model):
+        made[method] = make_records(model, method, theta, index, rng)
+        again = make_records(model, method, theta, index, rng)
+        if np.may_share_memory(made[method], again):
             raise ValueError(
-                f"{name}.{method} must return {_TRY} records along the first axis when asked for "
-                f"{_TRY}; got shape {records.shape}"
+                f"{name}.{method} must return a new array each time; it returned the same one twice"
             )
-        if not np.isfinite(records).all():
-            raise ValueError(f"{name}.{method} returned records that are not finite")
     records = next(reversed(made.values()))
     for method, other in made.items():
         if other.shape != records.shape or other.dtype != records.dtype:
@@ -269,7 +332,7 @@ def _check_records(
                 f"{name}.{method} and {name}.sample_records must return the same shape and dtype; "
                 f"got {other.shape} {other.dtype} and {records.shape} {records.dtype}"
             )
-    return np.ascontiguousarray(records)
+    return usual_array(records)
 
 
 def _told(model: Any, index: np.ndarray) -> dict[str, np.ndarray]:
@@ -281,12 +344,9 @@ def draw_records(
     model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw the records with these numbers from f(. | theta), as the model makes them."""
-    m = len(index)
     if hasattr(model, "sample_records"):
-        return model.sample_records(theta, m, rng, **_told(model, index))
-    shape = (m, model.innovations.width)
-    normal = model.innovations.kind == "normal"
-    innovations = rng.standard_normal(shape) if normal else rng.random(shape)
+        return model.sample_records(theta, len(index), rng, **_told(model, index))
+    innovations = draw_innovations(model.innovations, len(index), rng)
     return model.build_records(theta, innovations, **_told(model, index))
 
 
@@ -313,59 +373,132 @@ def _statistic_name(release: Release) -> str:
     return f"{_name(owner)}.statistic"
 
 
-def _check_density(model: Any, release: Release, records: np.ndarray) -> None:
-    mechanism = release.mechanism
+def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
+    """Return t_i(x_i, s_dp) of a few records, (m, d), if it is what the sampler can use."""
     source = _statistic_name(release)
-    if hasattr(mechanism, "statistic"):
-        d = None  # whatever its log_density takes
-        t = mechanism.statistic(records, np.arange(_TRY) % release.n_records, release.values)
-    else:
-        d = len(release.query.names)
-        t = release.query.statistic(records)
-    if not isinstance(t, np.ndarray) or t.dtype.kind not in "fiub":
-        raise TypeError(f"{source} must return a NumPy array of numbers; got {t!r}")
-    if t.ndim != 2 or len(t) != _TRY or t.shape[1] != (d or t.shape[1]):
-        raise ValueError(
-            f"{source} must return shape ({_TRY}, {d or 'd'}) for {_TRY} records; got {t.shape}"
+    m = len(records)
+    with left_alone(source, records=records):
+        if hasattr(release.mechanism, "statistic"):
+            d = None  # whatever its log_density takes
+            index = np.arange(m) % release.n_records
+            t = release.mechanism.statistic(records, index, release.values)
+        else:
+            d = len(release.query.names)
+            t = release.query.statistic(records)
+    return as_statistic(source, t, m, d, finite=True)
+
+
+def check_density(model: Any, release: Release, records: np.ndarray) -> None:
+    """Raise if the statistic, or the mechanism's log density, is not what the sampler can use."""
+    mechanism, query = release.mechanism, release.query
+    t = check_statistic(release, records)
+    total = t.sum(axis=0)
+    if not hasattr(mechanism, "statistic"):
+        name, d = _name(query), len(query.names)
+        if hasattr(query, "cells"):
+            with left_alone(f"{name}.cells", records=records):
+                cells = as_cells(f"{name}.cells", query.cells(records), len(records), d)
+            counted = np.zeros((len(records), d))
+            for k in range(cells.shape[1]):
+                inside = cells[:, k] >= 0
+                counted[inside, cells[inside, k]] += 1
+            if not np.array_equal(counted, t):
+                raise ValueError(
+                    f"{name}.cells and {name}.statistic must say the same: a record adds 1 to each "
+                    "of its cells, and nothing elsewhere"
+                )
+        if hasattr(query, "total"):
+            with left_alone(f"{name}.total", records=records):
+                said = as_total(f"{name}.total", query.total(records), d)
+            if not np.allclose(said, total, rtol=1e-8, atol=1e-8):
+                raise ValueError(
+                    f"{name}.total must be the sum of {name}.statistic over the records; got "
+                    f"{short(said)}, and the sum is {short(total)}"
+                )
+    if hasattr(mechanism, "terms"):
+        _check_terms(_name(mechanism), mechanism.terms(release.values), len(total))
+    value = mechanism.log_density(release.values, total)
+    _number(
+        f"{_name(mechanism)}.log_density",
+        value,
+        "one finite number (the mechanism must give the release a positive density whatever the "
+        "records)",
+    )
+
+
+def _check_terms(name: str, terms: Any, d: int) -> None:
+    """Terms are read by compiled loops, which do not look at what they are given."""
+    try:
+        family, parameters = terms
+        fits = (family.shape, family.dtype) == ((d,), np.int64) and (
+            parameters.shape,
+            parameters.dtype,
+        ) == ((d, 4), np.float64)
+    except (TypeError, ValueError, AttributeError):
+        fits = False
+    if not fits:
+        raise TypeError(
+            f"{name}.terms must return noiseaware.mechanisms.terms.Terms, with family int64 "
+            f"({d},) and parameters float64 ({d}, 4); got {short(terms)}"
         )
-    if not np.isfinite(t).all():
-        raise ValueError(f"{source} returned a value that is not finite")
-    value = np.asarray(mechanism.log_density(release.values, t.sum(axis=0)), dtype=np.float64)
-    if value.shape != () or not np.isfinite(value):
-        raise ValueError(
-            f"{type(mechanism).__name__}.log_density must return one finite number (the mechanism "
-            f"must give the release a positive density whatever the records); got {value!r}"
-        )
 
 
-def _check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray) -> None:
-    value = np.asarray(model.log_likelihood(theta, records), dtype=np.float64)
-    if value.shape != (_TRY,) or np.isnan(value).any():
-        raise ValueError(
-            f"{_name(model)}.log_likelihood must return one number for each of the {_TRY} records, "
-            f"shape ({_TRY},), and no NaN; got {value!r}"
-        )
+def check_kernel(
+    model: Any, theta: dict[str, Any], records: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Raise if the model's kernel returns no theta, or changes what it is given."""
+    if not hasattr(model, "update_parameters"):
+        return
+    where = f"{_name(model)}.update_parameters"
+    with left_alone(where, records=records, theta=theta):
+        made = model.update_parameters(theta, records, rng)
+    check_theta(where, made, model.parameters)
 
 
-def _check_recovery(
+def check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray) -> None:
+    """Raise if log f is not one number a record."""
+    if not hasattr(model, "log_likelihood"):
+        return
+    where = f"{_name(model)}.log_likelihood"
+    with left_alone(where, records=records, theta=theta):
+        made = model.log_likelihood(theta, records)
+    wanted = (
+        f"{where} must return one number for each of the {len(records)} records, "
+        f"shape ({len(records)},), and no NaN; got {short(made)}"
+    )
+    try:
+        value = np.asarray(made, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(wanted) from None
+    if value.shape != (len(records),) or np.isnan(value).any():
+        raise ValueError(wanted)
+
+
+def check_recovery(
     model: Any,
     theta: dict[str, Any],
     records: np.ndarray,
     index: np.ndarray,
     rng: np.random.Generator,
 ) -> None:
+    """Raise if the innovations of some records do not give these records back."""
+    if not hasattr(model, "recover_innovations"):
+        return
+    name = _name(model)
     if not hasattr(model, "build_records"):
-        raise TypeError(f"{_name(model)} has recover_innovations, so it needs build_records too")
-    innovations = np.asarray(model.recover_innovations(theta, records, rng))
-    shape = (_TRY, model.innovations.width)
-    if innovations.shape != shape:
+        raise TypeError(f"{name} has recover_innovations, so it needs build_records too")
+    where = f"{name}.recover_innovations"
+    with left_alone(where, records=records, theta=theta):
+        innovations = model.recover_innovations(theta, records, rng)
+    innovations = as_innovations(where, innovations, len(records), model.innovations.width)
+    rebuilt = usual_array(model.build_records(theta, innovations, **_told(model, index)))
+    if records.dtype.kind == "f":
+        same = np.isclose(rebuilt, records, rtol=1e-6, atol=1e-8)
+    else:
+        same = rebuilt == records
+    if not same.all():
+        i = int(np.argwhere(~same)[0][0])
         raise ValueError(
-            f"{_name(model)}.recover_innovations must return shape {shape} for {_TRY} records; "
-            f"got {innovations.shape}"
-        )
-    rebuilt = model.build_records(theta, innovations, **_told(model, index))
-    if not np.allclose(rebuilt, records, rtol=1e-6, atol=1e-8):
-        raise ValueError(
-            f"{_name(model)}.build_records(theta, recover_innovations(theta, records, rng)) must "
-            "give back the records it started from; it does not"
+            f"{name}.build_records(theta, recover_innovations(theta, records, rng)) must "
+            f"give back the records it started from; record {records[i]} became {rebuilt[i]}"
         )

@@ -23,7 +23,10 @@ from numba import njit
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.parameters import Innovations
+from noiseaware.sampler import arrays
+from noiseaware.sampler.contract import check_theta
 from noiseaware.sampler.coordinates import Coordinates
+from noiseaware.sampler.naming import is_own
 from noiseaware.sampler.state import ChainState
 
 CHUNK = 4096
@@ -111,6 +114,11 @@ class Target:
         self._index = np.arange(self.n) if self.uses_index else None
         own = getattr(model, "coordinates", None)
         self.coordinates = Coordinates(tuple(model.parameters)) if own is None else own
+        self._shapes = [(p.name, tuple(p.shape)) for p in model.parameters]
+        # What the package itself makes goes to compiled loops as it is; the rest is looked at.
+        owner = mechanism if self._own_statistic else release.query
+        self._trusted = not is_own(owner)
+        self._record: tuple[np.dtype, tuple[int, ...]] | None = None
         self.d = self._find_d()
 
     def _find_d(self) -> int:
@@ -141,22 +149,90 @@ class Target:
         if not hasattr(self.model, "sample_records"):
             return self.build(theta, self.draw_innovations(m, rng), start), None
         if self._index is None:
-            return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None
-        index = self._index[start : start + m]
-        return np.ascontiguousarray(self.model.sample_records(theta, m, rng, index=index)), None
+            made = self.model.sample_records(theta, m, rng)
+        else:
+            made = self.model.sample_records(theta, m, rng, index=self._index[start : start + m])
+        return self._as_records("sample_records", made, m), None
 
     def build(self, theta: dict[str, Any], innovations: np.ndarray, start: int = 0) -> np.ndarray:
-        """Return F(u; theta) for records start, start + 1, ..., contiguous as loops need them."""
+        """Return F(u; theta) for records start, start + 1, ..., as the compiled loops need them."""
         if self._index is None:
-            return np.ascontiguousarray(self.model.build_records(theta, innovations))
-        index = self._index[start : start + len(innovations)]
-        return np.ascontiguousarray(self.model.build_records(theta, innovations, index=index))
+            made = self.model.build_records(theta, innovations)
+        else:
+            index = self._index[start : start + len(innovations)]
+            made = self.model.build_records(theta, innovations, index=index)
+        records = self._as_records("build_records", made, len(innovations))
+        # Records are changed in place later on; the innovations must not change with them.
+        if records.base is not None and np.may_share_memory(records, innovations):
+            return records.copy()
+        return records
+
+    def _as_records(self, method: str, made: Any, m: int) -> np.ndarray:
+        """Return what a method made as an array that all compiled loops can take."""
+        if (
+            self._record is not None
+            and type(made) is np.ndarray
+            and made.dtype == self._record[0]
+            and made.shape == (m, *self._record[1])
+            and made.flags.carray
+        ):
+            return made
+        where = f"{type(self.model).__name__}.{method}"
+        if not isinstance(made, np.ndarray) or made.dtype.kind not in "fiub":
+            kind = f"dtype {made.dtype}" if isinstance(made, np.ndarray) else type(made).__name__
+            raise TypeError(f"{where} must return a NumPy array of real numbers; got {kind}")
+        if made.ndim == 0 or len(made) != m:
+            raise ValueError(
+                f"{where} must return {m} records along the first axis when asked for {m}; "
+                f"got shape {made.shape}"
+            )
+        records = arrays.usual_array(made)
+        if self._record is None:
+            self._record = (records.dtype, records.shape[1:])
+        dtype, entries = self._record
+        if records.shape[1:] != entries:
+            raise ValueError(
+                f"{where} must return records of the same shape each time; got shape "
+                f"{made.shape}, where a record had shape {entries} before"
+            )
+        if not np.can_cast(records.dtype, dtype):
+            raise TypeError(
+                f"{where} must return records of the same dtype each time; got {made.dtype}, and "
+                f"{dtype} before"
+            )
+        return records.astype(dtype, copy=False)
+
+    def as_theta(self, where: str, theta: Any) -> dict[str, Any]:
+        """Return theta if it has the declared names and shapes; raise, naming `where`, if not."""
+        try:
+            for name, shape in self._shapes:
+                value = theta[name]
+                if (value.shape if type(value) is np.ndarray else np.shape(value)) != shape:
+                    break
+            else:
+                if len(theta) == len(self._shapes):
+                    return theta
+        except (TypeError, KeyError, IndexError, ValueError):
+            pass
+        return check_theta(where, theta, tuple(self.model.parameters))
+
+    def sample_prior(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Draw theta from the prior."""
+        return self.as_theta(
+            f"{type(self.model).__name__}.sample_prior", self.model.sample_prior(rng)
+        )
 
     def recover(self, state: ChainState) -> np.ndarray:
         """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""
         if state.innovations is not None:
             return state.innovations
-        return self.model.recover_innovations(state.theta, state.records, state.rng)
+        assert self.innovations is not None
+        return arrays.as_innovations(
+            f"{type(self.model).__name__}.recover_innovations",
+            self.model.recover_innovations(state.theta, state.records, state.rng),
+            len(state.records),
+            self.innovations.width,
+        )
 
     # What the release says of them.
 
@@ -164,15 +240,28 @@ class Target:
         """t_i(x_i, s_dp) of records start, start + 1, ...: (m, d), or cell numbers (m, k)."""
         if self._own_statistic:
             index = np.arange(start, start + len(records))
-            return self.release.mechanism.statistic(records, index, self.values)
-        if self.uses_cells:
-            return self.release.query.cells(records)
-        return self.release.query.statistic(records)
+            made = self.release.mechanism.statistic(records, index, self.values)
+            owner, d = self.release.mechanism, getattr(self, "d", None)
+        elif self.uses_cells:
+            made = self.release.query.cells(records)
+            if self._trusted:
+                return made
+            where = f"{type(self.release.query).__name__}.cells"
+            return arrays.as_cells(where, made, len(records), self.d)
+        else:
+            made = self.release.query.statistic(records)
+            owner, d = self.release.query, len(self.release.query.names)
+        if self._trusted:
+            return made
+        return arrays.as_statistic(f"{type(owner).__name__}.statistic", made, len(records), d)
 
     def total(self, records: np.ndarray) -> np.ndarray:
         """T(x), (d,), summed afresh so that no rounding error builds up over a chain."""
         if self._query_total is not None:
-            return self._query_total(records)
+            total = self._query_total(records)
+            if self._trusted:
+                return total
+            return arrays.as_total(f"{type(self.release.query).__name__}.total", total, self.d)
         total = self.sum(self.statistic(records[:CHUNK], 0))
         for start in range(CHUNK, len(records), CHUNK):
             total += self.sum(self.statistic(records[start : start + CHUNK], start))
@@ -192,4 +281,9 @@ class Target:
         if self.joint is not None:
             code, parameters = self.joint
             return log_joint(code, parameters, total)
-        return float(self.release.mechanism.log_density(self.values, total))
+        value = self.release.mechanism.log_density(self.values, total)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            name = type(self.release.mechanism).__name__
+            raise TypeError(f"{name}.log_density must return one number; got {value!r}") from None

@@ -50,6 +50,12 @@ class ParameterUpdate:
             return self.kernel
         return getattr(target.model, "update_parameters", READY)
 
+    def _where(self, target: Target) -> str:
+        """Return what to call the kernel in a message."""
+        if self.kernel is None:
+            return f"{type(target.model).__name__}.update_parameters"
+        return getattr(self.kernel, "__name__", repr(self.kernel))
+
     def check(self, target: Target) -> None:
         """Raise if there is no kernel for p(theta | x)."""
         if self.kernel is None and not target.can_update:
@@ -78,7 +84,8 @@ class ParameterUpdate:
         kernel = self._kernel(target)
         if hasattr(kernel, "step"):
             return kernel.step(target, state, tuning)
-        state.theta = kernel(state.theta, state.records, state.rng)
+        made = kernel(state.theta, state.records, state.rng)
+        state.theta = target.as_theta(self._where(target), made)
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:

@@ -98,7 +98,7 @@ class Transport:
         for index in blocks:
             proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
         prior = [
-            coordinates.to_vector(target.model.sample_prior(state.rng))
+            coordinates.to_vector(target.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
         ]
         shape = Shape(np.stack(prior))
@@ -145,7 +145,7 @@ class Transport:
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
                 if from_prior:
-                    theta_new = model.sample_prior(rng)
+                    theta_new = target.sample_prior(rng)
                     log_ratio = 0.0  # q is the prior, so that the two cancel
                 else:
                     log_q = proposal.propose(v, prepared, k, proposed)

@@ -1,0 +1,80 @@
+"""What a user's class returns, as arrays that compiled loops can take, or an error that names it.
+
+A compiled loop indexes without looking and its errors are pages long, so nothing comes to it that
+has not been through here or been made by this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def usual_array(array: np.ndarray) -> np.ndarray:
+    """Return an array as compiled code takes it: contiguous, writeable, of a usual dtype."""
+    array = np.asarray(array)
+    dtype = array.dtype.newbyteorder("=")
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+        dtype = np.dtype(np.float64)
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return array if array.flags.writeable else array.copy()
+
+
+def short(value: Any) -> str:
+    """Show what was returned: the whole of it, or for a large array what kind it is."""
+    if isinstance(value, np.ndarray) and value.size > 10:
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    shown = repr(value)
+    return shown if len(shown) <= 200 else f"{type(value).__name__} {shown[:200]} ..."
+
+
+def as_statistic(source: str, t: Any, m: int, d: int | None, *, finite: bool = False) -> np.ndarray:
+    """Return a statistic as float64 (m, d), or raise.
+
+    With records of a far-out proposal it may overflow; the proposal is then refused. At a draw of
+    the prior it must be finite.
+    """
+    if not isinstance(t, np.ndarray) or t.dtype.kind not in "fiub":
+        raise TypeError(f"{source} must return a NumPy array of numbers; got {short(t)}")
+    if t.ndim != 2 or len(t) != m or t.shape[1] != (d or t.shape[1]):
+        raise ValueError(
+            f"{source} must return shape ({m}, {d or 'd'}) for {m} records; got {t.shape}"
+        )
+    if finite and not np.isfinite(t).all():
+        raise ValueError(f"{source} returned a value that is not finite")
+    return np.ascontiguousarray(t, dtype=np.float64)
+
+
+def as_cells(source: str, cells: Any, m: int, d: int) -> np.ndarray:
+    """Return cell numbers as int64 (m, k), each below d, or raise: loops index with them."""
+    if not isinstance(cells, np.ndarray) or cells.dtype.kind not in "iu":
+        raise TypeError(f"{source} must return a NumPy array of integers; got {short(cells)}")
+    if cells.ndim != 2 or len(cells) != m:
+        raise ValueError(f"{source} must return shape ({m}, k) for {m} records; got {cells.shape}")
+    if cells.size and not (int(cells.min()) >= -1 and int(cells.max()) < d):
+        wrong = cells[(cells < -1) | (cells >= d)][0]
+        raise ValueError(
+            f"{source} must return cells from 0 to {d - 1}, or -1 for no cell; got {wrong}"
+        )
+    return np.ascontiguousarray(cells, dtype=np.int64)
+
+
+def as_total(source: str, total: Any, d: int) -> np.ndarray:
+    """Return a total as float64 (d,), or raise."""
+    if not isinstance(total, np.ndarray) or total.dtype.kind not in "fiub" or total.shape != (d,):
+        raise ValueError(f"{source} must return an array of shape ({d},); got {short(total)}")
+    return np.ascontiguousarray(total, dtype=np.float64)
+
+
+def as_innovations(where: str, innovations: Any, n: int, width: int) -> np.ndarray:
+    """Return innovations as float64 (n, width), or raise."""
+    try:
+        array = np.ascontiguousarray(innovations, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} must return numbers; got {short(innovations)}") from None
+    if array.shape != (n, width):
+        raise ValueError(
+            f"{where} must return shape {(n, width)} for {n} records; got {np.shape(innovations)}"
+        )
+    return array
