@@ -26,6 +26,7 @@ from noiseaware.report import write_report
 from noiseaware.sampler import moves
 from noiseaware.sampler.run import sample
 from noiseaware.studies import study
+from noiseaware.validation import validate
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "study",
     "summary",
     "write_report",
+    "validate",
 ]
 
 _drop_stale_kernels(_Path(__file__).parent)

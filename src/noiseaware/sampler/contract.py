@@ -368,14 +368,15 @@ def _check_query(
         ) from None
 
 
-def _statistic_name(release: Release) -> str:
+def statistic_name(release: Release) -> str:
+    """Return what to call the method that gives the statistic."""
     owner = release.mechanism if hasattr(release.mechanism, "statistic") else release.query
     return f"{_name(owner)}.statistic"
 
 
 def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
     """Return t_i(x_i, s_dp) of a few records, (m, d), if it is what the sampler can use."""
-    source = _statistic_name(release)
+    source = statistic_name(release)
     m = len(records)
     with left_alone(source, records=records):
         if hasattr(release.mechanism, "statistic"):
