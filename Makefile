@@ -21,6 +21,8 @@ $(READY): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Compiling (once, half a minute) ..."
+	@$(RUN) examples/demo.py --compile
 	@touch $@
 
 demo: $(READY)

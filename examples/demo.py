@@ -1,71 +1,64 @@
-"""From a release file to a posterior and a readable report.
+"""From a release file to a posterior and a readable report, by the command; run with `make demo`.
 
 The release is a made-up survey: does exercise lower the resting pulse? See
-`make_exercise_release.py` for how it was made. Run with `make demo`.
+`make_exercise_release.py` for how it was made, and `exercise_model.toml` for the model.
 """
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 
 import noiseaware as na
 
-HERE = Path(__file__).parent
-OUT = HERE.parent / "demo-output"
+ROOT = Path(__file__).parents[1]
+OUT = Path("demo-output")
 
 
-def naive_interval(release: na.Release) -> tuple[float, float]:
-    """Return the 90% interval of the slope that takes the noisy sums as exact.
-
-    This is what the package is there to replace: least squares on the released numbers.
-    """
-    sums = dict(zip(release.names, release.values, strict=True))
-    n = release.n_records
-    # The query divided x1 by 6 and y by 3 to bring them into [-1, 1].
-    mean_x, mean_y = 6 * sums["x1"] / n, 3 * sums["y"] / n
-    xx = 36 * sums["x1^2"] / n - mean_x**2
-    xy = 18 * sums["x1*y"] / n - mean_x * mean_y
-    yy = 9 * sums["y^2"] / n - mean_y**2
-    slope = xy / xx
-    error = np.sqrt((yy - slope * xy) / (n * xx))
-    return slope - 1.645 * error, slope + 1.645 * error
-
-
-def report(release: na.Release, posterior) -> str:
-    """Return the answer in words."""
-    slope = posterior["posterior"]["coefficients"].sel(coefficient="x1").values.ravel()
-    low, middle, high = 10 * np.quantile(slope, [0.05, 0.5, 0.95])
-    naive_low, naive_high = (10 * end for end in naive_interval(release))
-    lines = [
-        "Does exercise lower the resting pulse?",
-        "",
-        f"The release: {release.n_records} people, {release.mechanism.guarantee}.",
-        "",
-        f"An hour more of exercise a week goes with {middle:+.1f} beats a minute,",
-        f"between {low:+.1f} and {high:+.1f} with probability 90%.",
-        f"The probability that exercise lowers the pulse is {np.mean(slope < 0):.1%}.",
-        "",
-        "Taking the noisy sums as exact would have given an interval from "
-        f"{naive_low:+.1f} to {naive_high:+.1f}:",
-        "it knows nothing of the noise, and misses the -2.5 that made the data.",
-        "",
-        na.summary(posterior, ci_prob=0.9).to_string(),
-        "",
-        str(na.check(posterior)),
+def words(*options: str) -> list[str]:
+    """Return the command that does all the work."""
+    return [
+        *("noiseaware", "fit", "examples/exercise_release.json"),
+        *("--model", "examples/exercise_model.toml", "--seed", "1", *options),
+        *("--out", str(OUT / "posterior.nc"), "--report", str(OUT / "report.html")),
     ]
-    return "\n".join(lines)
+
+
+def answer(posterior) -> str:
+    """Return the answer in words, next to that of an analysis which forgets the noise."""
+    slope = posterior["posterior"]["coefficients"].sel(coefficient="x1").values.ravel()
+    model = na.models.LinearRegression(n_features=1, coefficient_sd=1.0)
+    release = na.Release.from_json(ROOT / "examples" / "exercise_release.json")
+    naive = na.comparators.naive(model, release, random_seed=1)["coefficients"][:, 1]
+    low, middle, high = 10 * np.quantile(slope, [0.05, 0.5, 0.95])
+    naive_low, naive_high = 10 * np.quantile(naive, [0.05, 0.95])
+    return "\n".join(
+        [
+            f"An hour more of exercise a week goes with {middle:+.1f} beats a minute,",
+            f"between {low:+.1f} and {high:+.1f} with probability 90%.",
+            f"The probability that exercise lowers the pulse is {np.mean(slope < 0):.1%}.",
+            "",
+            "Taking the noisy sums as exact would have given an interval from "
+            f"{naive_low:+.1f} to {naive_high:+.1f}:",
+            "it knows nothing of the noise, and misses the -2.5 that made the data.",
+        ]
+    )
 
 
 def main() -> None:
-    release = na.Release.from_json(HERE / "exercise_release.json")
-    model = na.models.LinearRegression(n_features=1, coefficient_sd=1.0)
-    posterior = na.sample(model, release, random_seed=1)
-    OUT.mkdir(exist_ok=True)
-    na.save(posterior, OUT / "posterior.nc")
-    text = report(release, posterior)
-    (OUT / "report.txt").write_text(text + "\n", encoding="utf-8")
-    print(text)
-    print(f"\nWritten: {OUT.name}/posterior.nc and {OUT.name}/report.txt")
+    (ROOT / OUT).mkdir(exist_ok=True)
+    if "--compile" in sys.argv:
+        # A run that is too short to be of use, so that the next one finds everything compiled.
+        short = words("--draws", "20", "--warmup", "20", "--quiet")
+        subprocess.run([sys.executable, "-m", *short], cwd=ROOT, capture_output=True)
+        return
+    command = words()
+    print(f"{shlex.join(command)}\n", flush=True)
+    subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True)
+    print()
+    print(answer(na.load(ROOT / OUT / "posterior.nc")))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@
     [report]
     title = "Exercise and the resting pulse"
     question = "Does exercise lower the resting pulse?"
+    parameters = ["coefficients"]
 
 `type` is a model of `noiseaware.models`, and the other keys are the arguments of its constructor;
 those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
-model inside a model a table with its own `type`. `[report]` is optional.
+model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
+it; `parameters` are those that the question is about, which the report shows first.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from noiseaware import models
 
 __all__ = ["ModelFile", "read_model_file"]
 
-REPORT_KEYS = ("title", "question")
+REPORT_KEYS = ("title", "question", "parameters")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class ModelFile:
     model: Any
     title: str | None = None
     question: str | None = None
+    parameters: tuple[str, ...] | None = None
 
 
 def read_model_file(path: str | Path) -> ModelFile:
@@ -66,13 +69,6 @@ def read_model_file(path: str | Path) -> ModelFile:
 
 def _read(content: dict[str, Any]) -> ModelFile:
     report = content.pop("report", {})
-    if not isinstance(report, dict):
-        raise ValueError(f"report must be a table with {' and '.join(REPORT_KEYS)}; got {report!r}")
-    for key, value in report.items():
-        if key not in REPORT_KEYS:
-            raise ValueError(f"unknown key {key!r} in [report]{nearest(key, REPORT_KEYS)}")
-        if not isinstance(value, str):
-            raise ValueError(f"{key} in [report] must be text; got {value!r}")
     kinds = tuple(models._TYPES)
     if "type" not in content:
         raise ValueError(f'type is missing: which model, for example type = "{kinds[0]}"')
@@ -81,7 +77,29 @@ def _read(content: dict[str, Any]) -> ModelFile:
         hint = nearest(kind, kinds) if isinstance(kind, str) else ""
         raise ValueError(f"type must be one of {', '.join(kinds)}; got {kind!r}{hint}")
     _check_keys(kind, content)
-    return ModelFile(models.from_dict(content), report.get("title"), report.get("question"))
+    model = models.from_dict(content)
+    return ModelFile(model, **_read_report(report, [p.name for p in model.parameters]))
+
+
+def _read_report(report: Any, names: list[str]) -> dict[str, Any]:
+    if not isinstance(report, dict):
+        raise ValueError(f"report must be a table with {', '.join(REPORT_KEYS)}; got {report!r}")
+    for key, value in report.items():
+        if key not in REPORT_KEYS:
+            raise ValueError(f"unknown key {key!r} in [report]{nearest(key, REPORT_KEYS)}")
+        if key != "parameters" and not isinstance(value, str):
+            raise ValueError(f"{key} in [report] must be text; got {value!r}")
+    chosen = report.get("parameters")
+    if chosen is None:
+        return report
+    if not isinstance(chosen, list) or not chosen or not all(isinstance(c, str) for c in chosen):
+        raise ValueError(f"parameters in [report] must be a list of names; got {chosen!r}")
+    for name in chosen:
+        if name not in names:
+            raise ValueError(
+                f"unknown name {name!r} in parameters of [report]{nearest(name, names)}"
+            )
+    return {**report, "parameters": tuple(chosen)}
 
 
 def _check_keys(kind: str, content: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ def fitted(tmp_path_factory):
     mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
     na.Release([37.2], mechanism, n_records=100).to_json(folder / "release.json")
     (folder / "model.toml").write_text(MODEL)
-    result = fit(folder, "--seed", 1, "--keep-records", 3)
+    result = fit(folder, "--seed", 1, "--keep-records", 3, "--report", folder / "report.html")
     return folder, result
 
 
@@ -146,6 +146,35 @@ def test_check_ends_with_1_if_one_failed(files):
     assert "do not use this result" in result.stderr
 
 
+def test_fit_writes_a_report(fitted):
+    folder, result = fitted
+    page = (folder / "report.html").read_text()
+    assert "How many smoke?" in page
+    assert "Smokers" in page
+    assert f"--model {folder / 'model.toml'}" in page  # the command to run it again
+    assert f"The report: {folder / 'report.html'}" in result.stdout
+
+
+def test_report_of_a_posterior(fitted):
+    folder, _ = fitted
+    again = folder / "again.html"
+    result = run("report", folder / "posterior.nc", "--out", again, "--question", "Who smokes?")
+    assert result.exit_code == 0, result.output
+    assert f"Written: {again}" in result.stdout
+    assert "Who smokes?" in again.read_text()
+    assert "Smokers" in again.read_text()
+
+
+def test_databases_are_kept_unless_they_are_large():
+    from noiseaware.cli.fit import _kept
+
+    assert _kept(None, 300, 1000, 4) == 25
+    assert _kept(None, 300, 10, 4) == 10
+    assert _kept(None, 100_000, 1000, 4) == 2
+    assert _kept(None, 10_000_000, 1000, 4) == 0
+    assert _kept(7, 10_000_000, 1000, 4) == 7
+
+
 def test_impute(fitted):
     folder, _ = fitted
     result = run("impute", folder / "posterior.nc", "--out", folder / "databases.csv")
@@ -173,7 +202,7 @@ def test_impute_names_the_columns_of_the_model(tmp_path):
 
 
 def test_impute_without_databases(files):
-    fit(files, "--draws", 20, "--warmup", 10, "--quiet")
+    fit(files, "--draws", 20, "--warmup", 10, "--quiet", "--keep-records", 0)
     result = run("impute", files / "posterior.nc", "--out", files / "databases.csv")
     assert result.exit_code == 3
     assert "--keep-records" in result.stderr
@@ -216,7 +245,7 @@ def test_the_examples_of_the_lists_can_be_read(tmp_path):
 def test_version_and_help():
     assert run("--version").stdout == f"noiseaware {na.__version__}\n"
     words = run("--help").stdout
-    for name in ("fit", "check", "impute", "models", "mechanisms", "queries"):
+    for name in ("fit", "check", "report", "impute", "models", "mechanisms", "queries"):
         assert name in words
         page = run(name, "--help")
         assert page.exit_code == 0

@@ -98,6 +98,14 @@ MODELS = {
     ),
     "report is text": (MODEL + 'report = "yes"', "report must be a table"),
     "unknown key of the report": (MODEL + '[report]\ntitel = "a"', "did you mean 'title'?"),
+    "parameters of the report": (
+        MODEL + '[report]\nparameters = "probability"',
+        "parameters in [report] must be a list of names",
+    ),
+    "unknown parameter": (
+        MODEL + '[report]\nparameters = ["probabilty"]',
+        "unknown name 'probabilty' in parameters of [report]; did you mean 'probability'?",
+    ),
     "number in the report": (MODEL + "[report]\ntitle = 3", "title in [report] must be text"),
     "a model that does not fit": ('type = "LinearRegression"\nn_features = 1', "Count"),
 }
@@ -237,6 +245,9 @@ def test_an_output_that_cannot_be_written(folder):
     refused(fit(folder, out="model.toml"), "--out would overwrite")
     refused(fit(folder, out="p" * 300), "file name too long")
     refused(fit(folder, out="../" * 40 + "dev/null"), "ordinary file")
+    refused(fit(folder, "--report", folder / "no" / "r.html"), "--report", "does not exist")
+    refused(fit(folder, "--report", folder / "posterior.nc"), "must be two files")
+    refused(fit(folder, "--report", folder / "model.toml"), "--report would overwrite")
     assert sorted(p.name for p in folder.iterdir()) == ["directory", "model.toml", "release.json"]
 
 
@@ -268,7 +279,7 @@ def netcdf(tmp_path, kind):
     return path
 
 
-@pytest.mark.parametrize("command", ["check", "impute"])
+@pytest.mark.parametrize("command", ["check", "impute", "report"])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -285,18 +296,19 @@ def netcdf(tmp_path, kind):
 )
 def test_a_posterior_that_is_none(tmp_path, command, kind):
     path = netcdf(tmp_path, kind)
-    outputs = {"check": [], "impute": ["--out", tmp_path / "out"]}
-    line = refused(run(command, path, *outputs[command]), path)
+    output = [] if command == "check" else ["--out", tmp_path / "out"]
+    line = refused(run(command, path, *output), path)
     if kind in ("somebody else's", "another posterior"):
         assert "not a posterior saved by noiseaware" in line
     assert not (tmp_path / "out").exists()
 
 
-def test_the_output_of_impute(tmp_path):
+@pytest.mark.parametrize("command", ["impute", "report"])
+def test_the_output_of_impute_and_report(tmp_path, command):
     path = netcdf(tmp_path, "text")
-    refused(run("impute", path, "--out", tmp_path), "--out must be a file")
-    refused(run("impute", path, "--out", tmp_path / "no" / "d.csv"), "does not exist")
-    refused(run("impute", path, "--out", path), "--out would overwrite")
+    refused(run(command, path, "--out", tmp_path), "--out must be a file")
+    refused(run(command, path, "--out", tmp_path / "no" / "d.csv"), "does not exist")
+    refused(run(command, path, "--out", path), "--out would overwrite")
 
 
 @pytest.mark.parametrize("what", ["models", "mechanisms", "queries"])

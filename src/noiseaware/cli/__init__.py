@@ -17,6 +17,7 @@ from noiseaware.cli.impute import impute
 from noiseaware.cli.mechanisms import mechanisms
 from noiseaware.cli.models import models
 from noiseaware.cli.queries import queries
+from noiseaware.cli.report import report
 
 __all__ = ["app", "main"]
 
@@ -55,13 +56,13 @@ def noiseaware(
 
     - `noiseaware models` lists the models, `noiseaware models Normal` shows one
 
-    - `noiseaware fit release.json --model model.toml --out posterior.nc`
+    - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
 
     - `noiseaware fit --help` explains the rest
     """
 
 
-for command in (fit, check, impute, models, mechanisms, queries):
+for command in (fit, check, report, impute, models, mechanisms, queries):
     app.command()(command)
 
 

@@ -11,8 +11,13 @@ import typer
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail
 from noiseaware.cli.files import check_output, write_whole
+from noiseaware.cli.report import remember, write_page
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
+
+KEEP = 25
+MOST_KEPT = 1_000_000
+"""Databases kept of each chain if nothing is said, and the most records in all of them."""
 
 
 def fit(
@@ -26,6 +31,9 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write the posterior (netCDF).")
     ],
+    report: Annotated[
+        Path | None, typer.Option("--report", "-r", help="Write the report (HTML) as well.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="Draws that are kept of each chain.")] = DRAWS,
     warmup: Annotated[
         int, typer.Option(help="Iterations before them, in which the sampler tunes itself.")
@@ -38,8 +46,12 @@ def fit(
         int | None, typer.Option(help="Same seed, same draws; a fresh one if not given.")
     ] = None,
     keep_records: Annotated[
-        int, typer.Option(help="Imputed databases to keep of each chain, for `impute`.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Imputed databases to keep of each chain, for `report` and `impute`; "
+            f"{KEEP} if not given, or fewer where they are large."
+        ),
+    ] = None,
     interval: Annotated[
         float, typer.Option(help="Probability of the interval in the table.")
     ] = 0.9,
@@ -58,7 +70,7 @@ def fit(
 
     **Examples**
 
-    - `noiseaware fit release.json --model model.toml --out posterior.nc`
+    - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
 
     - `noiseaware fit release.json -m model.toml -o posterior.nc --seed 1 --draws 4000`
 
@@ -70,6 +82,10 @@ def fit(
     if not 0 < interval < 1:
         raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
     check_output("--out", out, release, model)
+    if report is not None:
+        check_output("--report", report, release, model, out)
+        if report.resolve() == out.resolve():
+            raise ValueError(f"--report and --out must be two files; got {out} for both")
     import noiseaware as na
     from noiseaware.model_file import read_model_file
     from noiseaware.sampler.progress import Rows
@@ -84,27 +100,31 @@ def fit(
         chains=chains,
         cores=cores,
         random_seed=seed,
-        keep_records=keep_records,
+        keep_records=_kept(keep_records, stated.n_records, draws, chains),
         progressbar=False if quiet else Rows,
     )
     command = _command(
-        release, model, out, draws, warmup, chains, posterior.attrs["random_seed"], keep_records
+        *(release, model, out, report, draws, warmup, chains),
+        *(posterior.attrs["random_seed"], keep_records),
     )
     posterior.attrs["command"] = command
-    for name in ("title", "question"):
-        if getattr(described, name):
-            posterior.attrs[f"report_{name}"] = getattr(described, name)
+    remember(posterior, described)
     write_whole(out, lambda path: na.save(posterior, path))
 
     checks = na.check(posterior)
     rows = show.summary_rows(posterior, interval)
     complete = bool(posterior.attrs["complete"])
+    if not complete:
+        report = None  # it can be made of what was saved
+    if report is not None:
+        write_page(posterior, report)
     if as_json:
         show.print_json(
             {
                 **show.checks_as_json(checks),
                 "complete": complete,
                 "out": str(out),
+                "report": None if report is None else str(report),
                 "command": command,
                 "interval": interval,
                 "summary": rows,
@@ -112,12 +132,21 @@ def fit(
         )
     else:
         _print(posterior, stated, described, rows, checks, interval)
-        show.console().print(f"\nWritten: {out}")
+        print(f"\nWritten: {out}")
+        if report is not None:
+            print(f"The report: {report} (open it in a browser)")
     if not complete:
         drawn, wanted = posterior["posterior"].sizes["draw"], posterior.attrs["draws"]
         fail(f"stopped after {drawn} of {wanted} draws; they are saved in {out}", INTERRUPTED)
     if not checks:
         fail(show.failed_sentence(checks), CHECKS_FAILED)
+
+
+def _kept(wanted: int | None, n_records: int, draws: int, chains: int) -> int:
+    """Return how many databases to keep of each chain."""
+    if wanted is not None:
+        return wanted
+    return min(KEEP, max(draws, 0), MOST_KEPT // (n_records * max(chains, 1)))
 
 
 def _print(
@@ -139,19 +168,21 @@ def _command(
     release: Path,
     model: Path,
     out: Path,
+    report: Path | None,
     draws: int,
     warmup: int,
     chains: int,
     seed: str,
-    keep_records: int,
+    keep_records: int | None,
 ) -> str:
     """Return the command that gives the same draws again: with the seed, without the workers."""
     words = ["noiseaware", "fit", str(release), "--model", str(model), "--out", str(out)]
     options = (
+        ("--report", report, None),
         ("--draws", draws, DRAWS),
         ("--warmup", warmup, WARMUP),
         ("--chains", chains, CHAINS),
-        ("--keep-records", keep_records, 0),
+        ("--keep-records", keep_records, None),
         ("--seed", seed, None),
     )
     for option, value, default in options:

@@ -26,11 +26,11 @@ def impute(
     None of them is the confidential database. The columns: chain, draw, record, and those of
     the records.
 
-    `fit` keeps databases only if it is asked to.
+    `fit` keeps some databases; with `--keep-records` as many as it is asked to.
 
     **Examples**
 
-    - `noiseaware fit release.json -m model.toml -o posterior.nc --keep-records 5`
+    - `noiseaware fit release.json -m model.toml -o posterior.nc --keep-records 50`
 
     - `noiseaware impute posterior.nc --out databases.csv`
     """

@@ -1,0 +1,81 @@
+"""`noiseaware report`: a posterior as a page that people can read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noiseaware.cli import show
+from noiseaware.cli.files import check_output, write_whole
+
+
+def report(
+    posterior: Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where to write the page (HTML).")
+    ] = Path("report.html"),
+    title: Annotated[
+        str | None, typer.Option(help="The heading, instead of the one in the model file.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="The question, instead of the one in the model file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON about the page for a program.")
+    ] = False,
+) -> None:
+    """Write one self-contained HTML page: the answer, and how far it can be trusted.
+
+    The posterior against the prior and against the analysis that takes the noisy numbers as
+    exact, where the uncertainty comes from, what the release promises, and the checks, in words.
+    The page loads nothing from anywhere.
+
+    **Examples**
+
+    - `noiseaware report posterior.nc --out report.html`
+
+    - `noiseaware report posterior.nc -o report.html --question "Does exercise help?"`
+    """
+    import noiseaware as na
+
+    check_output("--out", out, posterior)
+    tree = na.load(posterior)
+    write_page(tree, out, title=title, question=question)
+    if as_json:
+        show.print_json({"out": str(out)})
+    else:
+        print(f"Written: {out} (open it in a browser)")
+
+
+def remember(posterior: Any, described: Any) -> None:
+    """Keep what a model file says about the report with the posterior."""
+    if described.title:
+        posterior.attrs["report_title"] = described.title
+    if described.question:
+        posterior.attrs["report_question"] = described.question
+    if described.parameters:
+        posterior.attrs["report_parameters"] = json.dumps(list(described.parameters))
+
+
+def write_page(
+    posterior: Any, path: Path, *, title: str | None = None, question: str | None = None
+) -> None:
+    """Write the report of a posterior, with what was remembered where nothing else is given."""
+    from noiseaware.report import write_report
+
+    said = posterior.attrs
+    parameters = said.get("report_parameters")
+    write_whole(
+        path,
+        lambda part: write_report(
+            posterior,
+            part,
+            title=title or said.get("report_title"),
+            question=question or said.get("report_question"),
+            command=said.get("command"),
+            var_names=json.loads(parameters) if parameters else None,
+        ),
+    )
