@@ -63,6 +63,18 @@ def surveys() -> dict[str, Survey]:
             ),
             300,
         ),
+        "exponential": Survey(
+            {"rate": np.array(0.4)},
+            mechanisms.Laplace(queries.Sum(lower=0.0, upper=10.0), epsilon=1.0),
+            300,
+        ),
+        "gamma": Survey(
+            {"shape": np.array(2.5), "rate": np.array(0.6)},
+            mechanisms.DiscreteLaplace(
+                queries.Histogram(edges=[0, 1, 2, 3, 4, 6, 8, 12]), epsilon=1.0
+            ),
+            300,
+        ),
     }
 
 
