@@ -55,8 +55,8 @@ __all__ = [
     "sbc",
     "study",
     "summary",
-    "write_report",
     "validate",
+    "write_report",
 ]
 
 _drop_stale_kernels(_Path(__file__).parent)
