@@ -24,6 +24,14 @@ Example = tuple[Any, Any, dict[str, Any]]
 
 EXAMPLES: dict[str, Example] = {
     "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
+    "MultivariateNormal": (
+        na.models.MultivariateNormal(3, mean_sd=2.0),
+        na.queries.Moments(3, -5.0, 5.0),
+        {
+            "mean": [0.5, -1.0, 1.5],
+            "covariance": [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]],
+        },
+    ),
     "Gamma": (
         na.models.Gamma(),
         na.queries.Histogram(edges=[0.0, 1.0, 2.0, 4.0, 8.0, math.inf]),

@@ -31,6 +31,11 @@ MODELS = {
         8,
     ),
     "categorical": (na.models.Categorical(3), na.queries.Histogram(n_levels=3), 10),
+    "multivariate-normal": (
+        na.models.MultivariateNormal(2, mean_sd=1.5),
+        na.queries.Moments(2, -4.0, 4.0),
+        8,
+    ),
     "exponential": (na.models.Exponential(), na.queries.Sum(0.0, 3.0), 8),
     "gamma": (
         na.models.Gamma(shape_shape=3.0),

@@ -200,6 +200,37 @@ def normal_quadrature_p_values(package, rng, n_draws):
     ]
 
 
+def vector_mean_p_values(package, rng, n_draws):
+    covariance = np.array([[2.0, 0.6], [0.6, 1.0]])
+    prior_mean, prior_sd = np.array([1.0, -2.0]), np.array([1.5, 0.8])
+    model = package.MultivariateNormal(
+        2, covariance=covariance, mean_mean=prior_mean, mean_sd=prior_sd
+    )
+    records = np.array([[3.0, 0.5], [4.5, -1.0], [0.0, 0.2]])
+    precision = 3 * np.linalg.inv(covariance) + np.diag(prior_sd**-2.0)
+    pull = np.linalg.solve(covariance, records.sum(axis=0)) + prior_mean / prior_sd**2
+    draws = draws_of(model, {"mean": np.zeros(2)}, records, n_draws, rng, "mean")
+    white = (draws - np.linalg.solve(precision, pull)) @ np.linalg.cholesky(precision)
+    p_values = [ks(column, stats.norm.cdf) for column in white.T]
+    return [*p_values, mean_zero(white[:, 0] * white[:, 1])]
+
+
+def vector_covariance_p_values(package, rng, n_draws):
+    """C' Sigma^{-1} C with C C' = S + scatter is Wishart(df + n, I): Bartlett's entries."""
+    mean, scale = np.array([1.0, -0.5]), np.array([[2.0, 0.8], [0.8, 1.0]])
+    model = package.MultivariateNormal(2, mean=mean, covariance_df=3.5, covariance_scale=scale)
+    records = np.array([[3.0, 0.5], [4.5, -1.0], [0.0, 0.2]])
+    draws = draws_of(model, {"covariance": np.eye(2)}, records, n_draws, rng, "covariance")
+    root = np.linalg.cholesky(scale + (records - mean).T @ (records - mean))
+    factor = np.linalg.cholesky(root.T @ np.linalg.inv(draws) @ root)
+    return [
+        ks(factor[:, 0, 0] ** 2, stats.chi2(6.5).cdf),
+        ks(factor[:, 1, 1] ** 2, stats.chi2(5.5).cdf),
+        ks(factor[:, 1, 0], stats.norm.cdf),
+        mean_zero((factor[:, 0, 0] ** 2 - 6.5) * factor[:, 1, 0]),
+    ]
+
+
 def exponential_p_values(package, rng, n_draws):
     model = package.Exponential(2.5, 1.5)
     records = np.array([0.3, 2.0, 0.9])
@@ -292,6 +323,8 @@ CLOSED_FORMS = {
     "normal mean": normal_mean_p_values,
     "normal variance": normal_variance_p_values,
     "normal by quadrature": normal_quadrature_p_values,
+    "vector mean": vector_mean_p_values,
+    "vector covariance": vector_covariance_p_values,
     "exponential": exponential_p_values,
     "gamma rate": gamma_rate_p_values,
     "gamma shape": gamma_shape_p_values,
@@ -353,6 +386,15 @@ CLOSED_FORM_BUGS = [
         "self.variance_shape + 0.5 * len(",
         "self.variance_shape + len(",
     ),
+    ("vector mean", "conjugate.py", "out[a] += precisions[a] * centres[a]", "out[a] += centres[a]"),
+    ("vector mean", "multivariate_normal.py", "float(len(records)),", "1.0,"),
+    ("vector covariance", "multivariate_normal.py", "+ 0.5 * len(records)", "+ len(records)"),
+    (
+        "vector covariance",
+        "multivariate_normal.py",
+        "row[a] = records[i, a] - mean[a]",
+        "row[a] = records[i, a]",
+    ),
     ("exponential", "exponential.py", "self.rate_shape + len(records)", "1.0 + len(records)"),
     ("gamma rate", "gamma.py", "len(records) * shape)", "len(records))"),
     ("gamma shape", "gamma.py", "n * math.log(self.rate)\n", "math.log(self.rate)\n"),
@@ -410,9 +452,24 @@ JOINT = {
     "bernoulli": ("Bernoulli", {"a": 0.6, "b": 1.4}),
     "normal": ("Normal", {"mean_sd": 3.0, "variance_shape": 1.5}),
     "categorical": ("Categorical", {"n_levels": 3}),
+    "vector": (
+        "MultivariateNormal",
+        {"n_columns": 2, "mean_mean": 1.0, "mean_sd": [3.0, 1.0], "covariance_df": 3.0},
+    ),
     "exponential": ("Exponential", {}),
     "gamma": ("Gamma", {"rate_shape": 3.0}),
 }
+
+
+def covariance_scores(covariances, df, scale):
+    """C' Sigma^{-1} C is Wishart(df, I), so its Cholesky factor has Bartlett's entries."""
+    root = np.linalg.cholesky(scale)
+    factor = np.linalg.cholesky(root.T @ np.linalg.inv(covariances) @ root)
+    scores = []
+    for j in range(len(scale)):
+        scores.append(stats.chi2.cdf(factor[:, j, j] ** 2, df - j))
+        scores.append(stats.norm.cdf(factor[:, j, :j]))
+    return scores
 
 
 def prior_scores(model, theta):
@@ -428,6 +485,10 @@ def prior_scores(model, theta):
         scores.append(stats.norm.cdf(theta["mean"], model.mean_mean, model.mean_sd))
         gamma = model.variance_scale / theta["variance"]
         scores.append(stats.gamma.sf(gamma, model.variance_shape))
+    elif kind == "MultivariateNormal":
+        scores.append(stats.norm.cdf((theta["mean"] - model.mean_mean) / model.mean_sd))
+        df, scale = model.covariance_df, model.covariance_scale
+        scores += covariance_scores(theta["covariance"], df, scale)
     elif kind in ("Exponential", "Gamma"):
         for name, value in theta.items():
             rate = getattr(model, f"{name}_rate")
@@ -440,14 +501,8 @@ def prior_scores(model, theta):
         if "feature_mean" in theta:
             scores.append(stats.norm.cdf(theta["feature_mean"] / model.feature_mean_sd))
         if "feature_covariance" in theta:
-            # C' Sigma^{-1} C is Wishart(df, I), so its Cholesky factor has Bartlett's entries.
-            root = np.linalg.cholesky(model.feature_covariance_scale)
-            wishart = root.T @ np.linalg.inv(theta["feature_covariance"]) @ root
-            factor = np.linalg.cholesky(wishart)
-            for j in range(model.n_features):
-                df = model.feature_covariance_df - j
-                scores.append(stats.chi2.cdf(factor[:, j, j] ** 2, df))
-                scores.append(stats.norm.cdf(factor[:, j, :j]))
+            df, scale = model.feature_covariance_df, model.feature_covariance_scale
+            scores += covariance_scores(theta["feature_covariance"], df, scale)
     else:
         a = model.concentration
         for value in theta.values():
@@ -534,15 +589,15 @@ JOINT_BUGS = {
     ),
     "n left out of the mean": (
         "feature mean",
-        KERNELS,
-        "precision[b, a] = gram[0, 0] * column[b]",
+        "conjugate.py",
+        "precision[b, a] = n * column[b]",
         "precision[b, a] = column[b]",
     ),
     "covariance not inverted": (
         "feature mean",
-        KERNELS,
-        "gram[0, 0] * column[b]",
-        "gram[0, 0] * covariance[b, a]",
+        "conjugate.py",
+        "n * column[b]",
+        "n * covariance[b, a]",
     ),
     "normals used twice": (
         "feature mean",
@@ -603,6 +658,12 @@ JOINT_BUGS = {
         "normal.py",
         "self.variance_shape + 0.5 * len(records)",
         "self.variance_shape",
+    ),
+    "scatter around the old vector": (
+        "vector",
+        "multivariate_normal.py",
+        "_add_scatter(records, mean, scatter)\n",
+        "_add_scatter(records, np.asarray(theta['mean']), scatter)\n",
     ),
     "sum left out of the rate": (
         "exponential",

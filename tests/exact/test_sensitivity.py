@@ -63,6 +63,23 @@ def test_regression_moments(p, norm, neighbours):
     assert_tight(found, query.sensitivity(norm, neighbours))
 
 
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_moments(q, norm, neighbours):
+    lower, upper = np.array([-3.0, 0.0, 10.0])[:q], np.array([1.0, 0.5, 14.0])[:q]
+    query = queries.Moments(q, lower, upper)
+    found = largest_by_climbing(query, lower, upper, norm, neighbours, seed=q)
+    assert_tight(found, query.sensitivity(norm, neighbours))
+
+
+@pytest.mark.parametrize("q", range(2, 9))
+def test_moments_move_as_far_as_those_of_a_regression(q):
+    moments, regression = queries.Moments(q, 0, 1), queries.RegressionMoments(q - 1, 0, 1)
+    for norm, neighbours in itertools.product(NORMS, NEIGHBOURS):
+        assert moments.sensitivity(norm, neighbours) == regression.sensitivity(norm, neighbours)
+
+
 @pytest.mark.parametrize("p", range(1, 13))
 def test_regression_moments_at_the_records_that_the_proofs_name(p):
     q = p + 1

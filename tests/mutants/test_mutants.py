@@ -289,8 +289,8 @@ MUTANTS = (
             Edit(
                 queries.RegressionMoments,
                 "sensitivity",
-                "return q * (q + 2) ** 2 / (2 * (q + 1))",
-                "return q * (q + 2) ** 2 / (2 * (q + 1)) - 1.0",
+                "return moments_sensitivity(self.n_features + 1, norm, neighbours)",
+                "return moments_sensitivity(self.n_features + 1, norm, neighbours) - 1.0",
             ),
         ),
     ),

@@ -74,6 +74,19 @@ SPECIFICATIONS = {
     "gamma": ("Gamma", {"shape_rate": 0.5, "rate_shape": 3.0}),
     "gamma-rate": ("Gamma", {"shape": 0.3}),
     "gamma-shape": ("Gamma", {"rate": 2.5}),
+    "vector": (
+        "MultivariateNormal",
+        {
+            "n_columns": 3,
+            "mean_mean": [1.0, 0.0, -2.0],
+            "mean_sd": [2.0, 0.5, 1.0],
+            "covariance_df": 7.5,
+            "covariance_scale": [[2.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 3.0]],
+        },
+    ),
+    "vector-mean": ("MultivariateNormal", {"n_columns": 2, "covariance": COVARIANCE}),
+    "vector-covariance": ("MultivariateNormal", {"n_columns": 2, "mean": MEAN}),
+    "vector-one": ("MultivariateNormal", {"n_columns": 1, "mean_mean": 3.0}),
 }
 DISCRETE = ("NaiveBayes", "Bernoulli", "Categorical")
 
@@ -87,6 +100,8 @@ def record_shape(model, n):
     kind = type(model).__name__
     if kind == "LinearRegression":
         return (n, model.n_features + 1)
+    if kind == "MultivariateNormal":
+        return (n, model.n_columns)
     return (n, model.n_features + 1) if kind == "NaiveBayes" else (n,)
 
 
@@ -157,6 +172,9 @@ def test_known_parameters_are_not_parameters():
     assert [p.name for p in make("regression-unknown").parameters] == names
     assert [p.name for p in make("normal-mean").parameters] == ["mean"]
     assert [p.name for p in make("normal-variance").parameters] == ["variance"]
+    assert [p.name for p in make("vector").parameters] == ["mean", "covariance"]
+    assert [p.name for p in make("vector-mean").parameters] == ["mean"]
+    assert [p.name for p in make("vector-covariance").parameters] == ["covariance"]
     assert [p.name for p in make("gamma").parameters] == ["shape", "rate"]
     assert [p.name for p in make("gamma-rate").parameters] == ["rate"]
     assert [p.name for p in make("gamma-shape").parameters] == ["shape"]
@@ -341,6 +359,9 @@ def draw_by_numpy(model, theta, n, rng):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return rng.normal(mean, math.sqrt(variance), size=n)
+    if kind == "MultivariateNormal":
+        mean, covariance = mean_and_covariance(model, theta)
+        return rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
     if kind == "Exponential":
         return rng.exponential(1 / theta["rate"], size=n)
     if kind == "Gamma":
@@ -365,6 +386,11 @@ def feature_moments(model, theta):
         covariance = theta["feature_covariance"]
     variance = model.noise_variance
     return mean, covariance, float(theta["noise_variance"]) if variance is None else variance
+
+
+def mean_and_covariance(model, theta):
+    mean = theta["mean"] if model.mean is None else model.mean
+    return mean, theta["covariance"] if model.covariance is None else model.covariance
 
 
 def shape_and_rate(model, theta):
@@ -395,6 +421,12 @@ INNOVATION_BUGS = [
     ),
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
     ("exponential.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
+    (
+        "multivariate_normal.py",
+        "total -= factor[j, k] * innovations[i, k]",
+        "total -= factor[j, k] * records[i, k]",
+        "vector",
+    ),
     ("gamma.py", "rate * records[:, np.newaxis]", "records[:, np.newaxis]", "gamma"),
     ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
     (
@@ -514,6 +546,12 @@ def test_a_theta_outside_its_support_makes_no_records():
     normal = make("normal")
     assert normal.log_prior({"mean": 0.0, "variance": -1.0}) == -math.inf
     assert np.isnan(normal.build_records({"mean": 0.0, "variance": -1.0}, np.ones((3, 1)))).all()
+    vector = make("vector-covariance")
+    wrong = {"covariance": np.array([[1.0, 2.0], [2.0, 1.0]])}
+    assert vector.log_prior(wrong) == -math.inf
+    assert (vector.log_likelihood(wrong, np.ones((3, 2))) == -math.inf).all()
+    assert np.isnan(vector.build_records(wrong, np.ones((3, 2)))).all()
+    assert np.isnan(vector.recover_innovations(wrong, np.ones((3, 2)))).all()
     for rate in (-1.0, 0.0):
         assert models.Exponential().log_prior({"rate": rate}) == -math.inf
         assert (models.Exponential().log_likelihood({"rate": rate}, [1.0]) == -math.inf).all()
@@ -544,6 +582,15 @@ def prior_by_scipy(model, theta):
         if "variance" in theta:
             total += stats.invgamma.logpdf(
                 theta["variance"], model.variance_shape, scale=model.variance_scale
+            )
+        return total
+    if kind == "MultivariateNormal":
+        total = 0.0
+        if "mean" in theta:
+            total += stats.norm.logpdf(theta["mean"], model.mean_mean, model.mean_sd).sum()
+        if "covariance" in theta:
+            total += stats.invwishart.logpdf(
+                theta["covariance"], model.covariance_df, model.covariance_scale
             )
         return total
     if kind in ("Exponential", "Gamma"):
@@ -583,6 +630,10 @@ def likelihood_by_scipy(model, theta, records):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return stats.norm.logpdf(records, mean, math.sqrt(variance))
+    if kind == "MultivariateNormal":
+        return np.atleast_1d(
+            stats.multivariate_normal.logpdf(records, *mean_and_covariance(model, theta))
+        )
     if kind == "Exponential":
         return stats.expon.logpdf(records, scale=1 / theta["rate"])
     if kind == "Gamma":
@@ -818,6 +869,35 @@ NAN = float("nan")
         ("Normal", {"mean_sd": 0}, "mean_sd must be positive"),
         ("Normal", {"variance_shape": -1}, "variance_shape must be positive"),
         ("Normal", {"variance_scale": 0}, "variance_scale must be positive"),
+        ("MultivariateNormal", {"n_columns": 0}, "n_columns must be a positive integer; got 0"),
+        (
+            "MultivariateNormal",
+            {"n_columns": 1, "mean": [0.0], "covariance": [[1.0]]},
+            "mean and covariance must not both be known",
+        ),
+        ("MultivariateNormal", {"n_columns": 2, "mean": [1.0]}, r"mean must have shape \(2,\)"),
+        (
+            "MultivariateNormal",
+            {"n_columns": 2, "covariance": [[1.0, 2.0], [2.0, 1.0]]},
+            "covariance must be positive definite",
+        ),
+        (
+            "MultivariateNormal",
+            {"n_columns": 2, "mean_mean": [1, 2, 3]},
+            r"mean_mean must have shape \(2,\)",
+        ),
+        ("MultivariateNormal", {"n_columns": 2, "mean_sd": [1, 0]}, "mean_sd must be positive"),
+        ("MultivariateNormal", {"n_columns": 2, "mean_sd": "a"}, "mean_sd must be a finite number"),
+        (
+            "MultivariateNormal",
+            {"n_columns": 3, "covariance_df": 2},
+            "covariance_df must be above n_columns - 1 = 2",
+        ),
+        (
+            "MultivariateNormal",
+            {"n_columns": 2, "covariance_scale": [1, 1]},
+            "covariance_scale must have shape",
+        ),
         ("Exponential", {"rate_shape": 0}, "rate_shape must be positive; got 0"),
         ("Exponential", {"rate_rate": NAN}, "rate_rate must be a finite number"),
         ("Gamma", {"shape": 1.0, "rate": 2.0}, "shape and rate must not both be known"),
@@ -869,6 +949,8 @@ def test_records_that_are_not_finite_are_refused():
         make("regression-known").check_records(np.full((3, 3), np.nan))
     with pytest.raises(ValueError, match="records must be finite"):
         make("normal").check_records(np.array([1.0, np.inf]))
+    with pytest.raises(ValueError, match="records must be finite"):
+        make("vector-mean").check_records(np.full((3, 2), np.nan))
 
 
 def test_durations_out_of_range_are_refused():

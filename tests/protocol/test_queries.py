@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from noiseaware import queries
+from noiseaware.queries.clamped_moments import BLOCK, clamped_moments, clamped_totals
 from noiseaware.queries.class_feature_counts import class_feature_cells
 from noiseaware.queries.counts import count_statistic
 from noiseaware.queries.histogram import bin_cells, level_cells
-from noiseaware.queries.regression_moments import BLOCK, regression_moments
 
 RNG = np.random.default_rng(20220600710)
 N = 40
@@ -33,6 +33,14 @@ def moments_by_formula(records, lower, upper):
         x[:, j] * x[:, k] for j in range(x.shape[1]) for k in range(j, x.shape[1]) if k > 0
     ]
     return np.column_stack([x * y[:, None], y**2, *upper_triangle])
+
+
+def products_by_formula(records, lower, upper):
+    """Every entry, then every product of two, of the clamped and scaled records."""
+    scaled = 2 * (np.clip(records, lower, upper) - lower) / (np.subtract(upper, lower)) - 1
+    width = records.shape[1]
+    products = [scaled[:, j] * scaled[:, k] for j in range(width) for k in range(j, width)]
+    return np.column_stack([scaled, *products])
 
 
 def tables_by_formula(records, n_classes, n_levels):
@@ -58,6 +66,16 @@ CASES = {
         queries.RegressionMoments(3, LOWER, UPPER),
         REGRESSION,
         moments_by_formula(REGRESSION, LOWER, UPPER),
+    ),
+    "moments": (
+        queries.Moments(4, LOWER, UPPER),
+        REGRESSION,
+        products_by_formula(REGRESSION, LOWER, UPPER),
+    ),
+    "moments of one column": (
+        queries.Moments(1, -2.0, 3.0),
+        FLOATS[:, None],
+        products_by_formula(FLOATS[:, None], [-2.0], [3.0]),
     ),
     "class-feature counts": (
         queries.ClassFeatureCounts(3, [2, 4]),
@@ -212,6 +230,7 @@ def test_names_read_well():
     assert queries.Count(np.int64(3)).names == ("count of 3",)
     assert queries.Count(predicate=np.isnan).names == ("count of isnan",)
     assert queries.Sum(0, 1).names == ("sum",)
+    assert queries.Moments(2, -1, 1).names == ("x1", "x2", "x1^2", "x1*x2", "x2^2")
     assert queries.Sum(0, [1, 2]).names == ("sum of x1", "sum of x2")
     assert queries.Histogram(n_levels=2).names == ("level=0", "level=1")
     assert queries.Histogram(edges=[-np.inf, 0.1, 1e6]).names == ("[-inf, 0.1)", "[0.1, 1e+06]")
@@ -281,15 +300,27 @@ def test_values_out_of_range_never_become_cells(bad):
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, BLOCK, BLOCK + 1])
-def test_regression_kernel(n):
+def test_moments_kernels(n):
     rng = np.random.default_rng(n)
     records = rng.normal(size=(n, 3)) * 10
     centre, scale = np.array([0.0, 1.0, -2.0]), np.array([0.1, 0.2, 0.05])
+    places = rng.permutation(9)
     compiled, reference = np.full((2, n, 9), np.nan)
-    regression_moments(records, centre, scale, compiled)
-    regression_moments.py_func(records, centre, scale, reference)
+    clamped_moments(records, centre, scale, places, compiled)
+    clamped_moments.py_func(records, centre, scale, places, reference)
     np.testing.assert_array_equal(compiled, reference)
     assert np.isfinite(compiled).all()
+    total = np.zeros(9)
+    clamped_totals(records, centre, scale, places, total)
+    np.testing.assert_allclose(total, reference.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["regression moments", "moments", "moments of one column"])
+def test_the_total_is_the_sum_of_the_statistics(case):
+    query, records, expected = CASES[case]
+    np.testing.assert_allclose(query.total(records), expected.sum(axis=0), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="records must have shape"):
+        query.total(records[:, 0])
 
 
 def test_class_feature_kernel():
@@ -385,6 +416,10 @@ def test_bad_regression_moments(arguments, message):
         (lambda: queries.Count("yes"), "value must be a finite number; got 'yes'"),
         (lambda: queries.Count(predicate=3), "predicate must be a function; got 3"),
         (lambda: queries.Count(name=""), "name must be a text that is not empty"),
+        (lambda: queries.Moments(0, -1, 1), "n_columns must be a positive integer; got 0"),
+        (lambda: queries.Moments(2, [0, 0, 0], 1), "lower must be a number or 2 numbers, one for"),
+        (lambda: queries.Moments(2, 0, 0), "lower must be below upper"),
+        (lambda: queries.Moments(2, 0, 1e-310), "too small to divide by"),
         (lambda: queries.Sum(1, 0), "lower must be below upper; got lower=1.0, upper=0.0"),
         (lambda: queries.Sum(0, np.nan), "upper must be finite; got nan"),
         (lambda: queries.Sum(0.5, 2, integer_valued=True), r"lower must be whole .* got \[0.5\]"),
@@ -420,6 +455,8 @@ def test_bad_arguments(make, message):
         ("class-feature counts", np.zeros((5, 2), int), r"\(n, 3\): the class, then 2 feature"),
         ("class-feature counts", np.zeros((5, 3)), "records must be integers; got dtype float64"),
         ("count", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
+        ("moments", np.zeros((5, 3)), r"shape \(n, 4\); got shape \(5, 3\)"),
+        ("moments of one column", np.zeros(5), r"shape \(n, 1\); got shape \(5,\)"),
         ("sum", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
         ("sum of vectors", np.zeros((5, 2)), r"shape \(n, 4\); got shape \(5, 2\)"),
         ("sum of vectors", np.zeros(4), r"shape \(n, 4\); got shape \(4,\)"),
@@ -446,6 +483,7 @@ def test_records_of_another_shape_or_kind(case, records, message):
         ("class-feature counts", [[0, 0, 4]], "levels of feature 2 must be from 0 to 3; got 4"),
         ("class-feature counts", [[0, -1, 0]], "levels of feature 1 must be from 0 to 1; got -1"),
         ("count", ["a"], "must be real numbers; got dtype <U1"),
+        ("moments", [[0, 0, 0, np.inf]], "finite; got inf in record 0"),
         ("sum", [0.0, np.nan], "finite; got nan in record 1"),
         ("sum of integers", [1.0, 2.5], "whole numbers; got 2.5 in record 1"),
         ("histogram of bins", [0.0, np.nan], "must not be NaN; got NaN in record 1"),

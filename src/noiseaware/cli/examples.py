@@ -79,6 +79,7 @@ def _queries() -> dict[str, Any]:
     from noiseaware import queries as q
 
     return {
+        "Moments": q.Moments(n_columns=2, lower=[-6, -3], upper=[6, 3]),
         "RegressionMoments": q.RegressionMoments(n_features=1, lower=[-6, -3], upper=[6, 3]),
         "ClassFeatureCounts": q.ClassFeatureCounts(n_classes=2, n_levels=[2, 3]),
         "Count": q.Count(value=1),

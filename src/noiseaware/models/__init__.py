@@ -3,15 +3,16 @@
 A model is a plain class; nothing has to be inherited. It is written in its own file, whose
 docstring gives the model, the full conditionals and the construction x = F(u; theta):
 
-| file                   | records                                  |
-|------------------------|------------------------------------------|
-| `linear_regression.py` | features and a response, floats          |
-| `naive_bayes.py`       | a class and features, integers           |
-| `bernoulli.py`         | zeros and ones                           |
-| `normal.py`            | floats                                   |
-| `categorical.py`       | integers from 0                          |
-| `exponential.py`       | durations                                |
-| `gamma.py`             | durations                                |
+| file                     | records                         |
+|--------------------------|---------------------------------|
+| `linear_regression.py`   | features and a response, floats |
+| `naive_bayes.py`         | a class and features, integers  |
+| `bernoulli.py`           | zeros and ones                  |
+| `normal.py`              | floats                          |
+| `categorical.py`         | integers from 0                 |
+| `exponential.py`         | durations                       |
+| `gamma.py`               | durations                       |
+| `multivariate_normal.py` | rows of floats                  |
 
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` (discrete records
 from uniforms), `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice
@@ -28,6 +29,7 @@ from noiseaware.models.categorical import Categorical
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
+from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.normal import Normal
 
@@ -37,6 +39,7 @@ __all__ = [
     "Exponential",
     "Gamma",
     "LinearRegression",
+    "MultivariateNormal",
     "NaiveBayes",
     "Normal",
     "from_dict",
@@ -50,6 +53,7 @@ _TYPES = {
     "Categorical": Categorical,
     "Exponential": Exponential,
     "Gamma": Gamma,
+    "MultivariateNormal": MultivariateNormal,
 }
 
 

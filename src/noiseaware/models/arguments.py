@@ -53,6 +53,23 @@ def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[n
     return array
 
 
+def one_or_each(
+    name: str, value: ArrayLike, size: int, *, positive: bool = False
+) -> NDArray[np.float64]:
+    """Return one number for all, or an array with one for each, as a fresh array ``(size,)``."""
+    if np.ndim(value) == 0:
+        value = np.full(size, real_number(name, value))
+    array = real_array(name, value, (size,))
+    if positive and not (array > 0).all():
+        raise ValueError(f"{name} must be positive; got {value!r}")
+    return array
+
+
+def one_if_equal(array: NDArray[np.float64]) -> float | list[float]:
+    """Return an array of `one_or_each` as it is written to a file."""
+    return float(array[0]) if (array == array[0]).all() else array.tolist()
+
+
 def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
     """Return ``value`` as a fresh symmetric positive definite matrix."""
     array = real_array(name, value, (size, size))

@@ -64,6 +64,39 @@ def draw_from_precision(precision, size, vector, normals, start):
     return True
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_normal_mean(n, sums, covariance, precisions, centres, normals, start, out):
+    """Draw m | Sigma, x into ``out``: x_i ~ N(m, Sigma), m_j ~ N(centres_j, 1 / precisions_j).
+
+    It is N(mu, V) with V^{-1} = n Sigma^{-1} + diag(precisions) and
+    V^{-1} mu = Sigma^{-1} sum_i x_i + precisions * centres; ``sums`` holds sum_i x_i. NaN if Sigma
+    is not positive definite.
+    """
+    size = out.shape[0]
+    factor = np.empty((size, size))
+    if not cholesky(covariance, size, factor):
+        out[:] = math.nan
+        return
+    precision = np.empty((size, size))
+    column = np.empty(size)
+    for a in range(size):
+        # Column a of Sigma^{-1}, by two triangular solves.
+        column[:] = 0.0
+        column[a] = 1.0
+        solve_lower(factor, size, column)
+        solve_upper(factor, size, column)
+        for b in range(size):
+            precision[b, a] = n * column[b]
+        precision[a, a] += precisions[a]
+    out[:] = sums
+    solve_lower(factor, size, out)
+    solve_upper(factor, size, out)
+    for a in range(size):
+        out[a] += precisions[a] * centres[a]
+    if not draw_from_precision(precision, size, out, normals, start):
+        out[:] = math.nan
+
+
 @njit(cache=True, nogil=True)
 def draw_inverse_wishart(scale, half_chi_squares, normals, start, out):
     """Draw InverseWishart(df, scale) into ``out`` by Bartlett's decomposition.

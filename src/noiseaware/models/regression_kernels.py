@@ -13,8 +13,12 @@ import math
 import numpy as np
 from numba import njit
 
-from noiseaware.models.conjugate import draw_from_precision, draw_inverse_wishart
-from noiseaware.models.linear_algebra import cholesky, solve_lower, solve_upper
+from noiseaware.models.conjugate import (
+    draw_from_precision,
+    draw_inverse_wishart,
+    draw_normal_mean,
+)
+from noiseaware.models.linear_algebra import cholesky
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -163,7 +167,7 @@ def update_coefficients(records, noise_variance, prior_precision, normals, coeff
     _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, coefficients)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _draw_mean(gram, covariance, prior_precision, normals, start, out):
     """Draw m | Sigma, x from N(mu, V); ``prior_precision`` is 1 / s^2.
 
@@ -171,27 +175,9 @@ def _draw_mean(gram, covariance, prior_precision, normals, start, out):
     intercept first, so its first column holds n and the sums.
     """
     p = out.shape[0]
-    factor = np.empty((p, p))
-    if not cholesky(covariance, p, factor):
-        out[:] = math.nan
-        return
-    precision = np.empty((p, p))
-    column = np.empty(p)
-    for a in range(p):
-        # Column a of Sigma^{-1}, by two triangular solves.
-        column[:] = 0.0
-        column[a] = 1.0
-        solve_lower(factor, p, column)
-        solve_upper(factor, p, column)
-        for b in range(p):
-            precision[b, a] = gram[0, 0] * column[b]
-        precision[a, a] += prior_precision
-    for a in range(p):
-        out[a] = gram[1 + a, 0]
-    solve_lower(factor, p, out)
-    solve_upper(factor, p, out)
-    if not draw_from_precision(precision, p, out, normals, start):
-        out[:] = math.nan
+    sums = gram[1 : p + 1, 0].copy()
+    precisions = np.full(p, prior_precision)
+    draw_normal_mean(gram[0, 0], sums, covariance, precisions, np.zeros(p), normals, start, out)
 
 
 @njit(cache=True, nogil=True)

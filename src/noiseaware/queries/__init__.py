@@ -9,6 +9,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | query                | the total is                                                |
 |----------------------|-------------------------------------------------------------|
 | `RegressionMoments`  | the clamped sums and cross products of a linear regression  |
+| `Moments`            | the clamped sums and products of several columns            |
 | `ClassFeatureCounts` | a class-by-level table for each feature of a naive Bayes    |
 | `Count`              | the number of records that are equal to a value             |
 | `Sum`                | the sum of clamped records                                  |
@@ -33,6 +34,7 @@ array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.moments import Moments
 from noiseaware.queries.protocol import CountsQueryLike, Neighbours, QueryLike
 from noiseaware.queries.query import Query
 from noiseaware.queries.registry import from_dict
@@ -44,6 +46,7 @@ __all__ = [
     "Count",
     "CountsQueryLike",
     "Histogram",
+    "Moments",
     "Neighbours",
     "Query",
     "QueryLike",

@@ -8,13 +8,14 @@ from typing import Any
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.moments import Moments
 from noiseaware.queries.protocol import QueryLike
 from noiseaware.queries.regression_moments import RegressionMoments
 from noiseaware.queries.sum import Sum
 
 BUILT_IN: dict[str, type[QueryLike]] = {
     query.__name__: query
-    for query in (RegressionMoments, ClassFeatureCounts, Count, Sum, Histogram)
+    for query in (RegressionMoments, Moments, ClassFeatureCounts, Count, Sum, Histogram)
 }
 
 

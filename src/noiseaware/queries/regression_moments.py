@@ -15,12 +15,10 @@ intercept in front, x = (1, x1, ..., xp), the statistic of the record is
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
@@ -28,95 +26,28 @@ from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     as_float_records,
-    bound_array,
     bound_to_json,
-    check_norm,
     check_numbers,
-    vector_norm,
+)
+from noiseaware.queries.clamped_moments import (
+    centre_and_scale,
+    clamped_moments,
+    clamped_totals,
+    moments_sensitivity,
 )
 from noiseaware.queries.protocol import Neighbours
 
-BLOCK = 512
-"""Records that are summarised together; their moments stay in the cache meanwhile."""
 
-
-@njit(cache=True, nogil=True)
-def regression_moments(records, centre, scale, moments):
-    """Fill in the moments of every record.
-
-    Column by column within a block of records, which leaves the compiler simple loops.
-
-    Parameters
-    ----------
-    records
-        Features, then the response, float64 (n, p + 1).
-    centre, scale
-        The middle of the bounds and 2 / (upper - lower), float64 (p + 1,).
-    moments
-        The statistic, float64 (n, (p + 1)(p + 4) / 2), overwritten.
-    """
-    n, width = records.shape
-    p = width - 1
-    y, y_squared, x1 = 0, width, width + 1  # columns of `moments`
-    for start in range(0, n, BLOCK):
-        block = range(start, min(start + BLOCK, n))
-        for j in range(width):
-            column = y if j == p else x1 + j
-            middle, factor = centre[j], scale[j]
-            for i in block:
-                # Clamping after the scaling is the same, and rounding cannot lead out of [-1, 1].
-                scaled = (records[i, j] - middle) * factor
-                moments[i, column] = min(max(scaled, -1.0), 1.0)
-        for i in block:
-            moments[i, y_squared] = moments[i, y] * moments[i, y]
-        column = x1 + p
-        for j in range(p):
-            for i in block:
-                moments[i, 1 + j] = moments[i, x1 + j] * moments[i, y]
-            for k in range(j, p):
-                for i in block:
-                    moments[i, column] = moments[i, x1 + j] * moments[i, x1 + k]
-                column += 1
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
-def regression_totals(records, centre, scale, total):
-    """Add the moments of every record to `total`, without keeping them.
-
-    The sums may be taken in any order ("reassoc"), so that they become vector instructions.
-
-    Parameters
-    ----------
-    records, centre, scale
-        As in `regression_moments`.
-    total
-        Float64 ((p + 1)(p + 4) / 2,), added to.
-    """
-    n, width = records.shape
-    p = width - 1
-    scaled = np.empty((width, BLOCK))
-    for start in range(0, n, BLOCK):
-        size = min(BLOCK, n - start)
-        for j in range(width):
-            middle, factor = centre[j], scale[j]
-            for i in range(size):
-                scaled[j, i] = min(max((records[start + i, j] - middle) * factor, -1.0), 1.0)
-        for j in range(width):
-            simple = 0.0
-            with_y = 0.0
-            for i in range(size):
-                simple += scaled[j, i]
-                with_y += scaled[j, i] * scaled[p, i]
-            total[0 if j == p else width + 1 + j] += simple
-            total[width if j == p else 1 + j] += with_y
-        column = width + 1 + p
-        for j in range(p):
-            for k in range(j, p):
-                product = 0.0
-                for i in range(size):
-                    product += scaled[j, i] * scaled[k, i]
-                total[column] += product
-                column += 1
+def _places(p: int) -> NDArray[np.int64]:
+    """Return where the moments of (x_1, ..., x_p, y), in their natural order, are written."""
+    y, y_squared, x1 = 0, p + 1, p + 2
+    linear = [*range(x1, x1 + p), y]
+    features = iter(range(x1 + p, x1 + p + p * (p + 1) // 2))
+    products = []
+    for j in range(p):
+        products += [next(features) for _ in range(j, p)]
+        products.append(1 + j)  # x_j y
+    return np.array([*linear, *products, y_squared])
 
 
 @dataclass(frozen=True, init=False)
@@ -149,6 +80,7 @@ class RegressionMoments:
     integer_valued: ClassVar[bool] = False
     _centre: NDArray[np.float64] = field(repr=False, compare=False)
     _scale: NDArray[np.float64] = field(repr=False, compare=False)
+    _places: NDArray[np.int64] = field(repr=False, compare=False)
 
     def __init__(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         p = whole_number("n_features", n_features)
@@ -159,10 +91,7 @@ class RegressionMoments:
                     f"{name} must be a number or {p + 1} numbers ({p} features, then the "
                     f"response); got {len(bound)} numbers"
                 )
-        a, b = bound_array(low, p + 1), bound_array(high, p + 1)
-        half_width = b / 2 - a / 2
-        if half_width.min() < 1e-300:
-            raise ValueError(f"upper - lower is too small to divide by; got {(b - a).min()}")
+        centre, scale = centre_and_scale(low, high, p + 1)
         features = [f"x{j}" for j in range(1, p + 1)]
         products = [
             f"{features[j]}^2" if j == k else f"{features[j]}*{features[k]}"
@@ -175,8 +104,9 @@ class RegressionMoments:
         set_field(self, "lower", low)
         set_field(self, "upper", high)
         set_field(self, "names", names)
-        set_field(self, "_centre", a / 2 + b / 2)
-        set_field(self, "_scale", 1.0 / half_width)
+        set_field(self, "_centre", centre)
+        set_field(self, "_scale", scale)
+        set_field(self, "_places", _places(p))
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the moments of each record, (n, (p + 1)(p + 4) / 2).
@@ -190,7 +120,7 @@ class RegressionMoments:
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)  # compiled code would read past the end
         moments = np.empty((records.shape[0], len(self.names)))
-        regression_moments(records, self._centre, self._scale, moments)
+        clamped_moments(records, self._centre, self._scale, self._places, moments)
         return moments
 
     def total(self, records: ArrayLike) -> NDArray[np.float64]:
@@ -205,7 +135,7 @@ class RegressionMoments:
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)
         total = np.zeros(len(self.names))
-        regression_totals(records, self._centre, self._scale, total)
+        clamped_totals(records, self._centre, self._scale, self._places, total)
         return total
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
@@ -230,15 +160,7 @@ class RegressionMoments:
         neighbours
             `"change"` or `"add-remove"`.
         """
-        check_norm(norm, neighbours)
-        q = self.n_features + 1
-        if neighbours == "add-remove":
-            return vector_norm(np.ones(len(self.names)), norm)
-        if norm == 1:
-            return q * (q + 2) ** 2 / (2 * (q + 1))
-        if norm == 2:
-            return 2.0 * math.sqrt((q + 1) ** 2 // 4)
-        return 2.0
+        return moments_sensitivity(self.n_features + 1, norm, neighbours)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, p + 1)."""

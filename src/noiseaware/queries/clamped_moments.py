@@ -1,0 +1,114 @@
+"""What `Moments` and `RegressionMoments` share: clamped entries and all of their products.
+
+A record of q numbers is clamped and moved to z in [-1, 1]^q. Its moments are the z_j, and the
+products z_j z_k, j <= k, row by row: q (q + 3) / 2 numbers in this *natural order*. A query that
+writes them in another order says so by `places`: the moment at position m of the natural order is
+column places[m] of the statistic.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from noiseaware.queries.arguments import Bound, bound_array, check_norm, vector_norm
+
+BLOCK = 512
+"""Records that are summarised together; their moments stay in the cache meanwhile."""
+
+
+@njit(cache=True, nogil=True)
+def clamped_moments(records, centre, scale, places, moments):
+    """Fill in the moments of every record.
+
+    Column by column within a block of records, which leaves the compiler simple loops.
+
+    Parameters
+    ----------
+    records
+        Float64 (n, q).
+    centre, scale
+        The middle of the bounds and 2 / (upper - lower), float64 (q,).
+    places
+        The column of each moment, int64 (q (q + 3) / 2,).
+    moments
+        The statistic, float64 (n, q (q + 3) / 2), overwritten.
+    """
+    n, width = records.shape
+    for start in range(0, n, BLOCK):
+        block = range(start, min(start + BLOCK, n))
+        for j in range(width):
+            column = places[j]
+            middle, factor = centre[j], scale[j]
+            for i in block:
+                # Clamping after the scaling is the same, and rounding cannot lead out of [-1, 1].
+                scaled = (records[i, j] - middle) * factor
+                moments[i, column] = min(max(scaled, -1.0), 1.0)
+        position = width
+        for j in range(width):
+            first = places[j]
+            for k in range(j, width):
+                second, column = places[k], places[position]
+                for i in block:
+                    moments[i, column] = moments[i, first] * moments[i, second]
+                position += 1
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def clamped_totals(records, centre, scale, places, total):
+    """Add the moments of every record to `total`, without keeping them.
+
+    The sums may be taken in any order ("reassoc"), so that they become vector instructions.
+
+    Parameters
+    ----------
+    records, centre, scale, places
+        As in `clamped_moments`.
+    total
+        Float64 (q (q + 3) / 2,), added to.
+    """
+    n, width = records.shape
+    scaled = np.empty((width, BLOCK))
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        for j in range(width):
+            middle, factor = centre[j], scale[j]
+            simple = 0.0
+            for i in range(size):
+                scaled[j, i] = min(max((records[start + i, j] - middle) * factor, -1.0), 1.0)
+                simple += scaled[j, i]
+            total[places[j]] += simple
+        position = width
+        for j in range(width):
+            for k in range(j, width):
+                product = 0.0
+                for i in range(size):
+                    product += scaled[j, i] * scaled[k, i]
+                total[places[position]] += product
+                position += 1
+
+
+def centre_and_scale(
+    lower: Bound, upper: Bound, width: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middle of the bounds and 2 / (upper - lower), each (width,)."""
+    a, b = bound_array(lower, width), bound_array(upper, width)
+    half_width = b / 2 - a / 2
+    if half_width.min() < 1e-300:
+        raise ValueError(f"upper - lower is too small to divide by; got {(b - a).min()}")
+    return a / 2 + b / 2, 1.0 / half_width
+
+
+def moments_sensitivity(q: int, norm: float, neighbours: str) -> float:
+    """Return how far one record of q numbers can move the totals; proofs: docs/sensitivity.md."""
+    check_norm(norm, neighbours)
+    if neighbours == "add-remove":
+        return vector_norm(np.ones(q * (q + 3) // 2), norm)
+    if norm == 1:
+        return q * (q + 2) ** 2 / (2 * (q + 1))
+    if norm == 2:
+        return 2.0 * math.sqrt((q + 1) ** 2 // 4)
+    return 2.0
