@@ -19,6 +19,7 @@ from benchmarks import tables
 
 N_RECORDS = 200
 EPSILONS = (0.1, 1.0, 10.0)
+STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
 
 Example = tuple[Any, Any, dict[str, Any]]
 
@@ -36,6 +37,26 @@ EXAMPLES: dict[str, Example] = {
         na.models.Gamma(),
         na.queries.Histogram(edges=[0.0, 1.0, 2.0, 4.0, 8.0, math.inf]),
         {"shape": 2.0, "rate": 0.8},
+    ),
+    "TwoProportions": (
+        na.models.TwoProportions([120, 80]),
+        na.queries.ByGroup(na.queries.Count(), 2),
+        {"proportions": [0.35, 0.55]},
+    ),
+    "TwoMeans": (
+        na.models.TwoMeans([120, 80]),
+        na.queries.ByGroup(na.queries.Sum(-5.0, 5.0), 2),
+        {"means": [0.5, 1.5], "variances": [1.0, 2.0]},
+    ),
+    "StratifiedProportions": (
+        na.models.StratifiedProportions(STRATA),
+        na.queries.ByGroup(na.queries.Count(), len(STRATA)),
+        {"proportions": [0.23, 0.27, 0.32, 0.38, 0.41, 0.45, 0.51, 0.58]},
+    ),
+    "StratifiedMeans": (
+        na.models.StratifiedMeans(STRATA),
+        na.queries.ByGroup(na.queries.Sum(-5.0, 5.0), len(STRATA)),
+        {"means": [-0.3, -0.1, 0.2, 0.5, 0.6, 0.9, 1.1, 1.5], "variance": 1.0},
     ),
 }
 """Name -> model, query, parameters of the simulated records."""

@@ -42,6 +42,26 @@ MODELS = {
         na.queries.Histogram(edges=[0.0, 0.5, 1.5, 4.0, float("inf")]),
         8,
     ),
+    "two-proportions": (
+        na.models.TwoProportions([4, 6], 2.0, 1.5),
+        na.queries.ByGroup(na.queries.Count(), 2),
+        10,
+    ),
+    "two-means": (
+        na.models.TwoMeans([3, 5], mean_sd=2.0),
+        na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 2),
+        8,
+    ),
+    "stratified-proportions": (
+        na.models.StratifiedProportions([2, 3, 5]),
+        na.queries.ByGroup(na.queries.Count(), 3),
+        10,
+    ),
+    "stratified-means": (
+        na.models.StratifiedMeans([2, 2, 4], location_sd=2.0, spread_scale=1.0),
+        na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 3),
+        8,
+    ),
 }
 
 MECHANISMS = {

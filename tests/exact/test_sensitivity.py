@@ -182,3 +182,25 @@ def test_the_search_tells_a_wrong_sensitivity_from_the_right_one():
         assert_tight(found, 9.375 - 1e-3)
     with pytest.raises(AssertionError, match="too noisy"):
         assert_tight(found, 9.375 + 1e-3)
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(
+    ("inner", "rest"),
+    [
+        (queries.Count(value=3), np.arange(5)),
+        (queries.Histogram(n_levels=3), np.arange(3)),
+        (queries.Sum(-1, 4, integer_valued=True), np.arange(-3, 8)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_queries_of_groups(inner, rest, norm, neighbours):
+    """The group of a record is fixed: a change is one of two records of the same group."""
+    groups, rests = (a.ravel() for a in np.meshgrid(np.arange(3), rest, indexing="ij"))
+    records = np.column_stack([groups, rests])
+    for query in (queries.ByGroup(inner, 3), queries.InGroup(inner, 1)):
+        found = max(
+            largest_by_enumeration(query, records[groups == g], norm, neighbours) for g in range(3)
+        )
+        assert_tight(found, query.sensitivity(norm, neighbours))

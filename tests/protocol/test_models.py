@@ -87,8 +87,29 @@ SPECIFICATIONS = {
     "vector-mean": ("MultivariateNormal", {"n_columns": 2, "covariance": COVARIANCE}),
     "vector-covariance": ("MultivariateNormal", {"n_columns": 2, "mean": MEAN}),
     "vector-one": ("MultivariateNormal", {"n_columns": 1, "mean_mean": 3.0}),
+    "two-proportions": (
+        "TwoProportions",
+        {"sizes": [400, 700], "a": 2.0, "b": 0.5, "labels": ["control", "treated"]},
+    ),
+    "two-means": ("TwoMeans", {"sizes": [3, 1100], "mean_mean": 1.0, "mean_sd": 2.0}),
+    "two-means-equal": ("TwoMeans", {"sizes": [400, 700], "equal_variances": True}),
+    "stratified-proportions": (
+        "StratifiedProportions",
+        {"sizes": [2, 5, 300, 800], "location_mean": -1.0, "location_sd": 0.8},
+    ),
+    "stratified-means": (
+        "StratifiedMeans",
+        {"sizes": [2, 5, 300, 800], "location_mean": 1.0, "spread_scale": 0.5},
+    ),
 }
-DISCRETE = ("NaiveBayes", "Bernoulli", "Categorical")
+DISCRETE = (
+    "NaiveBayes",
+    "Bernoulli",
+    "Categorical",
+    "TwoProportions",
+    "StratifiedProportions",
+)
+GROUPS = ("TwoProportions", "TwoMeans", "StratifiedProportions", "StratifiedMeans")
 
 
 def make(name, package=models):
@@ -98,6 +119,8 @@ def make(name, package=models):
 
 def record_shape(model, n):
     kind = type(model).__name__
+    if kind in GROUPS:
+        return (n, 2)
     if kind == "LinearRegression":
         return (n, model.n_features + 1)
     if kind == "MultivariateNormal":
@@ -107,6 +130,8 @@ def record_shape(model, n):
 
 def levels_of_columns(model):
     kind = type(model).__name__
+    if kind in GROUPS:
+        return [len(model.sizes), 2]
     if kind == "NaiveBayes":
         return [model.n_classes, *model.n_levels]
     return [2] if kind == "Bernoulli" else [model.n_levels]
@@ -349,6 +374,12 @@ def innovation_p_values(model, rng, n_thetas=4, n=1000):
 
 def draw_by_numpy(model, theta, n, rng):
     kind = type(model).__name__
+    if kind in GROUPS:
+        groups = np.repeat(np.arange(len(model.sizes)), model.sizes)[:n]
+        if kind in DISCRETE:
+            return np.column_stack([groups, rng.binomial(1, theta["proportions"][groups])])
+        sds = np.sqrt(group_variances(model, theta)[groups])
+        return np.column_stack([groups, rng.normal(theta["means"][groups], sds)])
     if kind == "LinearRegression":
         mean, covariance, variance = feature_moments(model, theta)
         features = rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
@@ -377,6 +408,10 @@ def draw_by_numpy(model, theta, n, rng):
         table = feature_table(model, theta, k)
         records.append(np.array([rng.choice(count, p=table[y]) for y in classes]))
     return np.column_stack(records)
+
+
+def group_variances(model, theta):
+    return np.broadcast_to(theta.get("variances", theta.get("variance")), len(model.sizes))
 
 
 def feature_moments(model, theta):
@@ -429,6 +464,13 @@ INNOVATION_BUGS = [
     ),
     ("gamma.py", "rate * records[:, np.newaxis]", "records[:, np.newaxis]", "gamma"),
     ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
+    (
+        "groups.py",
+        "uniform_between(0.0, edge, v)",
+        "uniform_between(edge, 1.0, v)",
+        "two-proportions",
+    ),
+    ("groups.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
     (
         "regression_kernels.py",
         "total -= factor[j, k] * innovations[i, k]",
@@ -570,6 +612,25 @@ def test_a_theta_outside_its_support_makes_no_records():
 
 def prior_by_scipy(model, theta):
     kind = type(model).__name__
+    if kind == "TwoProportions":
+        return stats.beta.logpdf(theta["proportions"], model.a, model.b).sum()
+    if kind in GROUPS:
+        total = 0.0
+        for name in {"variance", "variances"} & set(theta):
+            total += stats.invgamma.logpdf(
+                theta[name], model.variance_shape, scale=model.variance_scale
+            ).sum()
+        if kind == "TwoMeans":
+            return total + stats.norm.logpdf(theta["means"], model.mean_mean, model.mean_sd).sum()
+        location, spread = theta["location"], theta["spread"]
+        levels = theta.get("means")
+        if levels is None:
+            p = theta["proportions"]
+            levels = np.log(p / (1 - p))
+            total -= np.log(p * (1 - p)).sum()
+        total += stats.norm.logpdf(location, model.location_mean, model.location_sd)
+        total += stats.halfnorm.logpdf(spread, scale=model.spread_scale)
+        return total + stats.norm.logpdf(levels, location, spread).sum()
     if kind == "Bernoulli":
         return stats.beta.logpdf(theta["probability"], model.a, model.b)
     if kind == "Categorical":
@@ -622,6 +683,12 @@ def prior_by_scipy(model, theta):
 
 def likelihood_by_scipy(model, theta, records):
     kind = type(model).__name__
+    if kind in GROUPS:
+        groups = records[:, 0].astype(int)
+        if kind in DISCRETE:
+            return stats.bernoulli.logpmf(records[:, 1], theta["proportions"][groups])
+        sds = np.sqrt(group_variances(model, theta)[groups])
+        return stats.norm.logpdf(records[:, 1], theta["means"][groups], sds)
     if kind == "Bernoulli":
         return stats.bernoulli.logpmf(records, theta["probability"])
     if kind == "Categorical":
@@ -861,6 +928,14 @@ NAN = float("nan")
             {"n_classes": 2, "n_levels": [2], "concentration": 0},
             "concentration must be positive; got 0",
         ),
+        ("TwoProportions", {"sizes": [3]}, r"sizes must be 2 numbers, .* got \[3\]"),
+        ("TwoProportions", {"sizes": [3, 0]}, "the size of group 1 must be a positive integer"),
+        ("TwoMeans", {"sizes": 3}, "sizes must list the number of records in each group; got 3"),
+        ("TwoMeans", {"sizes": [3, 4], "labels": ["a", "a"]}, "labels must be 2 different texts"),
+        ("TwoMeans", {"sizes": [3, 4], "labels": "ab"}, "labels must be a list of texts; got 'ab'"),
+        ("StratifiedMeans", {"sizes": [4]}, "sizes must be at least 2 numbers"),
+        ("StratifiedMeans", {"sizes": [4, 4], "spread_scale": 0}, "spread_scale must be positive"),
+        ("StratifiedProportions", {"sizes": [4, 4], "location_sd": -1}, "location_sd must be pos"),
         ("Bernoulli", {"a": 0}, "a must be positive; got 0"),
         ("Bernoulli", {"b": math.inf}, "b must be a finite number"),
         ("Normal", {"mean": 0.0, "variance": 1.0}, "mean and variance must not both be known"),

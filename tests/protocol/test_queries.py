@@ -55,6 +55,11 @@ def bins_by_formula(records, edges):
     return np.array([np.histogram(record, edges)[0] for record in records])
 
 
+def by_group_by_formula(groups, rows, n_groups):
+    """One block of columns a group, by an outer product with the group's indicator."""
+    return np.einsum("ig,id->igd", np.eye(n_groups)[groups], rows).reshape(len(rows), -1)
+
+
 def squares(records):
     return np.column_stack([records, records**2])
 
@@ -105,6 +110,31 @@ CASES = {
         bins_by_formula(FLOATS, EDGES),
     ),
     "histogram of levels": (queries.Histogram(n_levels=4), LEVELS, np.eye(4)[LEVELS]),
+    "count by group": (
+        queries.ByGroup(queries.Count(value=2), 3, ["a", "b", "c"]),
+        CLASSES[:, [0, 2]],
+        by_group_by_formula(CLASSES[:, 0], np.equal(CLASSES[:, 2], 2)[:, None], 3),
+    ),
+    "histogram by group": (
+        queries.ByGroup(queries.Histogram(edges=EDGES), 3),
+        np.column_stack([CLASSES[:, 0], FLOATS]),
+        by_group_by_formula(CLASSES[:, 0], bins_by_formula(FLOATS, EDGES), 3),
+    ),
+    "sums by group": (
+        queries.ByGroup(queries.Sum([-1, 0], [1, 2]), 3),
+        np.column_stack([CLASSES[:, 0], REGRESSION[:, :2]]),
+        by_group_by_formula(CLASSES[:, 0], np.clip(REGRESSION[:, :2], [-1, 0], [1, 2]), 3),
+    ),
+    "sum in a group": (
+        queries.InGroup(queries.Sum(-1, 2.5), 2),
+        np.column_stack([CLASSES[:, 0], FLOATS]),
+        np.where(CLASSES[:, 0] == 2, np.clip(FLOATS, -1, 2.5), 0.0)[:, None],
+    ),
+    "levels in a group": (
+        queries.InGroup(queries.Histogram(n_levels=4), 0),
+        CLASSES[:, [0, 2]],
+        np.where(CLASSES[:, :1] == 0, np.eye(4)[CLASSES[:, 2]], 0.0),
+    ),
     "function": (
         queries.Query(squares, ["x", "x^2"], {1: 3.0, 2: 2.0}),
         FLOATS,
@@ -139,6 +169,7 @@ def test_statistic_takes_any_layout_and_leaves_the_records_alone(query, records,
     [
         *("class-feature counts", "count", "count by predicate"),
         *("histogram of bins", "histogram of levels"),
+        *("count by group", "histogram by group", "levels in a group"),
     ],
 )
 def test_cells_are_the_places_of_the_ones(case):
@@ -430,6 +461,14 @@ def test_bad_regression_moments(arguments, message):
         (lambda: queries.Histogram(edges=[0, 2, 1]), "increasing; got 2.0 before 1.0"),
         (lambda: queries.Histogram(edges=[0, np.nan]), "increasing; got 0.0 before nan"),
         (lambda: queries.Histogram(edges=3), "edges must be a list of numbers; got 3"),
+        (lambda: queries.ByGroup(3, 2), r"query must be a query, such as Count\(\); got 3"),
+        (lambda: queries.ByGroup(queries.Count(), 0), "n_groups must be a positive integer; got 0"),
+        (
+            lambda: queries.ByGroup(queries.Count(), 2, ["a", "a"]),
+            r"labels must be 2 different texts; got \['a', 'a'\]",
+        ),
+        (lambda: queries.ByGroup(queries.Count(), 2, "ab"), "labels must be a list of texts"),
+        (lambda: queries.InGroup(queries.Count(), -1), "group must be zero or a positive integer"),
         (lambda: queries.Query(3, ["a"], 1), "function must be a function of the records; got 3"),
         (lambda: queries.Query(squares, "ab", 1), "names must be a list of names; got the text"),
         (lambda: queries.Query(squares, [], 1), "names must be texts, at least one"),
@@ -463,6 +502,11 @@ def test_bad_arguments(make, message):
         ("histogram of bins", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
         ("histogram of levels", np.zeros((5, 2), int), r"shape \(n,\); got shape \(5, 2\)"),
         ("histogram of levels", np.zeros(5), "records must be integers; got dtype float64"),
+        ("count by group", np.zeros(5, int), r"shape \(n, 2\) or \(n, 1 \+ w\), the group first"),
+        ("sum in a group", np.zeros((5, 1)), r"the group first; got shape \(5, 1\)"),
+        ("sums by group", np.zeros((5, 2)), r"shape \(n, 2\); got shape \(5,\)"),
+        ("count by group", np.array([[0, 1], [3, 1]]), "from 0 to 2; got 3 in record 1"),
+        ("histogram by group", np.array([[-1.0, 1.0]]), "from 0 to 2; got -1.0 in record 0"),
     ],
 )
 def test_records_of_another_shape_or_kind(case, records, message):
@@ -556,7 +600,7 @@ def test_a_sensitivity_that_was_not_given():
     [
         ({"n_features": 2}, 'must be described by a "type" and arguments'),
         (["Count"], 'must be described by a "type" and arguments'),
-        ({"type": "Median"}, "must be one of RegressionMoments, .*Histogram; got 'Median'"),
+        ({"type": "Median"}, "must be one of RegressionMoments, .*Histogram.*; got 'Median'"),
         ({"type": ["Count"]}, r"must be one of .*; got \['Count'\]"),
         ({"type": "Sum", "lower": 0}, "the arguments of query Sum are not right: .*upper"),
         ({"type": "Count", "values": 1}, "the arguments of query Count are not right: .*values"),
@@ -566,3 +610,18 @@ def test_a_sensitivity_that_was_not_given():
 def test_descriptions_that_are_not_a_query(description, message):
     with pytest.raises(ValueError, match=message):
         queries.from_dict(description)
+
+
+def test_only_a_query_of_counts_has_cells_by_group():
+    assert hasattr(queries.ByGroup(queries.Count(), 2), "cells")
+    assert not hasattr(queries.ByGroup(queries.Sum(0, 1), 2), "cells")
+    assert hasattr(queries.InGroup(queries.Count(), 1), "cells")
+    assert not hasattr(queries.InGroup(queries.Sum(0, 1), 1), "cells")
+
+
+def test_groups_are_whole_numbers():
+    query = queries.ByGroup(queries.Sum(0, 1), 2)
+    with pytest.raises(ValueError, match=r"from 0 to 1; got 0.5 in record 0"):
+        query.check_records(np.array([[0.5, 1.0]]))
+    with pytest.raises(ValueError, match=r"must be whole numbers from 0; got -1.0 in record 0"):
+        queries.InGroup(queries.Sum(0, 1), 1).check_records(np.array([[-1.0, 1.0]]))

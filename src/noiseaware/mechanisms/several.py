@@ -18,6 +18,10 @@ the next: they share the records, so they are not independent given theta.
   proposition 1.4), so the rhos add up again;
 - approximate with pure: the epsilons and the deltas add up.
 
+Parts that each ask one group only (`noiseaware.queries.InGroup`) touch different records. Those of
+one group are composed as above, and the groups together promise what the weakest of them does:
+parallel composition (McSherry 2009).
+
 Anything else is "unknown", with the promises of the parts as the reason. Parts with different
 neighbour relations are composed for one changed record: to change is to remove and to add, which
 doubles epsilon and mu and makes rho four times as large.
@@ -29,6 +33,7 @@ Bun, M. and Steinke, T. (2016). Concentrated differential privacy: simplificatio
 Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
 Dwork, C. and Roth, A. (2014). The algorithmic foundations of differential privacy. Foundations
     and Trends in Theoretical Computer Science 9(3-4).
+McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import Terms, log_g
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.queries import InGroup, Neighbours, QueryLike
 
 if TYPE_CHECKING:
     from noiseaware.release import Release
@@ -97,7 +102,7 @@ class Several:
                 )
         self.labels = _checked_labels(labels, len(self.mechanisms))
         self.query = SideBySide([m.query for m in self.mechanisms], self.labels)
-        self.guarantee = composed([m.guarantee for m in self.mechanisms])
+        self.guarantee = _together(self.mechanisms)
         ends = np.cumsum([len(m.query.names) for m in self.mechanisms])
         self._ends = ends[:-1]
 
@@ -271,6 +276,45 @@ class SideBySide:
 
     def __repr__(self) -> str:
         return " and ".join(map(repr, self.queries))
+
+
+def _together(mechanisms: Sequence[Any]) -> Guarantee:
+    """Return what the parts promise together, those of different groups in parallel."""
+    groups: dict[int, list[Guarantee]] = {}
+    others = []
+    for mechanism in mechanisms:
+        if isinstance(mechanism.query, InGroup):
+            groups.setdefault(mechanism.query.group, []).append(mechanism.guarantee)
+        else:
+            others.append(mechanism.guarantee)
+    if len(groups) > 1:
+        others.append(in_parallel([composed(parts) for parts in groups.values()]))
+        return composed(others)
+    return composed([mechanism.guarantee for mechanism in mechanisms])
+
+
+def in_parallel(parts: Sequence[Guarantee]) -> Guarantee:
+    """Return what mechanisms on groups with no common record promise: the weakest of them.
+
+    Where promises of different kinds have no weakest, their composition holds all the same.
+    """
+    if len({part.neighbours for part in parts}) > 1:
+        parts = [_for_change(part) for part in parts]
+    neighbours = parts[0].neighbours
+    epsilons = [part.pure_epsilon for part in parts]
+    if all(epsilon is not None for epsilon in epsilons):
+        return Guarantee("pure", epsilon=max(epsilons), neighbours=neighbours)  # type: ignore[type-var]
+    if all(part.mu is not None for part in parts):
+        mu = max(part.mu for part in parts)  # type: ignore[type-var]
+        return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)  # type: ignore[operator]
+    rhos = [_rho(part) for part in parts]
+    if all(rho is not None for rho in rhos):
+        return Guarantee("zCDP", rho=max(rhos), neighbours=neighbours)  # type: ignore[type-var]
+    if all(part.kind in ("pure", "approximate") for part in parts):
+        epsilon = max(part.epsilon for part in parts)  # type: ignore[type-var]
+        delta = max(part.delta or 0.0 for part in parts)
+        return Guarantee("approximate", epsilon=epsilon, delta=delta, neighbours=neighbours)
+    return composed(parts)
 
 
 def composed(parts: Sequence[Guarantee]) -> Guarantee:

@@ -13,10 +13,15 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `exponential.py`         | durations                       |
 | `gamma.py`               | durations                       |
 | `multivariate_normal.py` | rows of floats                  |
+| `two_proportions.py`     | a group of two, and 0 or 1      |
+| `two_means.py`           | a group of two, and a float     |
+| `stratified_proportions.py` | a group of many, and 0 or 1  |
+| `stratified_means.py`    | a group of many, and a float    |
 
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` (discrete records
 from uniforms), `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice
-sampler for shapes) and `linear_algebra.py`.
+sampler for shapes), `groups.py` (records whose group is known), `hierarchical.py` (groups that
+share a prior) and `linear_algebra.py`.
 """
 
 from __future__ import annotations
@@ -32,6 +37,10 @@ from noiseaware.models.linear_regression import LinearRegression
 from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.normal import Normal
+from noiseaware.models.stratified_means import StratifiedMeans
+from noiseaware.models.stratified_proportions import StratifiedProportions
+from noiseaware.models.two_means import TwoMeans
+from noiseaware.models.two_proportions import TwoProportions
 
 __all__ = [
     "Bernoulli",
@@ -42,6 +51,10 @@ __all__ = [
     "MultivariateNormal",
     "NaiveBayes",
     "Normal",
+    "StratifiedMeans",
+    "StratifiedProportions",
+    "TwoMeans",
+    "TwoProportions",
     "from_dict",
 ]
 
@@ -54,6 +67,10 @@ _TYPES = {
     "Exponential": Exponential,
     "Gamma": Gamma,
     "MultivariateNormal": MultivariateNormal,
+    "TwoProportions": TwoProportions,
+    "TwoMeans": TwoMeans,
+    "StratifiedProportions": StratifiedProportions,
+    "StratifiedMeans": StratifiedMeans,
 }
 
 

@@ -14,6 +14,8 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `Count`              | the number of records that are equal to a value             |
 | `Sum`                | the sum of clamped records                                  |
 | `Histogram`          | the number of records in each bin, or at each level         |
+| `ByGroup`            | a query of each group, where the groups are known           |
+| `InGroup`            | a query of one group                                        |
 | `Query`              | anything: any vectorised function of the user's             |
 
 A class of one's own works as well: it has the attributes and methods of `QueryLike`, and
@@ -31,6 +33,7 @@ array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
 5.333
 """
 
+from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
@@ -42,10 +45,12 @@ from noiseaware.queries.regression_moments import RegressionMoments
 from noiseaware.queries.sum import Sum
 
 __all__ = [
+    "ByGroup",
     "ClassFeatureCounts",
     "Count",
     "CountsQueryLike",
     "Histogram",
+    "InGroup",
     "Moments",
     "Neighbours",
     "Query",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
@@ -15,7 +16,16 @@ from noiseaware.queries.sum import Sum
 
 BUILT_IN: dict[str, type[QueryLike]] = {
     query.__name__: query
-    for query in (RegressionMoments, Moments, ClassFeatureCounts, Count, Sum, Histogram)
+    for query in (
+        RegressionMoments,
+        Moments,
+        ClassFeatureCounts,
+        Count,
+        Sum,
+        Histogram,
+        ByGroup,
+        InGroup,
+    )
 }
 
 

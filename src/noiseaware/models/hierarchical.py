@@ -1,0 +1,273 @@
+"""Groups that share a prior: what `StratifiedMeans` and `StratifiedProportions` have in common.
+
+Both have a level h_g for each group (its mean, or the logit of its proportion) and
+
+    h_g ~ N(mu, tau^2)
+    mu ~ N(m_0, s_0^2)                     m_0 = location_mean, s_0 = location_sd
+    tau ~ HalfNormal(s)                    s = spread_scale; density 2 N(tau; 0, s^2), tau > 0
+
+so that the groups learn from one another, the more the smaller tau is: partial pooling.
+
+**Coordinates.** h_g and tau are hard to move together. Where tau is small the h_g crowd around mu,
+and where it is large they are far apart, a funnel that no single step size fits. `NonCentred` holds
+z_g = (h_g - mu) / tau instead, which are standard normal whatever mu and tau are. The transport
+move proposes in v = (mu, log tau, z_1, ..., z_G), and log v for a variance v, with
+
+    |d theta / d v| = tau tau^G              (times p_g (1 - p_g) for each proportion, times v).
+
+**Slice sampling** (Neal 2003). One coordinate x with log density l is moved by drawing a height
+y = l(x) - e, e standard exponential, and then a point uniformly from {x': l(x') > y}: an interval
+of width w is put around x at random, its ends are moved outwards, in at most m steps, until they
+are below y, and it is shrunk towards x at each point drawn from it that is below y. `slice_step`
+stays at x if none of `TRIES` points is above y. That changes nothing in Neal's proof: for x'
+different from x, the paths from x to x' and back through the same points below y have equal
+density, those of each length separately, and so the shorter ones alone balance too.
+
+Reference
+---------
+Neal, R. M. (2003). Slice sampling. Annals of Statistics 31(3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from noiseaware.models.conjugate import SMALLEST, log_normal_iid
+from noiseaware.models.inverse_cdf import SPACING
+
+MOST_STEPS = 10
+"""How often the interval of a slice may be moved outwards, both sides together."""
+
+TRIES = 21
+"""Points that are drawn from the interval before a slice step gives up and stays."""
+
+POOL = 3 + TRIES
+"""Uniforms that one slice step may use."""
+
+SPREAD_OF_MEANS, LOGIT, SPREAD_OF_LOGITS, LOCATION_GIVEN_Z, SPREAD_GIVEN_Z = range(5)
+
+LARGEST_LOGIT = 36.0
+"""Beyond it a proportion rounds to 1. Under any prior of use it is never met."""
+
+
+@njit(cache=True, nogil=True)
+def _log_one_plus_exp(x):
+    """Return log(1 + exp(x))."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@njit(cache=True, nogil=True)
+def log_target(kind, x, g, location, spread, variance, levels, totals, sizes, hyper):
+    """Return a log density of the number x, up to a constant.
+
+    Parameters
+    ----------
+    kind
+        `SPREAD_OF_MEANS`: x = log tau given v and the records, with mu and all h_g integrated out.
+        `LOGIT`: x = h_g of group g, given the rest. `SPREAD_OF_LOGITS`: x = log tau given mu and
+        h. `LOCATION_GIVEN_Z`, `SPREAD_GIVEN_Z`: x = mu, x = log tau, given the z_g (and tau, mu).
+    location, spread, variance, levels
+        mu, tau, v, and (G,) the h_g or, in the last two kinds, the z_g.
+    totals, sizes : (G,)
+        The sum of the outcomes (their number of ones) and the number of records in each group.
+    hyper : (3,)
+        m_0, s_0^-2 and s^-2.
+    """
+    centre, precision, spread_precision = hyper[0], hyper[1], hyper[2]
+    if kind == LOGIT:
+        z = (x - location) / spread
+        return totals[g] * x - sizes[g] * _log_one_plus_exp(x) - 0.5 * z * z
+    if kind == LOCATION_GIVEN_Z:
+        result = -0.5 * precision * (x - centre) ** 2
+        for k in range(sizes.shape[0]):
+            level = x + spread * levels[k]
+            result += totals[k] * level - sizes[k] * _log_one_plus_exp(level)
+        return result
+    # The prior of log tau: that of tau, times tau.
+    squared = math.exp(2.0 * x)
+    result = x - 0.5 * spread_precision * squared
+    if kind == SPREAD_GIVEN_Z:
+        for k in range(sizes.shape[0]):
+            level = location + math.exp(x) * levels[k]
+            result += totals[k] * level - sizes[k] * _log_one_plus_exp(level)
+    elif kind == SPREAD_OF_LOGITS:
+        for k in range(sizes.shape[0]):
+            result -= x + 0.5 * (levels[k] - location) ** 2 / squared
+    else:
+        total, mean, log_weights = weigh(squared, variance, totals, sizes, hyper)
+        result += 0.5 * (log_weights - math.log(total) - precision * (mean - centre) ** 2)
+        for k in range(sizes.shape[0]):
+            if sizes[k] > 0.0:
+                weight = 1.0 / (squared + variance / sizes[k])
+                result -= 0.5 * weight * (totals[k] / sizes[k] - mean) ** 2
+    return result
+
+
+@njit(cache=True, nogil=True)
+def weigh(squared, variance, totals, sizes, hyper):
+    """Return P, M and sum_g log w_g: mu | tau, v, x is N(M, 1/P), h integrated out.
+
+    The mean of group g is N(mu, 1/w_g), w_g = 1 / (tau^2 + v/n_g), so that P = s_0^-2 + sum_g w_g
+    and P M = m_0 s_0^-2 + sum_g w_g (mean of group g). A group without records has w_g = 0 and no
+    part in it.
+    """
+    total, mean, log_weights = hyper[1], hyper[0] * hyper[1], 0.0
+    for k in range(sizes.shape[0]):
+        if sizes[k] > 0.0:
+            weight = 1.0 / (squared + variance / sizes[k])
+            total += weight
+            mean += weight * totals[k] / sizes[k]
+            log_weights += math.log(weight)
+    return total, mean / total, log_weights
+
+
+@njit(cache=True, nogil=True)
+def slice_step(
+    kind, x, width, g, location, spread, variance, levels, totals, sizes, hyper, uniforms
+):
+    """Move x by one slice step, with up to `POOL` uniforms; the other arguments are `log_target`'s.
+
+    The width may depend on anything but x.
+    """
+    rest = (g, location, spread, variance, levels, totals, sizes, hyper)
+    height = log_target(kind, x, *rest) + math.log1p(-uniforms[0])
+    low = x - width * uniforms[1]
+    high = low + width
+    left = int(MOST_STEPS * uniforms[2])
+    right = MOST_STEPS - 1 - left
+    while left > 0 and log_target(kind, low, *rest) > height:
+        low -= width
+        left -= 1
+    while right > 0 and log_target(kind, high, *rest) > height:
+        high += width
+        right -= 1
+    for used in range(3, POOL):
+        point = low + uniforms[used] * (high - low)
+        if log_target(kind, point, *rest) > height:
+            return point
+        if point < x:
+            low = point
+        else:
+            high = point
+    return x
+
+
+@njit(cache=True, nogil=True)
+def _from_vector(v, n_groups, proportions, natural):
+    """Fill `natural` with mu, tau, the groups' parameters and v; return the log Jacobian."""
+    log_jacobian = (1.0 + n_groups) * v[1]
+    natural[0] = v[0]
+    natural[1] = math.exp(v[1])
+    for g in range(n_groups):
+        level = v[0] + natural[1] * v[2 + g]
+        if proportions:
+            if not abs(level) < LARGEST_LOGIT:
+                log_jacobian = -math.inf
+            soft = math.log1p(math.exp(-abs(level)))
+            log_jacobian -= abs(level) + 2.0 * soft
+            level = min(max(math.exp(min(level, 0.0) - soft), SMALLEST), 1.0 - SPACING)
+        natural[2 + g] = level
+    if v.shape[0] > 2 + n_groups:
+        natural[2 + n_groups] = math.exp(v[2 + n_groups])
+        log_jacobian += v[2 + n_groups]
+    return log_jacobian
+
+
+@njit(cache=True, nogil=True)
+def _to_vector(natural, n_groups, proportions, v):
+    """Fill `v`; the inverse of `_from_vector`."""
+    v[0] = natural[0]
+    v[1] = math.log(max(natural[1], SMALLEST))
+    for g in range(n_groups):
+        level = natural[2 + g]
+        if proportions:
+            level = math.log(level) - math.log1p(-level)
+        v[2 + g] = (level - v[0]) / max(natural[1], SMALLEST)
+    if v.shape[0] > 2 + n_groups:
+        v[2 + n_groups] = math.log(max(natural[2 + n_groups], SMALLEST))
+
+
+class NonCentred:
+    """The coordinates (mu, log tau, z_1, ..., z_G), and log v where there is a variance v.
+
+    Parameters
+    ----------
+    groups
+        The name of the groups' parameter: "means" or "proportions".
+    n_groups
+        G.
+    """
+
+    def __init__(self, groups: str, n_groups: int) -> None:
+        self._groups, self._n = groups, n_groups
+        self._proportions = groups == "proportions"
+        self.size = 2 + n_groups + (not self._proportions)
+
+    def to_vector(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return v with theta(v) = theta, (size,)."""
+        natural = np.empty(self.size)
+        natural[0], natural[1] = theta["location"], theta["spread"]
+        natural[2 : 2 + self._n] = theta[self._groups]
+        if not self._proportions:
+            natural[-1] = theta["variance"]
+        v = np.empty(self.size)
+        _to_vector(natural, self._n, self._proportions, v)
+        return v
+
+    def from_vector(self, v: NDArray[np.float64]) -> tuple[dict[str, NDArray[np.float64]], float]:
+        """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
+        natural = np.empty(self.size)
+        log_jacobian = _from_vector(v, self._n, self._proportions, natural)
+        theta = {
+            "location": natural[0:1].reshape(()),
+            "spread": natural[1:2].reshape(()),
+            self._groups: natural[2 : 2 + self._n],
+        }
+        if not self._proportions:
+            theta["variance"] = natural[-1:].reshape(())
+        return theta, log_jacobian
+
+    def blocks(self, largest: int) -> list[NDArray[np.int64]]:
+        """Cut v into blocks of at most `largest` coordinates; a variance is a block of its own.
+
+        The kernel for p(theta | x) draws all the others afresh, but the variance only as widely as
+        n records allow. Transport has to carry it, and does that best alone.
+        """
+        variance = [] if self._proportions else [np.array([self.size - 1])]
+        rest = np.arange(2 + self._n)
+        if len(rest) <= largest:
+            return [rest, *variance]
+        z = np.array_split(rest[2:], -(-self._n // largest))
+        return [rest[:2], *z, *variance]
+
+
+def log_shared_prior(
+    location: float, spread: float, levels: NDArray[np.float64], hyper: NDArray[np.float64]
+) -> float:
+    """Return log p(mu, tau, h), normalised; -inf if tau is not positive."""
+    if not 0.0 < spread < math.inf:
+        return -math.inf
+    centre, precision, spread_precision = hyper.tolist()
+    constant = 0.5 * math.log(precision * spread_precision) - math.log(math.pi)
+    return (
+        constant
+        - 0.5 * precision * (location - centre) ** 2
+        - 0.5 * spread_precision * spread**2
+        + log_normal_iid(levels, location, spread)
+    )
+
+
+def draw_shared_prior(
+    n_groups: int, hyper: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[float, float, NDArray[np.float64]]:
+    """Draw mu, tau and h from the prior."""
+    z = rng.standard_normal(2 + n_groups)
+    location = float(hyper[0] + z[0] / math.sqrt(hyper[1]))
+    spread = max(abs(float(z[1])) / math.sqrt(hyper[2]), SMALLEST)
+    return location, spread, location + spread * z[2:]

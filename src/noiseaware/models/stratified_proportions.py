@@ -1,0 +1,315 @@
+"""Groups with yes-or-no outcomes whose proportions share a prior: partial pooling of proportions.
+
+The model
+---------
+A record is a group, 0, ..., G - 1, and an outcome, 0 or 1. The sizes of the groups are known.
+
+    P(outcome = 1 in group g) = p_g,      h_g = log(p_g / (1 - p_g))
+    h_g ~ N(mu, tau^2)
+    mu ~ N(m_0, s_0^2)                          m_0 = location_mean, s_0 = location_sd
+    tau ~ HalfNormal(s)                         s = spread_scale
+
+The kernel for p(theta | x)
+---------------------------
+With s_g ones among n_g records, the likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The
+scan holds in turn
+
+*the levels*: each h_g by a slice step in
+  l(h_g) = s_g h_g - n_g log(1 + exp(h_g)) - (h_g - mu)^2 / (2 tau^2); mu exactly, from
+  N(c (m_0/s_0^2 + sum_g h_g/tau^2), c), 1/c = 1/s_0^2 + G/tau^2; log tau by a slice step in
+  l = log tau - tau^2/(2 s^2) - G log tau - sum_g (h_g - mu)^2 / (2 tau^2);
+
+*the deviations* z_g = (h_g - mu)/tau: mu and then log tau by slice steps in
+  l = sum_g [s_g h_g - n_g log(1 + exp(h_g))] + log prior, with h_g = mu + tau z_g.
+
+In the coordinates (mu, tau, z) the prior of z does not hold mu and tau, and |dh/dz| = tau^G takes
+the place of the prior's tau^-G; so both halves leave p(theta | x) alone. The first is fast where
+the groups are large, the second where they are small (Yu and Meng 2011 call it interweaving).
+
+The construction x = F(u; theta)
+--------------------------------
+That of `noiseaware.models.groups`: the outcome is 1 if u < p_g. The transport move proposes in the
+coordinates of `noiseaware.models.hierarchical.NonCentred`.
+
+Reference
+---------
+Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the question. JCGS 20(3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    positive_number,
+    read_floats,
+    read_parameter,
+    real_number,
+)
+from noiseaware.models.conjugate import SMALLEST
+from noiseaware.models.groups import (
+    Groups,
+    build_binary,
+    check_binary,
+    count_binary,
+    log_likelihood_binary,
+    recover_binary,
+    stacked,
+)
+from noiseaware.models.hierarchical import (
+    LOCATION_GIVEN_Z,
+    LOGIT,
+    POOL,
+    SPREAD_GIVEN_Z,
+    SPREAD_OF_LOGITS,
+    NonCentred,
+    draw_shared_prior,
+    log_shared_prior,
+    slice_step,
+)
+from noiseaware.models.inverse_cdf import SPACING
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+
+@njit(cache=True, nogil=True)
+def _scan(location, spread, levels, totals, sizes, hyper, uniforms, normal):
+    """Do the scan of the module docstring; ``levels``, the h_g, are updated in place.
+
+    Returns mu and tau. ``uniforms`` is (G + 3, POOL).
+    """
+    n_groups = sizes.shape[0]
+    for g in range(n_groups):
+        width = 3.0 / math.sqrt(0.25 * sizes[g] + 1.0 / spread**2)
+        levels[g] = slice_step(
+            LOGIT,
+            levels[g],
+            width,
+            g,
+            location,
+            spread,
+            0.0,
+            levels,
+            totals,
+            sizes,
+            hyper,
+            uniforms[g],
+        )
+    precision = hyper[1] + n_groups / spread**2
+    centre = hyper[0] * hyper[1] + levels.sum() / spread**2
+    location = centre / precision + normal / math.sqrt(precision)
+    log_spread = slice_step(
+        SPREAD_OF_LOGITS,
+        math.log(spread),
+        1.0,
+        0,
+        location,
+        0.0,
+        0.0,
+        levels,
+        totals,
+        sizes,
+        hyper,
+        uniforms[n_groups],
+    )
+    spread = math.exp(log_spread)
+    deviations = (levels - location) / spread
+    location = slice_step(
+        LOCATION_GIVEN_Z,
+        location,
+        3.0 / math.sqrt(0.25 * sizes.sum() + hyper[1]),
+        0,
+        0.0,
+        spread,
+        0.0,
+        deviations,
+        totals,
+        sizes,
+        hyper,
+        uniforms[n_groups + 1],
+    )
+    log_spread = slice_step(
+        SPREAD_GIVEN_Z,
+        log_spread,
+        1.0,
+        0,
+        location,
+        0.0,
+        0.0,
+        deviations,
+        totals,
+        sizes,
+        hyper,
+        uniforms[n_groups + 2],
+    )
+    spread = math.exp(log_spread)
+    for g in range(n_groups):
+        levels[g] = location + spread * deviations[g]
+    return location, spread
+
+
+class StratifiedProportions:
+    """Groups of known sizes with yes-or-no outcomes, whose log odds share a normal prior.
+
+    Parameters
+    ----------
+    sizes : two or more ints
+        The number of records in each group.
+    location_mean, location_sd : float
+        Mean and standard deviation of the prior of mu, the centre of the groups' log odds.
+    spread_scale : float
+        Scale of the half-normal prior of tau, the standard deviation of the groups' log odds.
+    labels : texts, optional
+        Names of the groups; "0", "1", ... if not given.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
+    Parameters: ``location`` (), ``spread`` () and ``proportions`` (G,). Derived: ``overall`` (),
+    the mean of the proportions weighted by the sizes of their groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import StratifiedProportions
+    >>> model = StratifiedProportions(sizes=[1, 2])
+    >>> theta = {"location": 0.0, "spread": 1.0, "proportions": [0.3, 0.8]}
+    >>> model.build_records(theta, np.array([[0.5], [0.5], [0.9]]))
+    array([[0, 0],
+           [1, 1],
+           [1, 0]])
+    """
+
+    uses_index = True
+    column_names = ("group", "outcome")
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        location_mean: float = 0.0,
+        location_sd: float = 1.5,
+        spread_scale: float = 1.0,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self._groups = Groups(sizes, labels)
+        self.sizes, self.labels = self._groups.sizes, self._groups.labels
+        self.n_records = self._groups.n_records
+        self.location_mean = real_number("location_mean", location_mean)
+        self.location_sd = positive_number("location_sd", location_sd)
+        self.spread_scale = positive_number("spread_scale", spread_scale)
+        self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
+        n_groups = len(self.sizes)
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("location"),
+            Parameter("spread", (), "positive"),
+            Parameter("proportions", (n_groups,), "unit", ("group",), self._groups.coords),
+        )
+        self.derived = (Parameter("overall"),)
+        self.coordinates = NonCentred("proportions", n_groups)
+        self.innovations = Innovations("uniform", 1)
+
+    def _read(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+        return read_parameter(theta, "proportions", (len(self.sizes),))
+
+    @staticmethod
+    def _theta(location: float, spread: float, levels: NDArray[np.float64]) -> Theta:
+        proportions = 1.0 / (1.0 + np.exp(-levels))
+        return {
+            "location": np.array(location),
+            "spread": np.array(spread),
+            "proportions": np.clip(proportions, SMALLEST, 1.0 - SPACING),
+        }
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        check_binary(records, len(self.sizes))
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        return self._theta(*draw_shared_prior(len(self.sizes), self._hyper, rng))
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        p = self._read(theta)
+        if not ((p > 0.0) & (p < 1.0)).all():
+            return -math.inf
+        log_yes, log_no = np.log(p), np.log1p(-p)
+        shared = log_shared_prior(
+            float(theta["location"]), float(theta["spread"]), log_yes - log_no, self._hyper
+        )
+        return float(shared - (log_yes + log_no).sum())  # dh/dp = 1 / (p (1 - p))
+
+    def sample_records(
+        self,
+        theta: Mapping[str, Any],
+        n: int,
+        rng: np.random.Generator,
+        index: ArrayLike | None = None,
+    ) -> NDArray[np.int64]:
+        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
+        return self.build_records(theta, rng.random((n, 1)), index)
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        return log_likelihood_binary(self._read(theta), records)
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by one scan of p(theta | x); see the module docstring."""
+        n_groups = len(self.sizes)
+        ones, sizes = count_binary(records, n_groups)
+        p = self._read(theta)
+        levels = np.log(p) - np.log1p(-p)
+        location, spread = _scan(
+            float(theta["location"]),
+            float(theta["spread"]),
+            levels,
+            ones,
+            sizes,
+            self._hyper,
+            rng.random((n_groups + 3, POOL)),
+            rng.standard_normal(),
+        )
+        return self._theta(location, spread, levels)
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        groups = self._groups.of(len(innovations), index)
+        return build_binary(groups, self._read(theta), innovations)
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
+        return recover_binary(self._read(theta), records, rng)
+
+    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+        """Return the weighted mean of draws of theta."""
+        return {"overall": stacked(theta, "proportions") @ (np.array(self.sizes) / self.n_records)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "StratifiedProportions",
+            "sizes": list(self.sizes),
+            "location_mean": self.location_mean,
+            "location_sd": self.location_sd,
+            "spread_scale": self.spread_scale,
+            "labels": self._groups.given_labels,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

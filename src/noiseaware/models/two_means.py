@@ -1,0 +1,239 @@
+"""Two groups with normal outcomes, and the difference of their means.
+
+The model
+---------
+A record is a group, 0 or 1, and an outcome, a number. The sizes of the groups are known.
+
+    outcome in group g ~ N(m_g, v_g)
+    m_g ~ N(m_0, s_0^2)                         m_0 = mean_mean, s_0 = mean_sd
+    v_g ~ InverseGamma(a, b)                    density prop. to v^(-a-1) exp(-b/v)
+
+all independent a priori; or, with ``equal_variances``, v_0 = v_1 = v ~ InverseGamma(a, b).
+
+The full conditionals
+---------------------
+With n_g records of sum S_g in group g,
+
+* m_g | v, x ~ N(w (m_0/s_0^2 + S_g / v_g), w), 1/w = 1/s_0^2 + n_g/v_g, the two independent;
+* v_g | m, x ~ InverseGamma(a + n_g/2, b + Q_g/2), Q_g = sum over group g of (x_i - m_g)^2, the two
+  independent; and v | m, x ~ InverseGamma(a + (n_0 + n_1)/2, b + (Q_0 + Q_1)/2) if they are equal.
+
+`TwoMeans.update_parameters` draws the means, then the variances: a Gibbs scan of p(theta | x).
+
+The construction x = F(u; theta)
+--------------------------------
+That of `noiseaware.models.groups`: the outcome is m_g + sqrt(v_g) u, u standard normal.
+
+What is derived
+---------------
+``difference`` is m_1 - m_0, and ``effect_size`` is the difference divided by the square root of
+(v_0 + v_1) / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    positive_number,
+    read_floats,
+    read_parameter,
+    real_number,
+)
+from noiseaware.models.conjugate import log_inverse_gamma
+from noiseaware.models.groups import (
+    Groups,
+    build_normal,
+    check_normal,
+    log_likelihood_normal,
+    read_normal,
+    recover_normal,
+    stacked,
+    sum_normal,
+    sum_squares,
+)
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True)
+def _draw_means(sums, sizes, variances, prior_mean, prior_precision, means):
+    """Turn the standard normals in ``means`` into a draw of m | v, x."""
+    for g in range(means.shape[0]):
+        precision = prior_precision + sizes[g] / variances[g]
+        centre = (prior_mean * prior_precision + sums[g] / variances[g]) / precision
+        means[g] = centre + means[g] / math.sqrt(precision)
+
+
+class TwoMeans:
+    """Two groups of known sizes, each with its own unknown mean and variance.
+
+    Parameters
+    ----------
+    sizes : two ints
+        The number of records in each group.
+    mean_mean, mean_sd : float
+        Mean and standard deviation of the prior of both means.
+    variance_shape, variance_scale : float
+        a and b of the InverseGamma(a, b) prior of the variances; its mean is b / (a - 1).
+    equal_variances : bool
+        True: the groups share one variance.
+    labels : two texts, optional
+        Names of the groups; "0" and "1" if not given.
+
+    Notes
+    -----
+    Records are float64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
+    Parameters: ``means`` (2,) and ``variances`` (2,), or ``variance`` () if they are equal.
+    Derived: ``difference`` (), the second mean minus the first, and ``effect_size`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import TwoMeans
+    >>> model = TwoMeans(sizes=[1, 1])
+    >>> model.build_records({"means": [1.0, 2.0], "variances": [1.0, 4.0]}, np.array([[0.5], [1]]))
+    array([[0. , 1.5],
+           [1. , 4. ]])
+    """
+
+    uses_index = True
+    column_names = ("group", "outcome")
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        mean_mean: float = 0.0,
+        mean_sd: float = 10.0,
+        variance_shape: float = 3.0,
+        variance_scale: float = 2.0,
+        equal_variances: bool = False,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self._groups = Groups(sizes, labels, number=2)
+        self.sizes, self.labels = self._groups.sizes, self._groups.labels
+        self.n_records = self._groups.n_records
+        self.mean_mean = real_number("mean_mean", mean_mean)
+        self.mean_sd = positive_number("mean_sd", mean_sd)
+        self.variance_shape = positive_number("variance_shape", variance_shape)
+        self.variance_scale = positive_number("variance_scale", variance_scale)
+        self.equal_variances = bool(equal_variances)
+        self._variance = "variance" if self.equal_variances else "variances"
+        coords = self._groups.coords
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("means", (2,), "real", ("group",), coords),
+            Parameter("variance", (), "positive")
+            if self.equal_variances
+            else Parameter("variances", (2,), "positive", ("group",), coords),
+        )
+        self.derived = (Parameter("difference"), Parameter("effect_size"))
+        self.innovations = Innovations("normal", 1)
+
+    def _read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the means and the variances of both groups."""
+        means = read_parameter(theta, "means", (2,))
+        if self.equal_variances:
+            return means, np.full(2, float(theta["variance"]))
+        return means, read_parameter(theta, "variances", (2,))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if these cannot be records of this model."""
+        check_normal(records, 2)
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        means = self.mean_mean + self.mean_sd * rng.standard_normal(2)
+        gamma = rng.standard_gamma(self.variance_shape, () if self.equal_variances else 2)
+        return {"means": means, self._variance: np.asarray(self.variance_scale / gamma)}
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        means, variances = self._read(theta)
+        total = -2.0 * math.log(self.mean_sd) - _LOG_2PI
+        for mean in means.tolist():
+            z = (mean - self.mean_mean) / self.mean_sd
+            total -= 0.5 * z * z
+        for variance in variances[:1] if self.equal_variances else variances:
+            total += log_inverse_gamma(float(variance), self.variance_shape, self.variance_scale)
+        return total
+
+    def sample_records(
+        self,
+        theta: Mapping[str, Any],
+        n: int,
+        rng: np.random.Generator,
+        index: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
+        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
+        return self.build_records(theta, rng.standard_normal((n, 1)), index)
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        return log_likelihood_normal(*self._read(theta), records)
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
+        records = read_normal(records)
+        sums, sizes = sum_normal(records, 2)
+        _, variances = self._read(theta)
+        means = rng.standard_normal(2)
+        _draw_means(sums, sizes, variances, self.mean_mean, self.mean_sd**-2, means)
+        squares = np.zeros(2)
+        sum_squares(records, means, squares)
+        if self.equal_variances:
+            squares, sizes = squares.sum(), sizes.sum()
+        gamma = rng.standard_gamma(self.variance_shape + 0.5 * sizes)
+        variance = np.asarray((self.variance_scale + 0.5 * squares) / gamma)
+        return {"means": means, self._variance: variance}
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        groups = self._groups.of(len(innovations), index)
+        return build_normal(groups, *self._read(theta), innovations)
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
+        return recover_normal(*self._read(theta), records)
+
+    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+        """Return the difference and the effect size of draws of theta."""
+        means = stacked(theta, "means")
+        difference = means[..., 1] - means[..., 0]
+        variance = stacked(theta, self._variance)
+        if not self.equal_variances:
+            variance = variance.mean(axis=-1)
+        return {"difference": difference, "effect_size": difference / np.sqrt(variance)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "TwoMeans",
+            "sizes": list(self.sizes),
+            "mean_mean": self.mean_mean,
+            "mean_sd": self.mean_sd,
+            "variance_shape": self.variance_shape,
+            "variance_scale": self.variance_scale,
+            "equal_variances": self.equal_variances,
+            "labels": self._groups.given_labels,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

@@ -1,0 +1,187 @@
+"""Two groups with yes-or-no outcomes, and the difference of their proportions.
+
+The model
+---------
+A record is a group, 0 or 1, and an outcome, 0 or 1. The sizes of the groups are known.
+
+    P(outcome = 1 in group g) = p_g,      p_g ~ Beta(a, b), independently, g = 0, 1
+
+The conditional of the parameters
+---------------------------------
+With s_g ones among the n_g records of group g, p_g | x ~ Beta(a + s_g, b + n_g - s_g), the two
+independent: `TwoProportions.update_parameters` is an exact draw.
+
+The construction x = F(u; theta)
+--------------------------------
+That of `noiseaware.models.groups`: the outcome is 1 if u < p_g.
+
+What is derived
+---------------
+``difference`` is p_1 - p_0, and ``log_ratio`` is log(p_1 / p_0). (The ratio itself has no mean if
+the prior allows p_0 near 0; exp of the quantiles of its logarithm are its quantiles.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    positive_number,
+    read_floats,
+    read_parameter,
+)
+from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
+from noiseaware.models.groups import (
+    Groups,
+    build_binary,
+    check_binary,
+    count_binary,
+    log_likelihood_binary,
+    recover_binary,
+    stacked,
+)
+from noiseaware.models.inverse_cdf import SPACING
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+
+class TwoProportions:
+    """Two groups of known sizes, each with its own unknown probability of a one.
+
+    Parameters
+    ----------
+    sizes : two ints
+        The number of records in each group.
+    a, b : float
+        The Beta(a, b) prior of both proportions; (1, 1) is uniform.
+    labels : two texts, optional
+        Names of the groups; "0" and "1" if not given.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
+    Parameter: ``proportions`` (2,). Derived: ``difference`` (), the second minus the first, and
+    ``log_ratio`` (), the logarithm of the second over the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import TwoProportions
+    >>> model = TwoProportions(sizes=[1, 2], labels=["control", "treated"])
+    >>> model.build_records({"proportions": [0.3, 0.8]}, np.array([[0.5], [0.5], [0.9]]))
+    array([[0, 0],
+           [1, 1],
+           [1, 0]])
+    """
+
+    uses_index = True
+    column_names = ("group", "outcome")
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        a: float = 1.0,
+        b: float = 1.0,
+        *,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self._groups = Groups(sizes, labels, number=2)
+        self.sizes, self.labels = self._groups.sizes, self._groups.labels
+        self.n_records = self._groups.n_records
+        self.a = positive_number("a", a)
+        self.b = positive_number("b", b)
+        self._log_constant = 2.0 * log_dirichlet_constant(np.array([self.a, self.b]))
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("proportions", (2,), "unit", ("group",), self._groups.coords),
+        )
+        self.derived = (Parameter("difference"), Parameter("log_ratio"))
+        self.innovations = Innovations("uniform", 1)
+
+    @staticmethod
+    def _draw(a: Any, b: Any, rng: np.random.Generator) -> Theta:
+        # A beta variable can round to 0 or 1; the open interval keeps its logit finite.
+        return {"proportions": np.clip(rng.beta(a, b, size=2), SMALLEST, 1.0 - SPACING)}
+
+    @staticmethod
+    def _read(theta: Mapping[str, Any]) -> NDArray[np.float64]:
+        return read_parameter(theta, "proportions", (2,))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        check_binary(records, 2)
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        return self._draw(self.a, self.b, rng)
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        total = self._log_constant
+        for p in self._read(theta).tolist():
+            if not 0.0 < p < 1.0:
+                return -math.inf
+            total += (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
+        return total
+
+    def sample_records(
+        self,
+        theta: Mapping[str, Any],
+        n: int,
+        rng: np.random.Generator,
+        index: ArrayLike | None = None,
+    ) -> NDArray[np.int64]:
+        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
+        return self.build_records(theta, rng.random((n, 1)), index)
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        return log_likelihood_binary(self._read(theta), records)
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta drawn from p(theta | x); the old one plays no part."""
+        ones, sizes = count_binary(records, 2)
+        return self._draw(self.a + ones, self.b + sizes - ones, rng)
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        groups = self._groups.of(len(innovations), index)
+        return build_binary(groups, self._read(theta), innovations)
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
+        return recover_binary(self._read(theta), records, rng)
+
+    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+        """Return the difference and the log ratio of draws of theta."""
+        p = stacked(theta, "proportions")
+        return {
+            "difference": p[..., 1] - p[..., 0],
+            "log_ratio": np.log(p[..., 1]) - np.log(p[..., 0]),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "TwoProportions",
+            "sizes": list(self.sizes),
+            "a": self.a,
+            "b": self.b,
+            "labels": self._groups.given_labels,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)
