@@ -58,6 +58,16 @@ EXAMPLES: dict[str, Example] = {
         na.queries.ByGroup(na.queries.Sum(-5.0, 5.0), len(STRATA)),
         {"means": [-0.3, -0.1, 0.2, 0.5, 0.6, 0.9, 1.1, 1.5], "variance": 1.0},
     ),
+    "Poisson": (
+        na.models.Poisson(),
+        na.queries.Sum(0, 15, integer_valued=True),
+        {"rate": 4.0},
+    ),
+    "NegativeBinomial": (
+        na.models.NegativeBinomial(),
+        na.queries.Histogram(edges=[0, 1, 2, 3, 5, 8, 13, 21, 34]),
+        {"mean": 4.0, "dispersion": 0.5},
+    ),
 }
 """Name -> model, query, parameters of the simulated records."""
 

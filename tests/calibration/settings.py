@@ -62,6 +62,16 @@ MODELS = {
         na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 3),
         8,
     ),
+    "poisson": (
+        na.models.Poisson(2.0, 0.7),
+        na.queries.Sum(0, 8, integer_valued=True),
+        8,
+    ),
+    "negative-binomial": (
+        na.models.NegativeBinomial(2.0, 0.7),
+        na.queries.Histogram(edges=[0, 1, 3, 6, 12]),
+        8,
+    ),
 }
 
 MECHANISMS = {

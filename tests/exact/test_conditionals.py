@@ -315,6 +315,59 @@ def gamma_p_values(package, rng, n_draws):
     ]
 
 
+def poisson_p_values(package, rng, n_draws):
+    model = package.Poisson(1.5, 2.5)
+    records = np.array([3, 0, 7, 1])
+    draws = draws_of(model, {"rate": 1.0}, records, n_draws, rng, "rate")
+    return [ks(draws, stats.gamma(1.5 + 11, scale=1 / (2.5 + 4)).cdf)]
+
+
+def negative_binomial_p_values(package, rng, n_draws):
+    """Exact draws of p(m, d | x), by quadrature on a grid, through one scan.
+
+    The density is SciPy's, integrated over a grid in (log m, log d). What comes out is compared in
+    both margins, and jointly in the mean of the product of the two, centred.
+    """
+    hyper = {"mean_shape": 2.0, "mean_rate": 0.3, "dispersion_shape": 1.5, "dispersion_rate": 1.2}
+    model = package.NegativeBinomial(**hyper)
+    records = np.array([0, 4, 9, 1, 1])
+    log_m, log_d = np.linspace(-3, 5, 601), np.linspace(-9, 4, 651)
+    m, d = np.exp(log_m)[:, None], np.exp(log_d)[None, :]
+    log_density = (
+        stats.nbinom.logpmf(records, 1 / d[..., None], 1 / (1 + d * m)[..., None]).sum(axis=-1)
+        + stats.gamma.logpdf(m, 2.0, scale=1 / 0.3)
+        + stats.gamma.logpdf(d, 1.5, scale=1 / 1.2)
+        + log_m[:, None]
+        + log_d
+    )
+    weights = np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    cells = rng.choice(weights.size, size=n_draws, p=weights.ravel())
+    i, j = np.unravel_index(cells, weights.shape)
+    # Uniform in the cell of the grid: second order, as the comparison below.
+    start_m = np.exp(log_m[i] + (rng.random(n_draws) - 0.5) * (log_m[1] - log_m[0]))
+    start_d = np.exp(log_d[j] + (rng.random(n_draws) - 0.5) * (log_d[1] - log_d[0]))
+    out = [
+        model.update_parameters({"mean": a, "dispersion": b}, records, rng)
+        for a, b in zip(start_m, start_d, strict=True)
+    ]
+    found = {name: np.log([float(theta[name]) for theta in out]) for name in out[0]}
+
+    def cdf(grid, margin):
+        half = 0.5 * (grid[1] - grid[0])
+        edges = np.append(grid - half, grid[-1] + half)
+        return lambda v: np.interp(v, edges, np.append(0.0, np.cumsum(margin)))
+
+    by_m, by_d = weights.sum(axis=1), weights.sum(axis=0)
+    centred = (log_m - by_m @ log_m)[:, None] * (log_d - by_d @ log_d)[None, :]
+    product = (found["mean"] - by_m @ log_m) * (found["dispersion"] - by_d @ log_d)
+    return [
+        ks(found["mean"], cdf(log_m, by_m)),
+        ks(found["dispersion"], cdf(log_d, by_d)),
+        mean_zero(product - (weights * centred).sum()),
+    ]
+
+
 CLOSED_FORMS = {
     "bernoulli": bernoulli_p_values,
     "categorical": categorical_p_values,
@@ -329,6 +382,8 @@ CLOSED_FORMS = {
     "gamma rate": gamma_rate_p_values,
     "gamma shape": gamma_shape_p_values,
     "gamma": gamma_p_values,
+    "poisson": poisson_p_values,
+    "negative binomial by quadrature": negative_binomial_p_values,
 }
 
 
@@ -408,6 +463,38 @@ CLOSED_FORM_BUGS = [
     ),
     ("gamma", "shape_kernels.py", "math.log(1.0 - uniforms[used])", "0.5 * math.log(0.5)"),
     ("gamma", "shape_kernels.py", "low -= width\n", "break\n"),
+    ("poisson", "poisson.py", "self.rate_shape + total,", "self.rate_shape,"),
+    ("poisson", "poisson.py", "self.rate_rate + len(records)", "1.0 + len(records)"),
+    (
+        "negative binomial by quadrature",
+        "negative_binomial.py",
+        "weights[found] = table[x]",
+        "weights[found] = 1.0",
+    ),
+    (
+        "negative binomial by quadrature",
+        "negative_binomial.py",
+        "        return result + hyper[0] * point[_MEAN] - hyper[1] * mean",
+        "        return result + hyper[0] * point[_MEAN] - mean",
+    ),
+    (
+        "negative binomial by quadrature",
+        "negative_binomial.py",
+        "return result + hyper[2] * point[_DISPERSION]",
+        "return result + (hyper[2] - 1.0) * point[_DISPERSION]",
+    ),
+    (
+        "negative binomial by quadrature",
+        "negative_binomial.py",
+        "    level += math.log(1.0 - uniforms[used])\n",
+        "    level -= 0.5\n",
+    ),
+    (
+        "negative binomial by quadrature",
+        "negative_binomial.py",
+        "low + uniforms[used] * (high - low)",
+        "low + uniforms[used] ** 2 * (high - low)",
+    ),
 ]
 
 
@@ -458,6 +545,11 @@ JOINT = {
     ),
     "exponential": ("Exponential", {}),
     "gamma": ("Gamma", {"rate_shape": 3.0}),
+    "poisson": ("Poisson", {"rate_shape": 0.8, "rate_rate": 0.2}),
+    "negative binomial": (
+        "NegativeBinomial",
+        {"mean_shape": 1.2, "mean_rate": 0.05, "dispersion_shape": 0.9},
+    ),
 }
 
 
@@ -489,7 +581,7 @@ def prior_scores(model, theta):
         scores.append(stats.norm.cdf((theta["mean"] - model.mean_mean) / model.mean_sd))
         df, scale = model.covariance_df, model.covariance_scale
         scores += covariance_scores(theta["covariance"], df, scale)
-    elif kind in ("Exponential", "Gamma"):
+    elif kind in ("Exponential", "Gamma", "Poisson", "NegativeBinomial"):
         for name, value in theta.items():
             rate = getattr(model, f"{name}_rate")
             scores.append(stats.gamma.cdf(value * rate, getattr(model, f"{name}_shape")))
@@ -682,6 +774,12 @@ JOINT_BUGS = {
         "shape_kernels.py",
         "while log_density(high, terms, weights) > height:",
         "while False:",
+    ),
+    "n left out of the rate": (
+        "poisson",
+        "poisson.py",
+        "self.rate_rate + len(records)",
+        "self.rate_rate",
     ),
     "one level for all": (
         "categorical",

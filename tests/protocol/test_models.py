@@ -101,6 +101,13 @@ SPECIFICATIONS = {
         "StratifiedMeans",
         {"sizes": [2, 5, 300, 800], "location_mean": 1.0, "spread_scale": 0.5},
     ),
+    "poisson": ("Poisson", {"rate_shape": 1.5, "rate_rate": 0.25}),
+    "poisson-large": ("Poisson", {"rate_shape": 3.0, "rate_rate": 0.003}),
+    "negative-binomial": ("NegativeBinomial", {"mean_rate": 0.25, "dispersion_shape": 2.0}),
+    "negative-binomial-large": (
+        "NegativeBinomial",
+        {"mean_shape": 4.0, "mean_rate": 0.02, "dispersion_shape": 0.7, "dispersion_rate": 0.5},
+    ),
 }
 DISCRETE = (
     "NaiveBayes",
@@ -108,8 +115,11 @@ DISCRETE = (
     "Categorical",
     "TwoProportions",
     "StratifiedProportions",
+    "Poisson",
+    "NegativeBinomial",
 )
 GROUPS = ("TwoProportions", "TwoMeans", "StratifiedProportions", "StratifiedMeans")
+COUNTS = ("Poisson", "NegativeBinomial")
 
 
 def make(name, package=models):
@@ -134,6 +144,8 @@ def levels_of_columns(model):
         return [len(model.sizes), 2]
     if kind == "NaiveBayes":
         return [model.n_classes, *model.n_levels]
+    if kind in COUNTS:
+        return [2**52]
     return [2] if kind == "Bernoulli" else [model.n_levels]
 
 
@@ -301,7 +313,8 @@ def test_any_layout_of_the_input_gives_the_same(model, rng):
     listed = {key: value.tolist() for key, value in theta.items()}
     assert np.array_equal(model.log_likelihood(listed, records), expected)
     if records.dtype == np.int64:
-        assert np.array_equal(model.log_likelihood(theta, records.astype(np.int8)), expected)
+        short = np.int8 if records.max() < 128 else np.int32
+        assert np.array_equal(model.log_likelihood(theta, records.astype(short)), expected)
 
 
 def test_compiled_kernels_equal_their_python_source(name, tmp_path):
@@ -402,6 +415,11 @@ def draw_by_numpy(model, theta, n, rng):
         return rng.binomial(1, theta["probability"], size=n)
     if kind == "Categorical":
         return rng.choice(model.n_levels, size=n, p=theta["probabilities"])
+    if kind == "Poisson":
+        return rng.poisson(theta["rate"], size=n)
+    if kind == "NegativeBinomial":
+        d = float(theta["dispersion"])
+        return rng.poisson(theta["mean"] * d * rng.standard_gamma(1.0 / d, size=n))
     classes = rng.choice(model.n_classes, size=n, p=theta["class_probabilities"])
     records = [classes]
     for k, count in enumerate(model.n_levels):
@@ -477,6 +495,13 @@ INNOVATION_BUGS = [
         "total -= factor[j, k] * records[i, k]",
         "regression-unknown",
     ),
+    (
+        "count_cdf.py",
+        "        masses[k] = above\n",
+        "        masses[k] = above + mass\n",
+        "poisson",
+    ),
+    ("count_cdf.py", "(size + x - 1.0) * ratio / x", "(size + x) * ratio / x", "negative-binomial"),
 ]
 
 
@@ -565,6 +590,133 @@ def test_a_bug_in_the_inverse_cdf_is_caught(old, new, tmp_path):
         assert sum(awkward_failures(mutant, p) for p in AWKWARD.values()) > 0
 
 
+COUNT_GRID = [
+    (mean, size)
+    for mean in (1e-3, 0.3, 7.0, 250.0, 1e5)
+    for size in (math.inf, 1e8, 1e3, 5.0, 0.5, 0.02)
+]
+
+
+def count_model(package, mean, size):
+    """The model of counts with this mean and size, and its theta."""
+    if size == math.inf:
+        return package.Poisson(rate_rate=1e-4), {"rate": mean}
+    return package.NegativeBinomial(mean_rate=1e-4), {"mean": mean, "dispersion": 1.0 / size}
+
+
+def count_failures(package, mean, size):
+    """Count the records and uniforms with which the round trip fails or u leaves [0, 1)."""
+    model, theta = count_model(package, mean, size)
+    sd = math.sqrt(mean + mean * mean / size)
+    near = np.maximum(0, mean + sd * np.linspace(-12, 40, 27)).astype(np.int64)
+    records = np.concatenate([np.arange(12), near, [10**5, 10**6, 2**52 - 1]])
+    failures = 0
+    for value in (0.0, 2.0**-53, 0.3, 0.9999, 1.0 - 2.0**-53):
+        u = model.recover_innovations(theta, records, Stuck(value))
+        failures += int(((u < 0) | (u >= 1)).sum())
+        failures += int((model.build_records(theta, u) != records).sum())
+    return failures
+
+
+@pytest.mark.parametrize(("mean", "size"), COUNT_GRID)
+def test_round_trip_of_counts_is_exact_also_for_impossible_ones(mean, size):
+    assert count_failures(models, mean, size) == 0
+
+
+def interval_error(package, mean, size):
+    """Largest error of the intervals' lengths and ends against SciPy's distribution."""
+    model, theta = count_model(package, mean, size)
+    law = stats.poisson(mean) if size == math.inf else stats.nbinom(size, size / (size + mean))
+    records = np.unique(law.ppf(np.linspace(0.0005, 0.9995, 60)).astype(np.int64))
+    low = model.recover_innovations(theta, records, Stuck(0.0))[:, 0]
+    high = model.recover_innovations(theta, records, Stuck(1.0 - 2.0**-53))[:, 0]
+    error = np.abs(low - law.sf(records)).max()
+    return max(error, np.abs(high - low - law.pmf(records)).max())
+
+
+# SciPy's own negative binomial is off by 1e-9 where the size is 1e8.
+@pytest.mark.parametrize(("mean", "size"), COUNT_GRID)
+def test_the_intervals_of_counts_are_those_of_scipy(mean, size):
+    assert interval_error(models, mean, size) < 1e-8
+
+
+def far_tail_error(package):
+    """Largest relative error of the ends of intervals far out, in and behind the table."""
+    errors = []
+    for mean, size, records in (
+        (3.0, math.inf, [20, 40, 120]),
+        (3.0, 0.7, [20, 200, 2000]),
+        (1000.0, 0.5, [9000, 20000, 200000]),
+    ):
+        model, theta = count_model(package, mean, size)
+        law = stats.poisson(mean) if size == math.inf else stats.nbinom(size, size / (size + mean))
+        low = model.recover_innovations(theta, np.array(records), Stuck(0.0))[:, 0]
+        errors.append(np.abs(low / law.sf(records) - 1.0).max())
+    return max(errors)
+
+
+def test_far_tails_of_counts_keep_their_digits():
+    assert far_tail_error(models) < 1e-9
+
+
+def test_a_proposal_far_out_is_impossible_and_takes_no_time():
+    u = np.linspace(0.01, 0.99, 50)[:, None]
+    for far in (1e5, 1e30, math.inf):
+        assert models.Poisson().log_prior({"rate": far}) == -math.inf
+        assert models.Poisson().build_records({"rate": far}, u).min() > 1000
+        for theta in ({"mean": far, "dispersion": 1.0}, {"mean": 1.0, "dispersion": far}):
+            assert models.NegativeBinomial().log_prior(theta) == -math.inf
+            assert models.NegativeBinomial().build_records(theta, u).max() < 2**52
+
+
+def test_a_uniform_of_0_is_no_endless_count():
+    for mean, size in COUNT_GRID:
+        model, theta = count_model(models, mean, size)
+        law = stats.poisson(mean) if size == math.inf else stats.nbinom(size, size / (size + mean))
+        assert law.sf(model.build_records(theta, [[0.0]])[0] - 1) > 2.0**-55
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("            if edges[middle] <= u:", "            if edges[middle] < u:"),
+        ("(LARGEST_COUNT + 1.0 - x) * _DENORMAL", "0.0"),
+        ("highest = 1.0 - (x + 1.0) * SPACING", "highest = 1.0"),
+        ("if edge(middle, mean, size) <= u:", "if edge(middle, mean, size) < u:"),
+    ],
+)
+def test_a_bug_in_the_round_trip_of_counts_is_caught(old, new, tmp_path):
+    with mutated_models(tmp_path, "count_cdf.py", old, new) as mutant:
+        assert sum(count_failures(mutant, *case) for case in COUNT_GRID[:20]) > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "case"),
+    [
+        ("math.lgamma(x + size) - math.lgamma(size)", "math.lgamma(x + size)", (7.0, 5.0)),
+        ("x * (math.log(size + x) - 1.0)", "x * math.log(size + x)", (7.0, 1e8)),
+        ("- mean - math.lgamma(x + 1.0)", "- mean - math.lgamma(x + 2.0)", (7.0, math.inf)),
+        ("k * (b - k) * z", "k * (b + k) * z", (250.0, 0.02)),
+        ("above += mass", "above += 0.99 * mass", (7.0, 0.5)),
+    ],
+)
+def test_a_bug_in_the_tails_of_counts_is_caught(old, new, case, tmp_path):
+    with mutated_models(tmp_path, "count_cdf.py", old, new) as mutant:
+        assert interval_error(mutant, *case) > 1e-8
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("j = x + 2.0", "j = x + 1.0"),
+        ("d = 1.0 + coefficient * d", "d = 1.0 - coefficient * d"),
+    ],
+)
+def test_a_bug_in_the_far_tails_of_counts_is_caught(old, new, tmp_path):
+    with mutated_models(tmp_path, "count_cdf.py", old, new) as mutant:
+        assert far_tail_error(mutant) > 1e-3
+
+
 def test_rounding_does_not_move_a_probability():
     """The intervals have the lengths of the probabilities, to the spacing of u."""
     rng = np.random.default_rng(SEED)
@@ -605,6 +757,15 @@ def test_a_theta_outside_its_support_makes_no_records():
     assert models.Bernoulli().log_prior({"probability": 1.5}) == -math.inf
     assert models.Categorical(2).log_prior({"probabilities": [1.2, -0.2]}) == -math.inf
     assert models.Categorical(2).log_prior({"probabilities": [0.7, 0.7]}) == -math.inf
+    for rate in (0.0, -1.0, math.inf, NAN):
+        assert models.Poisson().log_prior({"rate": rate}) == -math.inf
+        assert (models.Poisson().log_likelihood({"rate": rate}, [3, 0]) == -math.inf).all()
+        wrong = {"mean": rate, "dispersion": 1.0}
+        assert models.NegativeBinomial().log_prior(wrong) == -math.inf
+        assert (models.NegativeBinomial().log_likelihood(wrong, [3]) == -math.inf).all()
+    wrong = {"mean": 1.0, "dispersion": -1.0}
+    assert models.NegativeBinomial().log_prior(wrong) == -math.inf
+    assert (models.NegativeBinomial().log_likelihood(wrong, [3]) == -math.inf).all()
 
 
 # ------------------------------------------------------------------ densities
@@ -636,6 +797,14 @@ def prior_by_scipy(model, theta):
     if kind == "Categorical":
         concentration = np.broadcast_to(model.concentration, model.n_levels)
         return stats.dirichlet.logpdf(theta["probabilities"], concentration)
+    if kind == "Poisson":
+        return stats.gamma.logpdf(theta["rate"], model.rate_shape, scale=1 / model.rate_rate)
+    if kind == "NegativeBinomial":
+        return stats.gamma.logpdf(
+            theta["mean"], model.mean_shape, scale=1 / model.mean_rate
+        ) + stats.gamma.logpdf(
+            theta["dispersion"], model.dispersion_shape, scale=1 / model.dispersion_rate
+        )
     if kind == "Normal":
         total = 0.0
         if "mean" in theta:
@@ -693,6 +862,11 @@ def likelihood_by_scipy(model, theta, records):
         return stats.bernoulli.logpmf(records, theta["probability"])
     if kind == "Categorical":
         return np.log(theta["probabilities"][records])
+    if kind == "Poisson":
+        return stats.poisson.logpmf(records, theta["rate"])
+    if kind == "NegativeBinomial":
+        size = 1.0 / theta["dispersion"]
+        return stats.nbinom.logpmf(records, size, size / (size + theta["mean"]))
     if kind == "Normal":
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
@@ -831,7 +1005,7 @@ def test_repr_leaves_out_defaults():
     ("description", "message"),
     [
         ({}, "'type'"),
-        ({"type": "Poisson"}, "must be one of .*Bernoulli.* got 'Poisson'"),
+        ({"type": "Cauchy"}, "must be one of .*Bernoulli.* got 'Cauchy'"),
         ({"type": "Bernoulli", "c": 1}, "does not fit it"),
         ("Bernoulli", "must be a dict"),
     ],
@@ -982,6 +1156,17 @@ NAN = float("nan")
         ("Gamma", {"shape_rate": 0}, "shape_rate must be positive"),
         ("Gamma", {"rate_shape": -2}, "rate_shape must be positive"),
         ("Gamma", {"rate_rate": 0}, "rate_rate must be positive"),
+        ("Poisson", {"rate_shape": 0}, "rate_shape must be positive; got 0"),
+        ("Poisson", {"rate_rate": "a"}, "rate_rate must be a finite number; got 'a'"),
+        (
+            "Poisson",
+            {"rate_rate": 1e-7},
+            r"rate_shape / rate_rate, .* at most 1e\+06; got 1e\+07",
+        ),
+        ("NegativeBinomial", {"mean_shape": -1}, "mean_shape must be positive; got -1"),
+        ("NegativeBinomial", {"mean_rate": NAN}, "mean_rate must be a finite number; got nan"),
+        ("NegativeBinomial", {"dispersion_shape": 0}, "dispersion_shape must be positive"),
+        ("NegativeBinomial", {"dispersion_rate": 0}, "dispersion_rate must be positive"),
         ("Categorical", {"n_levels": 1}, "n_levels must be an integer of at least 2; got 1"),
         ("Categorical", {"n_levels": 3, "concentration": 0}, "concentration must be positive"),
         ("Categorical", {"n_levels": 3, "concentration": [1, 2]}, "concentration must have shape"),

@@ -13,15 +13,17 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `exponential.py`         | durations                       |
 | `gamma.py`               | durations                       |
 | `multivariate_normal.py` | rows of floats                  |
+| `poisson.py`             | counts                          |
+| `negative_binomial.py`   | counts that vary more           |
 | `two_proportions.py`     | a group of two, and 0 or 1      |
 | `two_means.py`           | a group of two, and a float     |
 | `stratified_proportions.py` | a group of many, and 0 or 1  |
 | `stratified_means.py`    | a group of many, and a float    |
 
-What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` (discrete records
-from uniforms), `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice
-sampler for shapes), `groups.py` (records whose group is known), `hierarchical.py` (groups that
-share a prior) and `linear_algebra.py`.
+What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` and `count_cdf.py`
+(discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
+`shape_kernels.py` (a slice sampler for shapes), `groups.py` (records whose group is known),
+`hierarchical.py` (groups that share a prior) and `linear_algebra.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
 from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
+from noiseaware.models.negative_binomial import NegativeBinomial
 from noiseaware.models.normal import Normal
+from noiseaware.models.poisson import Poisson
 from noiseaware.models.stratified_means import StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions
 from noiseaware.models.two_means import TwoMeans
@@ -50,7 +54,9 @@ __all__ = [
     "LinearRegression",
     "MultivariateNormal",
     "NaiveBayes",
+    "NegativeBinomial",
     "Normal",
+    "Poisson",
     "StratifiedMeans",
     "StratifiedProportions",
     "TwoMeans",
@@ -71,6 +77,8 @@ _TYPES = {
     "TwoMeans": TwoMeans,
     "StratifiedProportions": StratifiedProportions,
     "StratifiedMeans": StratifiedMeans,
+    "Poisson": Poisson,
+    "NegativeBinomial": NegativeBinomial,
 }
 
 

@@ -282,6 +282,14 @@ def log_inverse_gamma(value: float, shape: float, scale: float) -> float:
     )
 
 
+def gamma_bound(shape: float, rate: float) -> float:
+    """Return a value that Gamma(shape, rate) exceeds with probability below 1e-300.
+
+    P(rate G > shape + t) <= exp(-t + shape log(1 + t / shape)), by Chernoff.
+    """
+    return (shape + 750.0 + 60.0 * math.sqrt(shape)) / rate
+
+
 @njit(cache=True, nogil=True)
 def log_inverse_wishart(covariance, df, scale_factor, constant):
     """Return log InverseWishart(covariance; df, S), S = C C' with ``scale_factor`` = C.

@@ -1,0 +1,325 @@
+"""Counts that vary more than Poisson counts do: unknown mean and dispersion.
+
+The model
+---------
+A record is a count, an integer from 0. With mean m, dispersion d and r = 1/d,
+
+    P(x_i = x) = Gamma(x + r) / (Gamma(r) x!) (m / (m + r))^x (r / (m + r))^r,
+    E(x_i) = m,      Var(x_i) = m + d m^2:
+
+a Poisson count whose rate is itself gamma distributed, with mean m and squared coefficient of
+variation d; d -> 0 is the Poisson distribution. (r is called size in R and phi in Stan.)
+
+    m ~ Gamma(a_m, b_m),      d ~ Gamma(a_d, b_d)        shape and rate, independent
+
+Mean and dispersion are the parametrisation that mixes: their Fisher information is diagonal, where
+shape and probability are strongly correlated.
+
+The kernel for p(theta | x)
+---------------------------
+With n records, their sum s, and w_x of them equal to x, the posterior density in the coordinates
+(log m, log d) is, up to a constant,
+
+    sum_x w_x [log Gamma(x + r) - log Gamma(r)] + s log(m / (m + r)) - n r log(1 + m / r)
+        + a_m log m - b_m m + a_d log d - b_d d,
+
+the last line being the priors with the Jacobian m d of the logarithms. `update_parameters` draws
+log m and then log d, each by slice sampling (Neal 2003): a level below the density at the current
+point, an interval of fixed width put around the point at random and stepped out while its ends are
+above the level, then uniform draws from the interval, which shrinks towards the point until one is
+above the level. That leaves p(theta | x) alone whatever the width is, as long as the width does not
+depend on the coordinate that moves; the width for log m uses d and the records, that for log d is
+1. Only the last sum over w_x costs more than a few operations, and the draw of log m does not
+need it.
+
+The construction x = F(u; theta)
+--------------------------------
+u is uniform on [0, 1) and x is the inverse CDF at u, counted from above; given x, u is uniform in
+the interval that gives x (`noiseaware.models.count_cdf`).
+
+References
+----------
+Neal (2003), Slice sampling, Annals of Statistics 31(3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.models.arguments import (
+    arguments_repr,
+    check_levels,
+    positive_number,
+    read_floats,
+    read_integers,
+)
+from noiseaware.models.conjugate import SMALLEST, gamma_bound, log_gamma
+from noiseaware.models.count_cdf import (
+    LARGEST_COUNT,
+    build_counts,
+    largest_mean,
+    log_masses,
+    log_rising,
+    recover_counts,
+    sum_counts,
+)
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_MEAN, _DISPERSION = 0, 1
+_FARTHEST = 690.0
+"""Largest |log m| and |log d|: beyond it, exp has no room. No prior has mass there to speak of."""
+
+_POOL = 48
+"""Uniforms for a scan; it needs about 15, and asks for more in the rare case."""
+
+
+@njit(cache=True, nogil=True)
+def tabulate(records, values, weights):
+    """Write the different counts and how many records have each; return how many there are.
+
+    Where the counts spread so far that few are equal, each record is listed by itself.
+    """
+    n = records.shape[0]
+    top = 0
+    for i in range(n):
+        top = max(top, records[i])
+    if top > 4 * n:
+        for i in range(n):
+            values[i] = records[i]
+            weights[i] = 1.0
+        return n
+    table = np.zeros(top + 1)
+    for i in range(n):
+        table[records[i]] += 1.0
+    found = 0
+    for x in range(top + 1):
+        if table[x] > 0.0:
+            values[found] = x
+            weights[found] = table[x]
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _log_posterior(point, which, n, total, values, weights, hyper):
+    """Return the log density in (log m, log d), without what ``which`` does not change."""
+    if not abs(point[which]) < _FARTHEST:
+        return -math.inf
+    mean = math.exp(point[_MEAN])
+    dispersion = math.exp(point[_DISPERSION])
+    size = 1.0 / dispersion
+    result = total * (point[_MEAN] - math.log(mean + size)) - n * size * math.log1p(mean / size)
+    if which == _MEAN:
+        return result + hyper[0] * point[_MEAN] - hyper[1] * mean
+    for j in range(values.shape[0]):
+        result += weights[j] * log_rising(values[j], size)
+    return result + hyper[2] * point[_DISPERSION] - hyper[3] * dispersion
+
+
+@njit(cache=True, nogil=True)
+def _slice(point, which, width, n, total, values, weights, hyper, uniforms, used):
+    """Move ``point[which]`` by slice sampling, in place; return the position in the pool.
+
+    The position is -1 if the pool came to its end.
+    """
+    if used + 2 > uniforms.shape[0]:
+        return -1
+    now = point[which]
+    level = _log_posterior(point, which, n, total, values, weights, hyper)
+    level += math.log(1.0 - uniforms[used])
+    low = now - width * uniforms[used + 1]
+    high = low + width
+    used += 2
+    point[which] = low
+    while _log_posterior(point, which, n, total, values, weights, hyper) > level:
+        low -= width
+        point[which] = low
+    point[which] = high
+    while _log_posterior(point, which, n, total, values, weights, hyper) > level:
+        high += width
+        point[which] = high
+    while high - low > 1e-13 * (1.0 + abs(now)):
+        if used >= uniforms.shape[0]:
+            return -1
+        point[which] = low + uniforms[used] * (high - low)
+        used += 1
+        if _log_posterior(point, which, n, total, values, weights, hyper) > level:
+            return used
+        if point[which] < now:
+            low = point[which]
+        else:
+            high = point[which]
+    point[which] = now
+    return used
+
+
+@njit(cache=True, nogil=True)
+def _scan(start, total, values, weights, n, hyper, uniforms, point):
+    """Draw log m given log d, then log d given log m, into ``point``; False if the pool ended."""
+    point[:] = start
+    # About 3 posterior standard deviations of log m: its information is n / (1/m + d) + a_m.
+    typical = (total + hyper[0]) / (n + hyper[1])
+    information = n / (1.0 / typical + math.exp(point[_DISPERSION])) + hyper[0]
+    width = 3.0 / math.sqrt(information)
+    used = _slice(point, _MEAN, width, n, total, values, weights, hyper, uniforms, 0)
+    if used < 0:
+        return False
+    used = _slice(point, _DISPERSION, 1.0, n, total, values, weights, hyper, uniforms, used)
+    return used >= 0
+
+
+class NegativeBinomial:
+    """Independent counts with an unknown mean and dispersion.
+
+    Parameters
+    ----------
+    mean_shape, mean_rate : float
+        The Gamma(shape, rate) prior of the mean m. The defaults are an exponential
+        distribution with mean 10.
+    dispersion_shape, dispersion_rate : float
+        The Gamma(shape, rate) prior of the dispersion d; the variance of a count is m + d m^2.
+        The defaults are an exponential distribution with mean 1, whose mode is d = 0, the
+        Poisson distribution.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n,)``, from 0. Parameters: ``mean`` () and ``dispersion`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import NegativeBinomial
+    >>> model = NegativeBinomial(mean_rate=0.2)
+    >>> theta = {"mean": 3.0, "dispersion": 0.5}
+    >>> model.build_records(theta, np.array([[0.9], [0.5], [0.01]]))
+    array([ 0,  2, 11])
+    """
+
+    def __init__(
+        self,
+        mean_shape: float = 1.0,
+        mean_rate: float = 0.1,
+        dispersion_shape: float = 1.0,
+        dispersion_rate: float = 1.0,
+    ) -> None:
+        self.mean_shape = positive_number("mean_shape", mean_shape)
+        self.mean_rate = positive_number("mean_rate", mean_rate)
+        self.dispersion_shape = positive_number("dispersion_shape", dispersion_shape)
+        self.dispersion_rate = positive_number("dispersion_rate", dispersion_rate)
+        self._largest_mean = largest_mean("mean", self.mean_shape, self.mean_rate)
+        self._largest_dispersion = gamma_bound(self.dispersion_shape, self.dispersion_rate)
+        self._hyper = np.array([mean_shape, mean_rate, dispersion_shape, dispersion_rate], float)
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("mean", (), "positive"),
+            Parameter("dispersion", (), "positive"),
+        )
+        self.innovations = Innovations("uniform", 1)
+
+    @staticmethod
+    def _read(theta: Mapping[str, Any]) -> tuple[float, float]:
+        """Return the mean and the size r = 1 / dispersion; NaN for a dispersion below 0."""
+        dispersion = float(theta["dispersion"])
+        size = 1.0 / max(dispersion, SMALLEST) if dispersion >= 0.0 else math.nan
+        return float(theta["mean"]), size
+
+    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+        """As `_read`, with a mean and a dispersion that the prior makes impossible moved inside."""
+        mean, size = self._read(theta)
+        return min(mean, self._largest_mean), max(size, 1.0 / self._largest_dispersion)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        check_levels(read_integers(records, None), [LARGEST_COUNT + 1], ["the count"])
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        mean = rng.standard_gamma(self.mean_shape) / self.mean_rate
+        dispersion = rng.standard_gamma(self.dispersion_shape) / self.dispersion_rate
+        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
+        return {
+            "mean": np.array(max(mean, SMALLEST)),
+            "dispersion": np.array(max(dispersion, SMALLEST)),
+        }
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised."""
+        mean, dispersion = float(theta["mean"]), float(theta["dispersion"])
+        if mean > self._largest_mean or dispersion > self._largest_dispersion:
+            return -math.inf
+        return log_gamma(mean, self.mean_shape, self.mean_rate) + log_gamma(
+            dispersion, self.dispersion_shape, self.dispersion_rate
+        )
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Draw n records from f(. | theta); shape ``(n,)``."""
+        return self.build_records(theta, rng.random((n, 1)))
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        records = read_integers(records, None)
+        out = np.empty(len(records))
+        if not log_masses(*self._read(theta), records, out):
+            self.check_records(records)
+        return out
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by slice sampling from p(theta | x); see the module docstring."""
+        records = read_integers(records, None)
+        total = sum_counts(records)
+        if total < 0.0:
+            self.check_records(records)
+        n = len(records)
+        values, weights = np.empty(n), np.empty(n)
+        found = tabulate(records, values, weights)
+        start = np.log([float(theta["mean"]), float(theta["dispersion"])])
+        start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)
+        pool = rng.random(_POOL)
+        point = np.empty(2)
+        while not _scan(start, total, values[:found], weights[:found], n, self._hyper, pool, point):
+            pool = np.concatenate((pool, rng.random(_POOL)))
+        return {
+            "mean": np.array(math.exp(point[_MEAN])),
+            "dispersion": np.array(math.exp(point[_DISPERSION])),
+        }
+
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> NDArray[np.int64]:
+        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
+        innovations = read_floats("innovations", innovations, 1)
+        records = np.empty(len(innovations), dtype=np.int64)
+        build_counts(*self._possible(theta), innovations, records)
+        return records
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
+        records = read_integers(records, None)
+        innovations = rng.random((len(records), 1))
+        if not recover_counts(*self._possible(theta), records, innovations):
+            self.check_records(records)
+        return innovations
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "NegativeBinomial",
+            "mean_shape": self.mean_shape,
+            "mean_rate": self.mean_rate,
+            "dispersion_shape": self.dispersion_shape,
+            "dispersion_rate": self.dispersion_rate,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)
