@@ -4,13 +4,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint validate bench clean
+.PHONY: help setup demo test lint browser validate bench clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
+	@echo "make browser   Chromium for the tests of the report, by apt-get if need be; test calls it"
 	@echo "make setup     only the environment in $(VENV); the others call it"
 
 setup: $(READY)
@@ -33,7 +34,19 @@ lint: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
-test: lint
+# The report is looked at in Chromium. Without it those tests are skipped, and say so.
+browser:
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && [ -f /etc/debian_version ]; then \
+		echo "Installing Chromium for the tests of the report ..."; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+			--no-install-recommends chromium chromium-driver; } >/dev/null 2>&1 \
+		|| echo "It could not be installed; the tests that need it are skipped."; \
+	else \
+		echo "To test the report in a browser: sudo apt-get install chromium chromium-driver"; \
+	fi
+
+test: lint browser
 	$(RUN) -m pytest -m "not full" -n 2
 
 validate: $(READY)

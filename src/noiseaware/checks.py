@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,16 @@ class Checks:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the verdicts as a table, for a notebook."""
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{'✓ passed' if v.passed else '<b>✗ failed</b>'}</td>"
+            f"<td style='text-align:left'>{escape(v.name)}</td>"
+            f"<td style='text-align:left'>{escape(v.message)}</td></tr>"
+            for v in self.verdicts
+        )
+        return f"<table><tbody>{rows}</tbody></table>"
 
     def show(self) -> None:
         """Print what did not pass, or one line if all did."""

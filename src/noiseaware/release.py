@@ -12,6 +12,7 @@ Example
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ __all__ = ["Release"]
 
 FORMAT = "noiseaware-release"
 VERSION = 1
+
+_SHOWN = 30
+"""Values that a notebook shows."""
 
 
 class Release:
@@ -87,6 +91,24 @@ class Release:
         if len(shown) > 200:
             shown = shown[:200] + " ..."
         return f"Release of {self.n_records} records by {self.mechanism!r}\n  {shown}"
+
+    def _repr_html_(self) -> str:
+        """Return the numbers and what is promised, for a notebook."""
+        shown = list(zip(self.names, self.values, strict=True))[:_SHOWN]
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{escape(name)}</td>"
+            f"<td>{'withheld' if np.isnan(value) else f'{value:.6g}'}</td></tr>"
+            for name, value in shown
+        )
+        more = len(self.values) - len(shown)
+        guarantee = getattr(self.mechanism, "guarantee", None)
+        promised = "" if guarantee is None else f"<br>{escape(str(guarantee))}"
+        return (
+            f"<p><b>Release of {self.n_records} records</b> by "
+            f"{escape(type(self.mechanism).__name__)}{promised}</p>"
+            f"<table><thead><tr><th style='text-align:left'>name</th><th>released value</th></tr>"
+            f"</thead><tbody>{rows}</tbody></table>" + (f"<p>and {more} more</p>" if more else "")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the release says, as plain JSON types."""

@@ -337,9 +337,30 @@ def test_queries_and_noise_in_words():
     assert "below (−6, −3), column by column," in words
     assert "below 0 counts as that" in " ".join(query_words(na.queries.Sum(0, 5)))
     laplace = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
-    assert "scale 2, which is a standard deviation of 2.83" in mechanism_words(laplace)[0]
+    assert "scale 2 (a standard deviation of 2.83)" in mechanism_words(laplace)[0]
     clamped = mechanism_words(na.mechanisms.Clamped(laplace, lower=0.0))
     assert "After the noise they were clamped to a range" in clamped[1]
+
+
+def test_releases_and_checks_show_well_in_a_notebook(posterior):
+    _, release = regression()
+    shown = release._repr_html_()
+    Page(shown)
+    assert "Release of 15 records" in shown
+    assert "pure differential privacy with epsilon = 1" in shown
+    assert all(f"{value:.6g}" in shown for value in release.values)
+    many = na.Release(
+        np.full(60, 5.0),
+        na.mechanisms.Laplace(na.queries.ClassFeatureCounts(3, [4] * 5), epsilon=1.0), 60,
+    )  # fmt: skip
+    assert "and 30 more" in many._repr_html_()
+    query = na.Query(lambda x: x[:, None], ["<b>"], sensitivity=1.0)
+    own = na.Release([1.0], na.mechanisms.Laplace(query, epsilon=1.0), 5)
+    assert "&lt;b&gt;" in own._repr_html_()
+    checks = na.check(posterior)._repr_html_()
+    Page(checks)
+    assert "✗ failed" in checks
+    assert "✓ passed" in checks
 
 
 def test_the_page_must_be_of_a_posterior(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -116,10 +117,12 @@ def _also(guarantee: Any, kind: str) -> list[str]:
 def query_words(query: Any) -> list[str]:
     """Return what was asked of the database, in sentences."""
     kind = type(query).__name__
+    if hasattr(query, "queries"):
+        return [sentence for part in query.queries for sentence in query_words(part)]
     lower, upper = getattr(query, "lower", None), getattr(query, "upper", None)
     clamped = lower is not None and upper is not None
     known = {
-        "Count": "How many records have a given value.",
+        "Count": _count_words(query),
         "Sum": "The sum of the records.",
         "Histogram": "How many records fall in each cell.",
         "ClassFeatureCounts": ("How many records of each class have each level of each feature."),
@@ -128,14 +131,31 @@ def query_words(query: Any) -> list[str]:
             "needs, after each was scaled to lie between −1 and 1."
         ),
     }
-    words = [known.get(kind, f"A query of the kind {kind}.")]
+    words = [known.get(kind) or first_line(query)]
+    if kind == "Query":
+        words = [f"The totals of {', '.join(query.names)}, by a function of the analyst's own."]
     if clamped:
         words.append(
-            f"Before that, every value was clamped: what is below {_bound(lower)} counts as that, "
+            f"For this, every value was clamped: what is below {_bound(lower)} counts as that, "
             f"what is above {_bound(upper)} counts as that. This analysis takes the clamping into "
             "account."
         )
     return words
+
+
+def _count_words(query: Any) -> str:
+    if getattr(query, "predicate", None) is None and isinstance(
+        getattr(query, "value", None), int | float
+    ):
+        return f"How many records have the value {query.value:g}."
+    return f"How many records: {', '.join(getattr(query, 'names', ()))}."
+
+
+def first_line(thing: Any) -> str:
+    """Return what the class of an object says of itself in its first line."""
+    text = inspect.getdoc(type(thing)) or f"{type(thing).__name__}."
+    line = text.strip().splitlines()[0].replace("`", "")
+    return line if line.endswith(".") else f"{line}."
 
 
 def _bound(bound: Any) -> str:
@@ -168,11 +188,11 @@ def mechanism_words(mechanism: Any) -> list[str]:
         ]
     if kind == "Several":
         return [
-            f"There are {len(mechanism.mechanisms)} releases about the same records: "
-            + "; ".join(
-                f"{label}: {' '.join(mechanism_words(part))}"
+            f"There are {len(mechanism.mechanisms)} releases about the same records.",
+            *(
+                f"({label}) {' '.join(mechanism_words(part))}"
                 for label, part in zip(mechanism.labels, mechanism.mechanisms, strict=True)
-            )
+            ),
         ]
     scale = getattr(mechanism, "scale", None)
     noise = {
@@ -185,14 +205,19 @@ def mechanism_words(mechanism: Any) -> list[str]:
         "LocalGeometric": ("integer noise of the Laplace kind", None),
     }
     if kind not in noise or not isinstance(scale, int | float):
-        return [f"The mechanism: {mechanism!r}."]
+        return [f"{type(mechanism).__name__}: {first_line(mechanism)}"]
     name, ratio = noise[kind]
-    spread = "" if ratio is None else f", which is a standard deviation of {scale * ratio:.3g}"
+    spread = "" if ratio is None else f" (a standard deviation of {scale * ratio:.3g})"
     where = "every record, one by one" if kind.startswith("Local") else "each of these numbers"
-    return [f"Random {name} with scale {scale:.4g}{spread}, was added to {where}."]
+    return [f"Random {name} with scale {scale:.4g}{spread} was added to {where}."]
 
 
 def _without_query(step: Any) -> str:
     arguments = getattr(step, "arguments", ("lower", "upper"))
-    shown = [f"{name} = {getattr(step, name, None)}" for name in arguments]
-    return f"{type(step).__name__}, {', '.join(shown)}"
+    values = {name: getattr(step, name, None) for name in arguments}
+    shown = [
+        f"{name} {_bound(value)}"
+        for name, value in values.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    ]
+    return f"{type(step).__name__}, {', '.join(shown)}" if shown else type(step).__name__
