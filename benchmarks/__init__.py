@@ -8,6 +8,7 @@ The sections, one file each:
 foundation.py  Algorithm 1 against fused loops, large n, memory, import, a new process
 peers.py       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot.py        ESS per second against epsilon, from what peers wrote (extra ``bench``)
+own_model.py   a plain NumPy model of one's own against the built-in one
 mixing.py      the default call over many simulated releases: R-hat and ESS
 
 What they stand on:

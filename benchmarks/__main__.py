@@ -6,6 +6,7 @@ foundation  Algorithm 1 against fused loops, large n, memory, import, a new proc
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot        ESS per second against epsilon, from what peers wrote
+own         a plain NumPy model of one's own against the built-in one
 models      the default call on an example of every ready model
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
@@ -29,7 +30,9 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SECTIONS = ("foundation", "mechanisms", "peers", "plot", "models", "mixing")
+SECTIONS = ("foundation", "mechanisms", "peers", "plot", "own", "models", "mixing")
+FILES = {"own": "own_model"}
+"""Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
 
@@ -93,7 +96,7 @@ def main() -> None:
         for section in chosen.sections or SECTIONS:
             start = time.perf_counter()
             print(f"== {section}", flush=True)
-            importlib.import_module(f"benchmarks.{section}").run(chosen)
+            importlib.import_module(f"benchmarks.{FILES.get(section, section)}").run(chosen)
             print(f"== {section}: {time.perf_counter() - start:.0f} s\n", flush=True)
     except KeyboardInterrupt:
         sys.exit("stopped; what was measured so far is on file")
