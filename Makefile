@@ -51,7 +51,7 @@ test: lint browser
 
 validate: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt
-	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py
 	$(RUN) -m pytest -m full -n 2
 
 bench: $(READY)

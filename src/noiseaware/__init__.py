@@ -11,6 +11,7 @@ from noiseaware import comparators, interop, kernels, mechanisms, models, querie
 from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
+from noiseaware.frames import imputed
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
     plot_acceptance,
@@ -38,6 +39,7 @@ __all__ = [
     "check",
     "comparators",
     "geweke",
+    "imputed",
     "interop",
     "kernels",
     "load",

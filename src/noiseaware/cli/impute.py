@@ -62,20 +62,6 @@ def impute(
 
 def databases(tree: Any) -> Any:
     """Return the databases as a frame: a row a record, with the chain and draw it belongs to."""
-    import numpy as np
-    import pandas as pd
+    from noiseaware.frames import imputed
 
-    records = tree["latent_records"]["records"].transpose("chain", "draw", "record", ...)
-    values = records.values
-    chains, draws, n = values.shape[:3]
-    table = values.reshape(chains * draws * n, -1)
-    if "column" in records.coords:
-        names = [str(name) for name in records["column"].values]
-    else:
-        width = table.shape[1]
-        names = ["value"] if width == 1 else [f"column {i + 1}" for i in range(width)]
-    frame = pd.DataFrame(table, columns=names)
-    frame.insert(0, "record", np.tile(np.arange(n), chains * draws))
-    frame.insert(0, "draw", np.tile(np.repeat(records["draw"].values, n), chains))
-    frame.insert(0, "chain", np.repeat(records["chain"].values, draws * n))
-    return frame
+    return imputed(tree, as_frame="pandas")

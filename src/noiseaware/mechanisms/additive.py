@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours, confirmed
 from noiseaware.mechanisms.terms import Terms, additive_terms, log_g
 from noiseaware.queries import Neighbours, QueryLike
@@ -112,7 +113,7 @@ class AdditiveNoise:
         from noiseaware.release import Release
 
         self._check_rng(rng)
-        records = np.asarray(records)
+        records = as_array(records, self.query)
         self.query.check_records(records)
         total = self.query.statistic(records).sum(axis=0)
         return Release(total + self._noise(len(total), rng), self, len(records))

@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.mechanisms.additive import AdditiveNoise, check_values
 from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.guarantee import Guarantee
@@ -460,7 +461,7 @@ class Truncated(AfterNoise):
         from noiseaware.release import Release
 
         self.noise._check_rng(rng)
-        records = np.asarray(records)
+        records = as_array(records, self.query)
         self.query.check_records(records)
         total = self.query.statistic(records).sum(axis=0)
         low, high = self._ends(len(total))

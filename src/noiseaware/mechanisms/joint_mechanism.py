@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.mechanisms.additive import check_values
 from noiseaware.mechanisms.guarantee import Guarantee, confirmed
 from noiseaware.mechanisms.joint import Joint, log_joint
@@ -89,7 +90,7 @@ class JointMechanism:
                 "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
                 f"got {rng!r}"
             )
-        records = np.asarray(records)
+        records = as_array(records, self.query)
         self.query.check_records(records)
         return Release(self._draw(records, rng), self, len(records))
 

@@ -50,6 +50,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.mechanisms.additive import check_query
 from noiseaware.mechanisms.calibrate import (
     check_one_way,
@@ -211,7 +212,7 @@ class LocalMechanism:
                 "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
                 f"got {rng!r}"
             )
-        records = np.asarray(records)
+        records = as_array(records, self.query)
         self.query.check_records(records)
         return Release(self._respond(records, rng), self, len(records))
 

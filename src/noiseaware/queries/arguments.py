@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
+
 Bound = float | tuple[float, ...]
 """A bound on a record: one number for all of its entries, or one for each."""
 
@@ -74,14 +76,14 @@ def vector_norm(vector: Sequence[float] | NDArray[np.float64], norm: float) -> f
     return float(np.linalg.norm(np.asarray(vector, dtype=np.float64), ord=norm))
 
 
-def as_float_records(records: ArrayLike) -> NDArray[np.float64]:
+def as_float_records(records: ArrayLike, query: Any = None) -> NDArray[np.float64]:
     """Return records as compiled code takes them; nothing is copied if they are so already."""
-    return np.ascontiguousarray(records, dtype=_FLOAT64)
+    return np.ascontiguousarray(as_array(records, query), dtype=_FLOAT64)
 
 
-def as_integer_records(records: ArrayLike) -> NDArray[np.int64]:
+def as_integer_records(records: ArrayLike, query: Any = None) -> NDArray[np.int64]:
     """Return records as int64; floats are an error, because a cast would cut them off."""
-    array = np.asarray(records)
+    array = as_array(records, query)
     if array.dtype != _INT64:
         check_integer_dtype(array)
     return np.ascontiguousarray(array, dtype=_INT64)

@@ -21,6 +21,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
     check_integer_dtype,
@@ -123,6 +124,11 @@ class ClassFeatureCounts:
         """The number of features K."""
         return len(self.n_levels)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names by which columns of a frame are found: class, feature1, feature2, ..."""
+        return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))
+
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the K cells that each record adds 1 to, (n, K).
 
@@ -131,7 +137,7 @@ class ClassFeatureCounts:
         records
             The class, then the levels of the features, (n, 1 + K).
         """
-        records = as_integer_records(records)
+        records = as_integer_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self._first_cell):
             self.check_records(records)  # compiled code would read past the end
         cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
@@ -169,7 +175,7 @@ class ClassFeatureCounts:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are classes and levels of this query."""
-        array = np.asarray(records)
+        array = as_array(records, self)
         if array.ndim != 2 or array.shape[1] != 1 + self.n_features:
             raise ValueError(
                 f"records must have shape (n, {1 + self.n_features}): the class, then "

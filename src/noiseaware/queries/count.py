@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm, function_name
 from noiseaware.queries.protocol import Neighbours
 
@@ -77,7 +78,7 @@ class Count:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are (n,) numbers, or the predicate's."""
-        array = np.asarray(records)
+        array = as_array(records, self)
         if self.predicate is None and array.dtype.kind not in "fiub":
             raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
         self._is_counted(array)
@@ -93,7 +94,7 @@ class Count:
         return {"type": "Count", "value": self.value, **named}
 
     def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
-        array = np.asarray(records)
+        array = as_array(records, self)
         if self.predicate is None:
             if array.ndim != 1:
                 raise ValueError(f"records must have shape (n,); got shape {array.shape}")

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,
@@ -143,7 +144,11 @@ class Histogram:
         records
             (n,), floats for `edges` and integers for `n_levels`.
         """
-        array = as_integer_records(records) if self.edges is None else as_float_records(records)
+        array = (
+            as_integer_records(records, self)
+            if self.edges is None
+            else as_float_records(records, self)
+        )
         if array.ndim != 1:
             self.check_records(array)  # compiled code takes (n,) only
         cells = np.empty((array.shape[0], 1), dtype=np.int64)
@@ -182,7 +187,7 @@ class Histogram:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""
-        array = np.asarray(records)
+        array = as_array(records, self)
         if array.ndim != 1:
             raise ValueError(f"records must have shape (n,); got shape {array.shape}")
         if self.n_levels is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
@@ -98,7 +99,7 @@ class Moments:
         records
             (n, q).
         """
-        records = as_float_records(records)
+        records = as_float_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)  # compiled code would read past the end
         moments = np.empty((records.shape[0], len(self.names)))
@@ -113,7 +114,7 @@ class Moments:
         records
             (n, q).
         """
-        records = as_float_records(records)
+        records = as_float_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)
         total = np.zeros(len(self.names))
@@ -144,7 +145,8 @@ class Moments:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, q)."""
-        shape = np.shape(records)
+        records = as_array(records, self)
+        shape = records.shape
         if len(shape) != 2 or shape[1] != self.n_columns:
             raise ValueError(f"records must have shape (n, {self.n_columns}); got shape {shape}")
         check_numbers(records)

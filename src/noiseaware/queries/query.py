@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm, function_name
 from noiseaware.queries.protocol import Neighbours
 
@@ -92,7 +93,8 @@ class Query:
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return what the function gives for each record, (n, d), after a check of it."""
-        n, d = len(records), len(self.names)  # type: ignore[arg-type]
+        records = as_array(records) if type(records) is not np.ndarray else records
+        n, d = len(records), len(self.names)
         result = np.asarray(self.function(records))
         if result.dtype.kind not in "fiub":
             raise ValueError(

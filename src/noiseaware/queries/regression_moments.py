@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
@@ -108,6 +109,11 @@ class RegressionMoments:
         set_field(self, "_scale", scale)
         set_field(self, "_places", _places(p))
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names by which columns of a frame are found: x1, x2, ..., y."""
+        return (*(f"x{j}" for j in range(1, self.n_features + 1)), "y")
+
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the moments of each record, (n, (p + 1)(p + 4) / 2).
 
@@ -116,7 +122,7 @@ class RegressionMoments:
         records
             Features, then the response, (n, p + 1).
         """
-        records = as_float_records(records)
+        records = as_float_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)  # compiled code would read past the end
         moments = np.empty((records.shape[0], len(self.names)))
@@ -131,7 +137,7 @@ class RegressionMoments:
         records
             Features, then the response, (n, p + 1).
         """
-        records = as_float_records(records)
+        records = as_float_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self._centre):
             self.check_records(records)
         total = np.zeros(len(self.names))
@@ -164,7 +170,8 @@ class RegressionMoments:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, p + 1)."""
-        shape = np.shape(records)
+        records = as_array(records, self)
+        shape = records.shape
         if len(shape) != 2 or shape[1] != self.n_features + 1:
             raise ValueError(
                 f"records must have shape (n, {self.n_features + 1}): {self.n_features} "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
@@ -79,7 +80,7 @@ class Sum:
         records
             (n,), or (n, w) if the bounds are lists.
         """
-        array = np.asarray(records)
+        array = as_array(records, self)
         if array.shape[1:] != self._record_shape:
             self.check_records(array)
         clamped = np.maximum(array.reshape(-1, len(self.names)), self._lower)
@@ -105,7 +106,8 @@ class Sum:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of the right shape."""
-        shape = np.shape(records)
+        records = as_array(records, self)
+        shape = records.shape
         if not shape or shape[1:] != self._record_shape:
             right = f"(n, {self._record_shape[0]})" if self._record_shape else "(n,)"
             raise ValueError(f"records must have shape {right}; got shape {shape}")
