@@ -23,6 +23,8 @@ STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
 
 Example = tuple[Any, Any, dict[str, Any]]
 
+FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], [0.3, 1.0]]}
+
 EXAMPLES: dict[str, Example] = {
     "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
     "MultivariateNormal": (
@@ -67,6 +69,16 @@ EXAMPLES: dict[str, Example] = {
         na.models.NegativeBinomial(),
         na.queries.Histogram(edges=[0, 1, 2, 3, 5, 8, 13, 21, 34]),
         {"mean": 4.0, "dispersion": 0.5},
+    ),
+    "LogisticRegression": (
+        na.models.LogisticRegression(2),
+        na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 1.0]),
+        {"coefficients": [-0.5, 1.0, -0.7], **FEATURES},
+    ),
+    "PoissonRegression": (
+        na.models.PoissonRegression(2),
+        na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 15.0]),
+        {"coefficients": [0.8, 0.5, -0.3], **FEATURES},
     ),
 }
 """Name -> model, query, parameters of the simulated records."""

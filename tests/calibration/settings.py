@@ -18,6 +18,16 @@ MODELS = {
         8,
     ),
     "regression-unknown": (na.models.LinearRegression(1, feature_mean_sd=1.0), MOMENTS, 8),
+    "logistic-regression": (
+        na.models.LogisticRegression(1, feature_mean_sd=1.0),
+        na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 1.0]),
+        8,
+    ),
+    "poisson-regression": (
+        na.models.PoissonRegression(1, 0.7, feature_mean_sd=1.0, largest_rate=20.0),
+        na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 6.0]),
+        8,
+    ),
     "naive-bayes": (
         na.models.NaiveBayes(2, [2, 3]),
         na.queries.ClassFeatureCounts(2, [2, 3]),

@@ -368,6 +368,53 @@ def negative_binomial_p_values(package, rng, n_draws):
     ]
 
 
+def response_by_quadrature(package, rng, n_draws, kind):
+    """Exact draws of p(beta | x), from a fine grid, through one step, against the grid again."""
+    records = np.array([[0.5, 1], [-1.0, 0], [2.0, 1], [0.3, 0], [-0.7, 1]])
+    if kind == "logistic":
+        model = package.LogisticRegression(1, 1.5, 0.0, 1.0)
+    else:
+        model = package.PoissonRegression(1, 1.5, 0.0, 1.0, largest_rate=4.0)
+        records[:, 1] *= 3
+    axes = np.linspace(-6.5, 5.5, 501), np.linspace(-6.0, 7.0, 501)
+    first, second = np.meshgrid(*axes, indexing="ij")
+    log_p = -0.5 * (first**2 + second**2) / 1.5**2
+    for x, y in records:
+        eta = first + second * x
+        if kind == "logistic":
+            log_p += y * eta - np.logaddexp(0.0, eta)
+        else:
+            log_p += stats.poisson.logpmf(y, np.minimum(np.exp(eta), 4.0))
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    steps = [axis[1] - axis[0] for axis in axes]
+    cells = rng.choice(p.size, n_draws, p=p.ravel())
+    starts = np.column_stack([axes[0][cells // 501], axes[1][cells % 501]])
+    starts += (rng.random(starts.shape) - 0.5) * steps
+    draws = np.array(
+        [
+            model.update_parameters({"coefficients": start}, records, rng)["coefficients"]
+            for start in starts
+        ]
+    )
+    moved = np.any(draws != starts, axis=1).mean()
+    assert moved > 0.5, moved
+    p_values = []
+    for k in (0, 1):
+        edges = np.append(axes[k] - 0.5 * steps[k], axes[k][-1] + 0.5 * steps[k])
+        cdf = np.append(0.0, np.cumsum(p.sum(axis=1 - k)))
+        p_values.append(ks(draws[:, k], lambda t, e=edges, c=cdf: np.interp(t, e, c)))
+    return [*p_values, mean_zero(draws[:, 0] * draws[:, 1] - (p * first * second).sum())]
+
+
+def logistic_p_values(package, rng, n_draws):
+    return response_by_quadrature(package, rng, n_draws, "logistic")
+
+
+def poisson_regression_p_values(package, rng, n_draws):
+    return response_by_quadrature(package, rng, n_draws, "poisson")
+
+
 CLOSED_FORMS = {
     "bernoulli": bernoulli_p_values,
     "categorical": categorical_p_values,
@@ -384,6 +431,8 @@ CLOSED_FORMS = {
     "gamma": gamma_p_values,
     "poisson": poisson_p_values,
     "negative binomial by quadrature": negative_binomial_p_values,
+    "logistic by quadrature": logistic_p_values,
+    "Poisson regression by quadrature": poisson_regression_p_values,
 }
 
 
@@ -495,6 +544,31 @@ CLOSED_FORM_BUGS = [
         "low + uniforms[used] * (high - low)",
         "low + uniforms[used] ** 2 * (high - low)",
     ),
+    (
+        "logistic by quadrature",
+        "response_kernels.py",
+        "        + log_proposal(coefficients, mode, factor)\n"
+        "        - log_proposal(proposed, mode, factor)\n",
+        "",
+    ),
+    (
+        "logistic by quadrature",
+        "response_kernels.py",
+        "    out[:] = coefficients\n",
+        "    out[:] = coefficients\n    mode[:] = coefficients\n",
+    ),
+    (
+        "Poisson regression by quadrature",
+        "poisson_regression.py",
+        "            self._top,\n            coefficients,",
+        "            10.0,\n            coefficients,",
+    ),
+    (
+        "Poisson regression by quadrature",
+        "response_kernels.py",
+        "radius = math.sqrt(0.5 * DOF / half_chi_square)",
+        "radius = 1.5 * math.sqrt(0.5 * DOF / half_chi_square)",
+    ),
 ]
 
 
@@ -534,6 +608,11 @@ JOINT = {
     "everything": (
         "LinearRegression",
         {"n_features": 2, "feature_covariance_df": 3.0, "feature_mean_sd": 3.0},
+    ),
+    "logistic": ("LogisticRegression", {"n_features": 2, "feature_covariance_df": 3.0}),
+    "Poisson regression": (
+        "PoissonRegression",
+        {"n_features": 1, "largest_rate": 30.0, "feature_mean_sd": 1.0},
     ),
     "naive Bayes": ("NaiveBayes", {"n_classes": 2, "n_levels": [2, 3], "concentration": 0.6}),
     "bernoulli": ("Bernoulli", {"a": 0.6, "b": 1.4}),
@@ -585,7 +664,7 @@ def prior_scores(model, theta):
         for name, value in theta.items():
             rate = getattr(model, f"{name}_rate")
             scores.append(stats.gamma.cdf(value * rate, getattr(model, f"{name}_shape")))
-    elif kind == "LinearRegression":
+    elif kind.endswith("Regression"):
         scores.append(stats.norm.cdf(theta["coefficients"] / model.coefficient_sd))
         if "noise_variance" in theta:
             gamma = model.noise_variance_scale / theta["noise_variance"]
@@ -658,6 +737,7 @@ def test_several_scans_leave_the_joint_distribution_alone():
 
 
 KERNELS, CLASS = "regression_kernels.py", "linear_regression.py"
+RESPONSE = "response_kernels.py"
 JOINT_BUGS = {
     "residuals not halved": ("noise variance", KERNELS, "0.5 * squares", "squares"),
     "n left out of the gammas": ("noise variance", CLASS, "shape + half", "shape"),
@@ -732,6 +812,30 @@ JOINT_BUGS = {
         KERNELS,
         "        centre[:] = mean_out\n",
         "",
+    ),
+    "the prior of other coefficients": (
+        "logistic",
+        "logistic_regression.py",
+        "self.coefficient_sd**-2",
+        "self.coefficient_sd**-4",
+    ),
+    "a rate for its logarithm": (
+        "Poisson regression",
+        RESPONSE,
+        "value = y * eta - rate",
+        "value = y * rate - rate",
+    ),
+    "features scattered around the old mean": (
+        "logistic",
+        RESPONSE,
+        "centre = mean_out",
+        "centre = mean",
+    ),
+    "no degrees of freedom from the records": (
+        "Poisson regression",
+        "features.py",
+        "(self.df + len(records) - np.arange(p))",
+        "(self.df - np.arange(p))",
     ),
     "a cell of the wrong class": (
         "naive Bayes",

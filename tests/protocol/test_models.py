@@ -12,7 +12,7 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from mutate_models import mutated_models
 from noiseaware import models
@@ -61,6 +61,28 @@ SPECIFICATIONS = {
     ),
     "regression-one": ("LinearRegression", {"n_features": 1, "feature_mean": 0.5}),
     "regression-wide": ("LinearRegression", {"n_features": 17}),
+    "logistic": (
+        "LogisticRegression",
+        {"n_features": 2, "feature_covariance_scale": [[2.0, 0.3], [0.3, 1.0]]},
+    ),
+    "logistic-known": (
+        "LogisticRegression",
+        {
+            "n_features": 2,
+            "coefficient_sd": 1.5,
+            "feature_mean": MEAN,
+            "feature_covariance": COVARIANCE,
+        },
+    ),
+    "logistic-mean": ("LogisticRegression", {"n_features": 1, "feature_covariance": 2.0}),
+    "poisson-regression": (
+        "PoissonRegression",
+        {"n_features": 2, "feature_mean_sd": 0.7, "feature_covariance_df": 6.5},
+    ),
+    "poisson-regression-cut": (
+        "PoissonRegression",
+        {"n_features": 1, "coefficient_sd": 2.0, "feature_mean": 0.5, "largest_rate": 20.0},
+    ),
     "bayes": ("NaiveBayes", {"n_classes": 4, "n_levels": 3, "n_features": 2}),
     "bayes-ragged": ("NaiveBayes", RAGGED),
     "bayes-sparse": ("NaiveBayes", {"n_classes": 2, "n_levels": [3, 3], "concentration": 0.2}),
@@ -131,7 +153,7 @@ def record_shape(model, n):
     kind = type(model).__name__
     if kind in GROUPS:
         return (n, 2)
-    if kind == "LinearRegression":
+    if kind.endswith("Regression"):
         return (n, model.n_features + 1)
     if kind == "MultivariateNormal":
         return (n, model.n_columns)
@@ -393,12 +415,17 @@ def draw_by_numpy(model, theta, n, rng):
             return np.column_stack([groups, rng.binomial(1, theta["proportions"][groups])])
         sds = np.sqrt(group_variances(model, theta)[groups])
         return np.column_stack([groups, rng.normal(theta["means"][groups], sds)])
-    if kind == "LinearRegression":
+    if kind.endswith("Regression"):
         mean, covariance, variance = feature_moments(model, theta)
         features = rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
-        response = theta["coefficients"][0] + features @ theta["coefficients"][1:]
-        response += math.sqrt(variance) * rng.standard_normal(n)
-        return np.column_stack([features, response])
+        eta = theta["coefficients"][0] + features @ theta["coefficients"][1:]
+        if kind == "LogisticRegression":
+            response = rng.binomial(1, special.expit(eta))
+        elif kind == "PoissonRegression":
+            response = rng.poisson(np.minimum(np.exp(eta), model.largest_rate))
+        else:
+            response = eta + math.sqrt(variance) * rng.standard_normal(n)
+        return np.column_stack([features, response]).astype(np.float64)
     if kind == "Normal":
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
@@ -437,7 +464,7 @@ def feature_moments(model, theta):
     covariance = model.feature_covariance
     if covariance is None:
         covariance = theta["feature_covariance"]
-    variance = model.noise_variance
+    variance = getattr(model, "noise_variance", 0.0)
     return mean, covariance, float(theta["noise_variance"]) if variance is None else variance
 
 
@@ -502,6 +529,25 @@ INNOVATION_BUGS = [
         "poisson",
     ),
     ("count_cdf.py", "(size + x - 1.0) * ratio / x", "(size + x) * ratio / x", "negative-binomial"),
+    ("response_kernels.py", "low = softplus(-eta) if", "low = softplus(eta) if", "logistic"),
+    (
+        "response_kernels.py",
+        "angle = 2.0 * math.pi *",
+        "angle = math.pi *",
+        "logistic-known",
+    ),
+    (
+        "response_kernels.py",
+        "return low, -math.log1p(-total)",
+        "return low, -math.log1p(-before - 0.5 * mass)",
+        "poisson-regression",
+    ),
+    (
+        "response_kernels.py",
+        "energy = low - math.log1p(v * math.expm1(low - high))",
+        "energy = low + v * min(high - low, 5.0)",
+        "logistic",
+    ),
 ]
 
 
@@ -886,9 +932,17 @@ def likelihood_by_scipy(model, theta, records):
         for k in range(model.n_features):
             total = total + np.log(feature_table(model, theta, k)[y, records[:, 1 + k]])
         return total
-    # Regression: the record as one normal vector of length p + 1.
     mean, covariance, variance = feature_moments(model, theta)
     slopes = theta["coefficients"][1:]
+    if kind in ("LogisticRegression", "PoissonRegression"):
+        features, y = records[:, :-1], records[:, -1]
+        eta = theta["coefficients"][0] + features @ slopes
+        if kind == "LogisticRegression":
+            last = np.where(y == 1, special.log_expit(eta), special.log_expit(-eta))
+        else:
+            last = stats.poisson.logpmf(y, np.minimum(np.exp(eta), model.largest_rate))
+        return last + stats.multivariate_normal.logpdf(features, mean, covariance)
+    # Linear regression: the record as one normal vector of length p + 1.
     cross = covariance @ slopes
     joint_mean = np.append(mean, theta["coefficients"][0] + slopes @ mean)
     joint = np.block([[covariance, cross[:, None]], [cross, slopes @ cross + variance]])
@@ -1167,6 +1221,19 @@ NAN = float("nan")
         ("NegativeBinomial", {"mean_rate": NAN}, "mean_rate must be a finite number; got nan"),
         ("NegativeBinomial", {"dispersion_shape": 0}, "dispersion_shape must be positive"),
         ("NegativeBinomial", {"dispersion_rate": 0}, "dispersion_rate must be positive"),
+        ("LogisticRegression", {"n_features": 0}, "n_features must be a positive integer; got 0"),
+        ("LogisticRegression", {"n_features": 1, "coefficient_sd": 0}, "coefficient_sd must be"),
+        (
+            "LogisticRegression",
+            {"n_features": 3, "feature_covariance_df": 2},
+            "feature_covariance_df must be above n_features - 1 = 2",
+        ),
+        ("PoissonRegression", {"n_features": 2, "feature_mean": [1]}, "feature_mean must have"),
+        (
+            "PoissonRegression",
+            {"n_features": 2, "largest_rate": 601},
+            "largest_rate must be at most 600; got 601",
+        ),
         ("Categorical", {"n_levels": 1}, "n_levels must be an integer of at least 2; got 1"),
         ("Categorical", {"n_levels": 3, "concentration": 0}, "concentration must be positive"),
         ("Categorical", {"n_levels": 3, "concentration": [1, 2]}, "concentration must have shape"),
@@ -1223,6 +1290,22 @@ def test_durations_out_of_range_are_refused():
         make("gamma").check_records([np.nan])
     assert (make("gamma-shape").log_likelihood({"shape": 2.0}, [0.0, -1.0]) == -math.inf).all()
     assert make("exponential").log_likelihood({"rate": 2.0}, [-1.0])[0] == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("logistic", 2.0, "must be 0 or 1; got 2.0 in record 1"),
+        ("logistic", 0.5, "must be 0 or 1; got 0.5 in record 1"),
+        ("poisson-regression", -1.0, "must be a whole number from 0; got -1.0 in record 1"),
+        ("poisson-regression", 1.5, "must be a whole number from 0; got 1.5 in record 1"),
+    ],
+)
+def test_a_response_that_cannot_be_is_refused(name, wrong, message):
+    records = np.zeros((3, 3))
+    records[1, 2] = wrong
+    with pytest.raises(ValueError, match=message):
+        make(name).check_records(records)
 
 
 def test_innovations_of_the_wrong_width_are_refused(model, rng):

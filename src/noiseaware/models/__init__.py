@@ -6,6 +6,8 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | file                     | records                         |
 |--------------------------|---------------------------------|
 | `linear_regression.py`   | features and a response, floats |
+| `logistic_regression.py` | features, and 0 or 1            |
+| `poisson_regression.py`  | features and a count            |
 | `naive_bayes.py`         | a class and features, integers  |
 | `bernoulli.py`           | zeros and ones                  |
 | `normal.py`              | floats                          |
@@ -23,7 +25,8 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` and `count_cdf.py`
 (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
 `shape_kernels.py` (a slice sampler for shapes), `groups.py` (records whose group is known),
-`hierarchical.py` (groups that share a prior) and `linear_algebra.py`.
+`hierarchical.py` (groups that share a prior), `features.py` and `response_kernels.py` (logistic and
+Poisson regression) and `linear_algebra.py`.
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ from noiseaware.models.categorical import Categorical
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
+from noiseaware.models.logistic_regression import LogisticRegression
 from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.negative_binomial import NegativeBinomial
 from noiseaware.models.normal import Normal
 from noiseaware.models.poisson import Poisson
+from noiseaware.models.poisson_regression import PoissonRegression
 from noiseaware.models.stratified_means import StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions
 from noiseaware.models.two_means import TwoMeans
@@ -52,11 +57,13 @@ __all__ = [
     "Exponential",
     "Gamma",
     "LinearRegression",
+    "LogisticRegression",
     "MultivariateNormal",
     "NaiveBayes",
     "NegativeBinomial",
     "Normal",
     "Poisson",
+    "PoissonRegression",
     "StratifiedMeans",
     "StratifiedProportions",
     "TwoMeans",
@@ -66,6 +73,8 @@ __all__ = [
 
 _TYPES = {
     "LinearRegression": LinearRegression,
+    "LogisticRegression": LogisticRegression,
+    "PoissonRegression": PoissonRegression,
     "NaiveBayes": NaiveBayes,
     "Bernoulli": Bernoulli,
     "Normal": Normal,

@@ -1,0 +1,411 @@
+"""The loops over records of `LogisticRegression` and `PoissonRegression`.
+
+A record is (x_0, y): p features and the response, in a row of p + 1 floats. The features are those
+of `LinearRegression`; the response depends on them through eta = (1, x_0) beta.
+
+The response from normals
+-------------------------
+Two standard normals a, b make E = (a^2 + b^2) / 2, a standard exponential, whatever their angle;
+and the response is the inverse of its survival function at exp(-E):
+
+    y >= k   if and only if   E >= c_k,      c_k = -log P(y >= k | eta),  0 = c_0 < c_1 < ...
+
+Given y = k, E is an exponential variable between c_k and c_{k+1}, which is drawn by inverting its
+CDF, and the angle is uniform. In E both tails are exact: a probability near 0 is a large E and one
+near 1 a small E, so that each value of the response has numbers of its own, however unlikely.
+
+* Logistic: c_1 = -log P(y = 1) = log(1 + exp(-eta)), and c_2 is infinite.
+* Poisson: P(y < k) is summed from 0; where it is so close to 1 that it says nothing of the tail,
+  P(y >= k) = P(y = k) (1 + l/(k+1) + l^2/((k+1)(k+2)) + ...) instead, l the rate.
+
+In floating point E can round to the wrong side of an edge; then it is put into the middle of its
+interval, which changes a probability by about 1e-16.
+
+The coefficients
+----------------
+p(beta | x) is proportional to exp(sum_i l_i(eta_i) - |beta|^2 / (2 tau^2)), l_i the log probability
+of y_i. `update_coefficients` proposes from a Student t distribution around the mode of that, with
+the inverse of its Fisher information as scale, and accepts by Metropolis-Hastings. The mode is
+found by Newton's method *from a start that depends on the records only*, never on the current beta.
+So the proposal q is one fixed distribution given x, and with the ratio
+
+    p(beta' | x) q(beta) / (p(beta | x) q(beta'))
+
+the kernel leaves p(beta | x) alone, even if Newton's method should stop early. (Newton steps from
+the current beta would make q depend on it, and this ratio wrong.) The prior is normal and the log
+likelihood bounded above, so that p / q is bounded and no point is hard to leave.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from noiseaware.models.conjugate import draw_inverse_wishart
+from noiseaware.models.linear_algebra import cholesky, solve_lower, solve_upper
+from noiseaware.models.regression_kernels import LOG_2PI, _draw_mean
+
+LOGISTIC, POISSON = 0, 1
+
+STEEPEST = 700.0
+"""|eta| is cut off here: exp(-700) is about the smallest number that still has all its digits."""
+
+DEEP = 18.0
+"""From this E on, the Poisson tail is computed as a tail and not as 1 minus a sum."""
+
+DEEP_SUM = -math.expm1(-DEEP)
+"""P(y < k) at an edge c_k = DEEP."""
+
+DOF = 6.0
+"""Degrees of freedom of the proposal: enough to fit a normal, heavy enough for any tail here."""
+
+MOST_NEWTON_STEPS = 25
+
+
+@njit(cache=True, nogil=True)
+def linear_predictor(coefficients, records, i, top):
+    """Return eta of record i, cut off at -700 and at ``top``."""
+    eta = coefficients[0]
+    for j in range(coefficients.shape[0] - 1):
+        eta += coefficients[1 + j] * records[i, j]
+    return min(max(eta, -STEEPEST), top)
+
+
+@njit(cache=True, nogil=True)
+def softplus(x):
+    """Return log(1 + exp(x))."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@njit(cache=True, nogil=True)
+def log_poisson_tail(rate, k):
+    """Return log P(y >= k) for k above the rate, by the series of its ratios to P(y = k)."""
+    term = 1.0
+    total = 1.0
+    j = k + 1.0
+    while term > 1e-17 * total:
+        term *= rate / j
+        total += term
+        j += 1.0
+    return k * math.log(rate) - rate - math.lgamma(k + 1.0) + math.log(total)
+
+
+@njit(cache=True, nogil=True)
+def poisson_count(rate, energy):
+    """Return the largest k with c_k <= E."""
+    if energy >= DEEP:
+        k = math.floor(rate) + 1.0
+        while -energy <= log_poisson_tail(rate, k):
+            k += 1.0
+        return k - 1.0
+    below = -math.expm1(-energy)
+    mass = math.exp(-rate)
+    total = mass
+    k = 0.0
+    while total <= below:
+        k += 1.0
+        mass *= rate / k
+        total += mass
+        if mass < 1e-30 and k > rate:  # the sum has come to its end
+            break
+    return k
+
+
+@njit(cache=True, nogil=True)
+def poisson_edges(rate, k):
+    """Return c_k and c_{k+1}."""
+    mass = math.exp(-rate)
+    before = 0.0
+    total = mass
+    j = 0.0
+    while j < k and total < DEEP_SUM:
+        j += 1.0
+        mass *= rate / j
+        before = total
+        total += mass
+    if j < k:  # the sum is in the tail before it is at k
+        low = max(DEEP, -log_poisson_tail(rate, k))
+        return low, max(low, -log_poisson_tail(rate, k + 1.0))
+    low = -math.log1p(-before)
+    if total < DEEP_SUM:
+        return low, -math.log1p(-total)
+    return low, max(DEEP, -log_poisson_tail(rate, k + 1.0))
+
+
+@njit(cache=True, nogil=True)
+def response(kind, eta, energy):
+    """Return y at E."""
+    if kind == LOGISTIC:
+        return 1.0 if energy >= softplus(-eta) else 0.0
+    return poisson_count(math.exp(eta), energy)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def build_records(kind, top, coefficients, mean, covariance, innovations, records):
+    """Write x_0 = m + L u_{1..p} and y at E = (u_{p+1}^2 + u_{p+2}^2) / 2 into ``records``.
+
+    NaN if the covariance is not positive definite.
+    """
+    p = mean.shape[0]
+    factor = np.empty((p, p))
+    if not cholesky(covariance, p, factor):
+        records[:] = math.nan
+        return
+    for i in range(innovations.shape[0]):
+        for j in range(p):
+            total = mean[j]
+            for k in range(j + 1):
+                total += factor[j, k] * innovations[i, k]
+            records[i, j] = total
+        a = innovations[i, p]
+        b = innovations[i, p + 1]
+        eta = linear_predictor(coefficients, records, i, top)
+        records[i, p] = response(kind, eta, 0.5 * (a * a + b * b))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def recover_innovations(kind, top, coefficients, mean, covariance, records, uniforms, innovations):
+    """Draw u given the records: L^{-1} (x_0 - m), and E between its edges with a uniform angle.
+
+    ``uniforms`` is (n, 2), in [0, 1): one for E and one for the angle. NaN if the covariance is not
+    positive definite.
+    """
+    p = mean.shape[0]
+    factor = np.empty((p, p))
+    if not cholesky(covariance, p, factor):
+        innovations[:] = math.nan
+        return
+    for i in range(records.shape[0]):
+        for j in range(p):
+            total = records[i, j] - mean[j]
+            for k in range(j):
+                total -= factor[j, k] * innovations[i, k]
+            innovations[i, j] = total / factor[j, j]
+        eta = linear_predictor(coefficients, records, i, top)
+        y = records[i, p]
+        if kind == LOGISTIC:
+            low = softplus(-eta) if y > 0.5 else 0.0
+            high = math.inf if y > 0.5 else softplus(-eta)
+        else:
+            low, high = poisson_edges(math.exp(eta), y)
+        angle = 2.0 * math.pi * uniforms[i, 1]
+        v = uniforms[i, 0]
+        for _ in range(2):
+            energy = low - math.log1p(v * math.expm1(low - high))
+            radius = math.sqrt(2.0 * energy)
+            a = radius * math.cos(angle)
+            b = radius * math.sin(angle)
+            if response(kind, eta, 0.5 * (a * a + b * b)) == y:
+                break
+            v = 0.5
+        innovations[i, p] = a
+        innovations[i, p + 1] = b
+
+
+@njit(cache=True, nogil=True)
+def log_response(kind, top, eta, y):
+    """Return the log probability of y, up to -log y! for Poisson, and its derivatives by eta.
+
+    The second one is with its sign changed: the Fisher information. Where eta was cut off, nothing
+    depends on it.
+    """
+    if kind == LOGISTIC:
+        probability = math.exp(-softplus(-eta))
+        value = y * eta - softplus(eta)
+        first, second = y - probability, probability * (1.0 - probability)
+    else:
+        rate = math.exp(eta)
+        value = y * eta - rate
+        first, second = y - rate, rate
+    if eta <= -STEEPEST or eta >= top:
+        return value, 0.0, 0.0
+    return value, first, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihood(kind, top, coefficients, mean, covariance, records, out):
+    """Write log f(x_i | theta) = log N(x_0; m, Sigma) + log P(y | eta)."""
+    p = mean.shape[0]
+    factor = np.empty((p, p))
+    if not cholesky(covariance, p, factor):
+        out[:] = -math.inf
+        return
+    constant = -0.5 * p * LOG_2PI
+    for j in range(p):
+        constant -= math.log(factor[j, j])
+    row = np.empty(p)
+    for i in range(records.shape[0]):
+        squares = 0.0
+        for j in range(p):
+            total = records[i, j] - mean[j]
+            for k in range(j):
+                total -= factor[j, k] * row[k]
+            row[j] = total / factor[j, j]
+            squares += row[j] * row[j]
+        y = records[i, p]
+        eta = linear_predictor(coefficients, records, i, top)
+        out[i] = constant - 0.5 * squares + log_response(kind, top, eta, y)[0]
+        if kind == POISSON:
+            out[i] -= math.lgamma(y + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def log_posterior(kind, top, coefficients, records, prior_precision):
+    """Return log p(beta | x) up to a constant."""
+    w = coefficients.shape[0]
+    value = 0.0
+    for a in range(w):
+        value -= 0.5 * prior_precision * coefficients[a] * coefficients[a]
+    for i in range(records.shape[0]):
+        eta = linear_predictor(coefficients, records, i, top)
+        value += log_response(kind, top, eta, records[i, w - 1])[0]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def differentiate(kind, top, coefficients, records, prior_precision, gradient, information):
+    """Fill in the gradient of log p(beta | x) and its information (lower triangle)."""
+    w = coefficients.shape[0]
+    value = 0.0
+    for a in range(w):
+        value -= 0.5 * prior_precision * coefficients[a] * coefficients[a]
+        gradient[a] = -prior_precision * coefficients[a]
+        for b in range(a):
+            information[a, b] = 0.0
+        information[a, a] = prior_precision
+    for i in range(records.shape[0]):
+        eta = linear_predictor(coefficients, records, i, top)
+        one, first, second = log_response(kind, top, eta, records[i, w - 1])
+        value += one
+        gradient[0] += first
+        information[0, 0] += second
+        for a in range(1, w):
+            x = records[i, a - 1]
+            gradient[a] += first * x
+            information[a, 0] += second * x
+            for b in range(1, a + 1):
+                information[a, b] += second * x * records[i, b - 1]
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_mode(kind, top, records, prior_precision, mode, information):
+    """Write the mode of p(beta | x) into ``mode`` and the information there into ``information``.
+
+    Newton's method with halved steps, from an intercept that fits the mean response: a function of
+    the records only.
+    """
+    w = mode.shape[0]
+    mode[:] = 0.0
+    total = 0.5
+    for i in range(records.shape[0]):
+        total += records[i, w - 1]
+    share = total / (records.shape[0] + 1.0)
+    mode[0] = math.log(share / (1.0 - share)) if kind == LOGISTIC else math.log(share)
+    gradient = np.empty(w)
+    factor = np.empty((w, w))
+    trial = np.empty(w)
+    value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
+    for _ in range(MOST_NEWTON_STEPS):
+        if not cholesky(information, w, factor):
+            return
+        slope = 0.0
+        trial[:] = gradient
+        solve_lower(factor, w, trial)
+        for a in range(w):
+            slope += trial[a] * trial[a]
+        solve_upper(factor, w, trial)
+        if slope < 1e-4:  # a hundredth of a standard deviation from the top
+            return
+        size = 1.0
+        while size > 1e-4:
+            for a in range(w):
+                gradient[a] = mode[a] + size * trial[a]  # the gradient is not needed any more
+            if log_posterior(kind, top, gradient, records, prior_precision) > value:
+                break
+            size *= 0.5
+        if size <= 1e-4:
+            return
+        mode[:] = gradient
+        value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_proposal(coefficients, mode, factor):
+    """Return the log of the Student t density at beta, up to a constant.
+
+    ``factor`` is K, K K' the information at the mode.
+    """
+    w = mode.shape[0]
+    squares = 0.0
+    for b in range(w):
+        total = 0.0
+        for a in range(b, w):
+            total += factor[a, b] * (coefficients[a] - mode[a])
+        squares += total * total
+    return -0.5 * (DOF + w) * math.log1p(squares / DOF)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def update_coefficients(
+    kind, top, coefficients, records, prior_precision, normals, half_chi_square, log_uniform, out
+):
+    """Do one Metropolis-Hastings step on p(beta | x); True if it was accepted.
+
+    ``half_chi_square`` is a gamma variable of shape DOF / 2, ``log_uniform`` the log of a uniform.
+    """
+    w = coefficients.shape[0]
+    mode = np.empty(w)
+    factor = np.empty((w, w))
+    find_mode(kind, top, records, prior_precision, mode, factor)
+    out[:] = coefficients
+    if not cholesky(factor, w, factor):
+        return False
+    proposed = normals[:w].copy()
+    solve_upper(factor, w, proposed)
+    radius = math.sqrt(0.5 * DOF / half_chi_square)
+    for a in range(w):
+        proposed[a] = mode[a] + radius * proposed[a]
+    log_ratio = (
+        log_posterior(kind, top, proposed, records, prior_precision)
+        - log_posterior(kind, top, coefficients, records, prior_precision)
+        + log_proposal(coefficients, mode, factor)
+        - log_proposal(proposed, mode, factor)
+    )
+    if log_uniform < log_ratio:
+        out[:] = proposed
+        return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def update_features(
+    records, mean, covariance, prior_precision, scale, normals, gammas, mean_out, covariance_out
+):
+    """Draw m given Sigma, then Sigma given m; an empty output marks what is known.
+
+    The conditionals are those of `LinearRegression`. ``normals`` holds p numbers for an unknown m,
+    then p (p - 1)/2 for an unknown Sigma; ``gammas`` p of shapes (df + n - j)/2.
+    """
+    p = mean.shape[0]
+    centre = mean
+    used = 0
+    if mean_out.shape[0] > 0:
+        sums = np.zeros((p + 1, 1))
+        sums[0, 0] = records.shape[0]
+        for i in range(records.shape[0]):
+            for a in range(p):
+                sums[1 + a, 0] += records[i, a]
+        _draw_mean(sums, covariance, prior_precision, normals, 0, mean_out)
+        used = p
+        centre = mean_out
+    if covariance_out.shape[0] > 0:
+        scatter = scale.copy()
+        for i in range(records.shape[0]):
+            for a in range(p):
+                for b in range(a + 1):
+                    scatter[a, b] += (records[i, a] - centre[a]) * (records[i, b] - centre[b])
+        if not draw_inverse_wishart(scatter, gammas, normals, used, covariance_out):
+            covariance_out[:] = math.nan
