@@ -16,8 +16,10 @@ from noiseaware.cli.fit import fit
 from noiseaware.cli.impute import impute
 from noiseaware.cli.mechanisms import mechanisms
 from noiseaware.cli.models import models
+from noiseaware.cli.plan import plan
 from noiseaware.cli.queries import queries
 from noiseaware.cli.report import report
+from noiseaware.cli.reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -62,7 +64,8 @@ def noiseaware(
     """
 
 
-for command in (fit, check, report, impute, models, mechanisms, queries):
+COMMANDS = (fit, check, report, impute, models, mechanisms, queries, plan, reproduce)
+for command in COMMANDS:
     app.command()(command)
 
 

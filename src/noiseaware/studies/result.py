@@ -65,7 +65,7 @@ class Study:
         mean with its standard error; mean `width` of the intervals; `rmse` of the posterior mean;
         `ess` (mean) and `lowest_ess` of the chains; `acceptance` (mean over the record proposals),
         `lowest_sweep` (the lowest share accepted in a sweep) and `lowest_probability` (the lowest
-        probability to accept), NaN for comparators; `seconds` (mean).
+        probability to accept), NaN for comparators; `seconds` of processor time (mean).
         """
         from pandas import DataFrame
 

@@ -1,0 +1,72 @@
+"""`noiseaware plan`: which epsilon and which query are good enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SHOWN = (
+    "query",
+    "n_records",
+    "epsilon",
+    "method",
+    "width",
+    "coverage",
+    "coverage_error",
+    "rmse",
+    "ess",
+)
+"""The columns of the table that are printed."""
+
+
+def plan(
+    spec: Annotated[Path, typer.Argument(help="A plan (TOML).")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A directory for the table (CSV) and plot (PNG, SVG)."),
+    ] = None,
+    replicates: Annotated[
+        int | None,
+        typer.Option("--replicates", "-r", min=1, help="Instead of the plan's own number."),
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="Worker processes; as many as help.")
+    ] = None,
+    silent: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Say before a release which epsilon and query give intervals of a wanted width.
+
+    Simulates releases of every query in the plan, for every epsilon and number of records, and
+    analyses them: noise-aware, without privacy, and naively (the noisy numbers taken as exact).
+    With --out a run that was stopped goes on when it is started again.
+
+    **Examples**
+
+    - `noiseaware plan examples/plan/mean.toml`
+
+    - `noiseaware plan plan.toml --out planned`
+    """
+    from dataclasses import replace
+
+    from noiseaware.plan import plan as run
+    from noiseaware.plan import read_plan
+
+    wanted = read_plan(spec)
+    if replicates is not None:
+        wanted = replace(wanted, replicates=replicates)
+    result = run(
+        wanted,
+        cores=cores,
+        progressbar=not silent,
+        checkpoint=None if out is None else out / "checkpoint",
+    )
+    print(result.table[list(SHOWN)].round(3).to_string(index=False, na_rep="-"))
+    print()
+    for words in result.answers:
+        print(words)
+    for name, note in result.notes.items():
+        print(f"Naive analysis of {name!r}: {note}")
+    if out is not None:
+        print("Written: " + ", ".join(str(path) for path in result.write(out)))

@@ -1,0 +1,186 @@
+"""The paper's two models with their mechanisms, and how much of everything a run does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noiseaware import mechanisms, models, queries
+from noiseaware.reproduce import published
+from noiseaware.studies.methods import SAMPLERS, Sampler
+
+FEATURE_SEED = 1
+"""The paper draws the feature probabilities from the prior and does not print them; so do we."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the paper's two settings.
+
+    Attributes
+    ----------
+    name, title
+        For files, and for people.
+    model
+        With its prior.
+    mechanism
+        A function of epsilon.
+    true_parameters
+        What makes the records.
+    parameter
+        The one that is reported.
+    symbols
+        What the paper calls its entries.
+    published
+        The printed coverage, (epsilon, entry).
+    """
+
+    name: str
+    title: str
+    model: Any
+    mechanism: Callable[[float], Any]
+    true_parameters: Mapping[str, Any]
+    parameter: str
+    symbols: tuple[str, ...]
+    published: tuple[tuple[float, ...], ...]
+
+
+def naive_bayes() -> Experiment:
+    """Section 4: Laplace(2K / epsilon) on every class-feature count."""
+    levels = [published.N_LEVELS] * published.N_FEATURES
+    model = models.NaiveBayes(published.N_CLASSES, levels, published.CONCENTRATION)
+    query = queries.ClassFeatureCounts(published.N_CLASSES, levels)
+    theta = model.sample_prior(np.random.default_rng(FEATURE_SEED))
+    probabilities = np.array(published.CLASS_PROBABILITIES)
+    theta["class_probabilities"] = probabilities / probabilities.sum()
+    return Experiment(
+        "naive_bayes",
+        "Naive Bayes log-linear model",
+        model,
+        lambda epsilon: mechanisms.Laplace(query, scale=2 * published.N_FEATURES / epsilon),
+        theta,
+        "class_probabilities",
+        tuple(f"p_{i}" for i in range(1, published.N_CLASSES + 1)),
+        published.TABLE_1,
+    )
+
+
+def regression() -> Experiment:
+    """Section 5: Laplace(13 / epsilon) on every clamped moment."""
+    p = published.FEATURES
+    model = models.LinearRegression(
+        p,
+        coefficient_sd=published.COEFFICIENT_SD,
+        noise_variance=published.NOISE_VARIANCE,
+        feature_mean=published.FEATURE_MEAN,
+        feature_covariance=np.eye(p),
+    )
+    query = queries.RegressionMoments(p, published.LOWER, published.UPPER)
+    return Experiment(
+        "regression",
+        "Linear regression",
+        model,
+        lambda epsilon: mechanisms.Laplace(query, scale=published.SENSITIVITY / epsilon),
+        {"coefficients": np.array(published.COEFFICIENTS)},
+        "coefficients",
+        tuple(f"beta_{j}" for j in range(p + 1)),
+        published.TABLE_2,
+    )
+
+
+def experiments() -> tuple[Experiment, Experiment]:
+    """Both, in the paper's order."""
+    return naive_bayes(), regression()
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything a run does.
+
+    Attributes
+    ----------
+    name
+        For the checkpoint and the page.
+    replicates
+        Releases for each epsilon, in each of the four studies.
+    samplers
+        The published protocol, and the default.
+    limit_epsilons, limit_releases, limit_samplers
+        For the limits of epsilon: the values, the releases of each, and the chains of each model
+        (with little noise the regression needs long ones).
+    imputed
+        Releases whose imputed databases are looked at.
+    imputed_sampler, databases
+        The chain for that, and the databases that are kept of it.
+    run_time_records, run_time_seconds
+        Numbers of records, and the processor time for each measurement of the speed.
+    """
+
+    name: str
+    replicates: int
+    samplers: Mapping[str, Sampler]
+    limit_epsilons: tuple[float, ...]
+    limit_releases: int
+    limit_samplers: Mapping[str, Sampler]
+    imputed: int
+    imputed_sampler: Sampler
+    databases: int
+    run_time_records: tuple[int, ...]
+    run_time_seconds: float
+
+
+_LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+SIZES = {
+    "full": Size(
+        "full",
+        published.REPLICATES,
+        SAMPLERS,
+        _LIMITS,
+        2,
+        {
+            "naive_bayes": Sampler(warmup=1000, draws=2000, chains=2),
+            "regression": Sampler(warmup=2000, draws=20_000, chains=2),
+        },
+        100,
+        Sampler(warmup=500, draws=1000),
+        19,
+        (100, 1000, 10_000, 100_000),
+        1.0,
+    ),
+    "quick": Size(
+        "quick",
+        3,
+        SAMPLERS,
+        _LIMITS[::3],
+        1,
+        {
+            "naive_bayes": Sampler(warmup=500, draws=1000),
+            "regression": Sampler(warmup=1000, draws=5000, chains=2),
+        },
+        20,
+        Sampler(warmup=500, draws=500),
+        19,
+        (100, 1000, 10_000),
+        0.2,
+    ),
+    # For tests: the whole way, with numbers that mean nothing.
+    "smallest": Size(
+        "smallest",
+        2,
+        {
+            "algorithm1": Sampler(SAMPLERS["algorithm1"].moves, warmup=20, draws=20),
+            "default": Sampler(warmup=20, draws=20),
+        },
+        (0.01, 100.0),
+        1,
+        dict.fromkeys(("naive_bayes", "regression"), Sampler(warmup=20, draws=40)),
+        3,
+        Sampler(warmup=20, draws=20),
+        4,
+        (50, 100),
+        0.01,
+    ),
+}

@@ -1,0 +1,113 @@
+"""`noiseaware plan`: the file, the table, the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import noiseaware as na
+from noiseaware.cli import app
+from noiseaware.plan import PlanResult, plan, read_plan
+
+ROOT = Path(__file__).parents[2]
+PLAN = """
+[plan]
+parameter = "probability"
+width = 0.3
+epsilons = [0.2, 5.0]
+n_records = [20]
+replicates = 1
+
+[model]
+type = "Bernoulli"
+
+[true_parameters]
+probability = 0.4
+
+[queries.ones]
+type = "Count"
+
+[queries.both]
+type = "Histogram"
+n_levels = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def test_the_command(file, tmp_path):
+    out = tmp_path / "planned"
+    words = ["plan", str(file), "--out", str(out), "--quiet", "--cores", "1"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "With 20 records: " in result.output
+    assert "Without privacy it would be" in result.output
+    assert "Naive analysis of 'ones': The noisy numbers taken as exact" in result.output
+    assert {p.name for p in out.iterdir()} == {"checkpoint", "plan.csv", "plan.png", "plan.svg"}
+    first = (out / "plan.csv").read_text()
+    assert first.count("\n") == 1 + 2 * 2 * 3  # query, epsilon, method
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert (out / "plan.csv").read_text() == first  # nothing was run again: even times are the same
+
+
+def test_answers():
+    import pandas as pd
+
+    spec = read_plan(ROOT / "examples" / "plan" / "mean.toml")
+    rows = [
+        {"query": q, "n_records": n, "epsilon": e, "method": m, "width": w, "coverage": 0.9}
+        for q, n, e, m, w in (
+            ("wide", 200, 1.0, "default", 5.0),
+            ("wide", 200, 3.0, "default", 3.5),
+            ("tight", 200, 1.0, "default", 3.9),
+            ("tight", 200, 1.0, "non-private", 2.0),
+            ("tight", 1000, 3.0, "default", 6.0),
+        )
+    ]
+    answers = PlanResult(spec, pd.DataFrame(rows).assign(coverage_error=0.03)).answers
+    assert answers[0].startswith("With 200 records: epsilon = 1 with 'tight' is the smallest tried")
+    assert answers[0].endswith("Without privacy it would be 2.")
+    assert "no epsilon and query that was tried gives a mean width of 4" in answers[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[plan]", "[plann]", r"unknown table \[plann\]; did you mean 'plan'"),
+        ("width = 0.3", "widht = 0.3", "unknown key 'widht' in .plan.; did you mean 'width'"),
+        ("width = 0.3", "width = -1", "width must be positive; got -1"),
+        ("epsilons = [0.2, 5.0]", "", "epsilons is missing in .plan."),
+        ("epsilons = [0.2, 5.0]", "epsilons = [0]", "epsilons must be positive; got 0"),
+        ('type = "Bernoulli"', 'type = "Binomial"', "type must be one of"),
+        ('type = "Count"', 'type = "Counts"', r"\[queries.ones\]: the type of a query"),
+        ('"probability"', '"p"', "parameters must be names out of probability"),
+        ("[model]", '[mechanism]\ntype = "Cauchy"\n[model]', "type in .mechanism. must be one of"),
+        ("[model]", '[mechanism]\ntype = "Gaussian"\n[model]', "delta is missing in .mechanism."),
+        ("replicates = 1", "replicates = 0", "replicates must be a positive integer"),
+        ("replicates = 1", 'comparators = ["mle"]', "comparators must be out of naive"),
+        ("[plan]", "plan", "is not TOML"),
+    ],
+)
+def test_bad_plans(file, old, new, message):
+    assert PLAN.count(old) >= 1
+    file.write_text(PLAN.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        plan(file, cores=1, progressbar=False)
+
+
+@pytest.mark.parametrize("name", ["mean", "coefficient"])
+def test_the_examples_can_be_read(name):
+    spec = read_plan(ROOT / "examples" / "plan" / f"{name}.toml")
+    for query in spec.queries.values():
+        mechanism = spec.mechanism_for(query, 1.0)
+        theta = spec.model.sample_prior(np.random.default_rng(1))
+        records = spec.model.sample_records(theta, 10, np.random.default_rng(1))
+        assert isinstance(mechanism.privatize(records, np.random.default_rng(1)), na.Release)
