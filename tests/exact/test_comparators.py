@@ -104,6 +104,64 @@ def test_normal():
     check_normal()
 
 
+@pytest.mark.parametrize(("value", "total"), [(31.5, 31.5), (-4.0, 0.0), (900.0, 400.0)])
+def test_rates(value, total):
+    release = released([value], na.queries.Sum(0, 20), 20)
+    drawn = naive(na.models.Poisson(2.0, 0.5), release, draws=DRAWS, random_seed=SEED)
+    agree(drawn["rate"], [stats.gamma(2.0 + total, scale=1 / 20.5)])
+    drawn = naive(na.models.Exponential(2.0, 0.5), release, draws=DRAWS, random_seed=SEED)
+    agree(drawn["rate"], [stats.gamma(22.0, scale=1 / (0.5 + total))])
+
+
+def test_two_proportions():
+    model = na.models.TwoProportions([30, 20], a=2.0, b=3.0)
+    release = released([12.5, 27.0], na.queries.ByGroup(na.queries.Count(), 2), 50)
+    drawn = naive(model, release, draws=DRAWS, random_seed=SEED)
+    agree(drawn["proportions"], [stats.beta(14.5, 20.5), stats.beta(22.0, 3.0)])
+    np.testing.assert_allclose(
+        drawn["difference"], drawn["proportions"][:, 1] - drawn["proportions"][:, 0]
+    )
+
+
+def test_multivariate_normal_with_a_known_covariance():
+    """Released without noise and without clamping: the conjugate posterior of the mean."""
+    covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
+    model = na.models.MultivariateNormal(2, covariance=covariance, mean_sd=2.0)
+    x = np.random.default_rng(SEED).multivariate_normal([1.0, -2.0], covariance, size=30)
+    query = na.queries.Moments(2, [-30, -20], [20, 40])
+    release = released(query.statistic(x).sum(axis=0), query, 30)
+    drawn = naive(model, release, draws=DRAWS, random_seed=SEED)["mean"]
+    precision = np.linalg.inv(covariance)
+    variance = np.linalg.inv(30 * precision + np.eye(2) / 4.0)
+    mean = variance @ precision @ x.sum(axis=0)
+    exact = [stats.norm(m, math.sqrt(v)) for m, v in zip(mean, np.diag(variance), strict=True)]
+    agree(drawn, exact, NEARLY_INDEPENDENT)
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "n"),
+    [
+        (na.models.Poisson(), na.queries.Sum(0, 10), 30),
+        (na.models.Exponential(), na.queries.Sum(0, 10), 30),
+        (na.models.TwoProportions([30, 20]), na.queries.ByGroup(na.queries.Count(), 2), 50),
+        (na.models.MultivariateNormal(2), na.queries.Moments(2, -10, 10), 40),
+        (na.models.Categorical(3), na.queries.Histogram(n_levels=3), 40),
+        (na.models.NaiveBayes(2, [2, 3]), na.queries.ClassFeatureCounts(2, [2, 3]), 40),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_estimates_are_parameters_of_the_model(model, query, n, seed):
+    """Also from numbers that are impossible: records can be simulated from them."""
+    rng = np.random.default_rng(seed)
+    for scale in (1.0, 1000.0):
+        release = released(rng.laplace(scale=scale, size=len(query.names)), query, n)
+        outcome = bootstrap(model, release, draws=3, random_seed=seed)
+        assert set(outcome.estimate) == {p.name for p in model.parameters}
+        for parameter in model.parameters:
+            assert np.shape(outcome.replicates[parameter.name]) == (3, *parameter.shape)
+            assert np.isfinite(outcome.replicates[parameter.name]).all()
+
+
 def check_regression():
     """Released without noise and without clamping, the posterior is that of section S-5."""
     rng = np.random.default_rng(SEED)

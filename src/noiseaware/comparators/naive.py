@@ -116,6 +116,6 @@ def possible(query: Any, values: NDArray[np.float64], n: int) -> NDArray[np.floa
         return np.clip(values, 0.0, n)
     if isinstance(query, queries.Sum):
         return np.clip(values, n * np.asarray(query.lower), n * np.asarray(query.upper))
-    if isinstance(query, queries.RegressionMoments):
+    if isinstance(query, queries.RegressionMoments | queries.Moments):
         return np.clip(values, -n, n)
     return values

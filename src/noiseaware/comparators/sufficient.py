@@ -12,7 +12,11 @@ not positive definite). Somebody who takes it as exact has to mend it first; eac
 | `Categorical`      | `Histogram`, J levels | to at least 0        | Dirichlet(a_j + c_j)      |
 | `NaiveBayes`       | `ClassFeatureCounts`  | see below            | Dirichlet, each           |
 | `Normal`, v known  | `Sum`                 | into n[lower, upper] | N(w (m_0/s_0^2 + S/v), w) |
+| `Poisson`          | `Sum`                 | see `rates`          | Gamma(a + S, b + n)       |
+| `Exponential`      | `Sum`                 | see `rates`          | Gamma(a + n, b + S)       |
+| `TwoProportions`   | `ByGroup`, a `Count`  | c_g into [0, n_g]    | Beta, each                |
 | `LinearRegression` | `RegressionMoments`   | see below            | the model's own kernel    |
+| `MultivariateNormal` | `Moments`          | the same             | the model's own kernel    |
 
 *Naive Bayes.* The counts are moved to at least 0. Every feature has its own count of class i,
 sum_j n_ij^k; with noise the K of them differ, and their mean is taken and moved to at least 0.
@@ -37,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware import models, queries
+from noiseaware.comparators import rates
 from noiseaware.comparators.non_private import non_private
 
 Array = NDArray[np.float64]
@@ -184,20 +189,29 @@ def _only_mean(model: Any, query: Any) -> bool:
 
 
 def mended_moments(query: Any, values: Array, n: int) -> tuple[Array, Array]:
-    """Return the mean (q,) and a positive semidefinite scatter matrix (q, q) of (x_0, y)."""
-    p = query.n_features
-    totals = np.empty(p + 1)
-    products = np.empty((p + 1, p + 1))
-    totals[p], totals[:p] = values[0], values[p + 2 : 2 * p + 2]
-    products[:p, p] = products[p, :p] = values[1 : p + 1]
-    products[p, p] = values[p + 1]
-    upper = np.triu_indices(p)
-    products[upper] = products[upper[1], upper[0]] = values[2 * p + 2 :]
+    """Return the mean (q,) and a positive semidefinite scatter matrix (q, q) of the records.
+
+    For `RegressionMoments` these are of (x_0, y), q = p + 1; for `Moments` of all columns.
+    """
+    if isinstance(query, queries.Moments):
+        q = query.n_columns
+        totals, products = np.array(values[:q]), np.empty((q, q))
+        upper = np.triu_indices(q)
+        products[upper] = products[upper[1], upper[0]] = values[q:]
+    else:
+        p = query.n_features
+        q = p + 1
+        totals, products = np.empty(q), np.empty((q, q))
+        totals[p], totals[:p] = values[0], values[p + 2 : 2 * p + 2]
+        products[:p, p] = products[p, :p] = values[1 : p + 1]
+        products[p, p] = values[p + 1]
+        upper = np.triu_indices(p)
+        products[upper] = products[upper[1], upper[0]] = values[2 * p + 2 :]
     totals = np.clip(totals, -n, n)
     eigenvalues, vectors = np.linalg.eigh(products - np.outer(totals, totals) / n)
     scatter = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    lower = np.broadcast_to(np.asarray(query.lower, dtype=float), (p + 1,))
-    top = np.broadcast_to(np.asarray(query.upper, dtype=float), (p + 1,))
+    lower = np.broadcast_to(np.asarray(query.lower, dtype=float), (q,))
+    top = np.broadcast_to(np.asarray(query.upper, dtype=float), (q,))
     half_width = 0.5 * (top - lower)
     return lower + half_width * (1.0 + totals / n), scatter * np.outer(half_width, half_width)
 
@@ -217,7 +231,7 @@ def records_with(mean: Array, scatter: Array, n: int) -> Array:
     return mean + (waves * roots) @ vectors[:, largest].T
 
 
-def _draw_regression(model, query, values, n, draws, rng) -> Theta:
+def _draw_by_records(model, query, values, n, draws, rng) -> Theta:
     records = records_with(*mended_moments(query, values, n), n)
     return non_private(model, records, draws=draws, random_seed=int(rng.integers(2**63)))
 
@@ -238,6 +252,46 @@ def _estimate_regression(model, query, values, n) -> Theta:
     return theta
 
 
+def _estimate_multivariate_normal(model, query, values, n) -> Theta:
+    mean, scatter = mended_moments(query, values, n)
+    theta = {} if model.mean is not None else {"mean": mean}
+    if model.covariance is None:
+        around = mean if model.mean is None else np.asarray(model.mean)
+        smallest = TINY * float(np.max(np.subtract(query.upper, query.lower))) ** 2
+        theta["covariance"] = (
+            scatter / n + np.outer(mean - around, mean - around) + smallest * np.eye(len(mean))
+        )
+    return theta
+
+
+# Two groups
+
+
+def _ones_of_groups(model: Any, query: Any, values: Array) -> tuple[Array, Array]:
+    sizes = np.asarray(model.sizes, dtype=np.float64)
+    counts = np.clip(values, 0.0, sizes)
+    return (sizes - counts if query.query.value == 0 else counts), sizes
+
+
+def _draw_proportions(model, query, values, n, draws, rng) -> Theta:
+    ones, sizes = _ones_of_groups(model, query, values)
+    return {"proportions": rng.beta(model.a + ones, model.b + sizes - ones, size=(draws, 2))}
+
+
+def _estimate_proportions(model, query, values, n) -> Theta:
+    ones, sizes = _ones_of_groups(model, query, values)
+    return {"proportions": np.clip(ones / sizes, TINY, 1.0 - TINY)}
+
+
+def _counts_of_two_groups(model: Any, query: Any) -> bool:
+    inside = query.query
+    return query.n_groups == 2 and isinstance(inside, queries.Count) and _counts_ones(model, inside)
+
+
+def _one_sum(model: Any, query: Any) -> bool:
+    return np.ndim(query.lower) == 0 and np.ndim(query.upper) == 0
+
+
 def _same_features(model: Any, query: Any) -> bool:
     return model.n_features == query.n_features
 
@@ -246,6 +300,11 @@ def _same_tables(model: Any, query: Any) -> bool:
     return model.n_classes == query.n_classes and list(model.n_levels) == list(query.n_levels)
 
 
+_MOMENTS = (
+    "after undoing the scaling and making the matrix of moments positive semidefinite, as if "
+    "nothing was clamped"
+)
+_SUM = "moved to a possible sum, as if nothing was clamped"
 _COUNT = Sufficient(
     _draw_probability, _estimate_probability, "after moving impossible counts to possible ones"
 )
@@ -273,19 +332,44 @@ _PAIRS: tuple[tuple[type, type, Callable[[Any, Any], bool], Sufficient], ...] = 
         models.Normal,
         queries.Sum,
         _only_mean,
+        Sufficient(_draw_normal, _estimate_normal, _SUM),
+    ),
+    (
+        models.Poisson,
+        queries.Sum,
+        _one_sum,
+        Sufficient(rates.draw_poisson, rates.estimate_poisson, _SUM),
+    ),
+    (
+        models.Exponential,
+        queries.Sum,
+        _one_sum,
+        Sufficient(rates.draw_exponential, rates.estimate_exponential, _SUM),
+    ),
+    (
+        models.TwoProportions,
+        queries.ByGroup,
+        _counts_of_two_groups,
         Sufficient(
-            _draw_normal, _estimate_normal, "moved to a possible sum, as if nothing was clamped"
+            _draw_proportions,
+            _estimate_proportions,
+            "after moving impossible counts to possible ones",
         ),
+    ),
+    (
+        models.MultivariateNormal,
+        queries.Moments,
+        lambda model, query: model.n_columns == query.n_columns,
+        Sufficient(_draw_by_records, _estimate_multivariate_normal, _MOMENTS),
     ),
     (
         models.LinearRegression,
         queries.RegressionMoments,
         _same_features,
         Sufficient(
-            _draw_regression,
+            _draw_by_records,
             _estimate_regression,
-            "after undoing the scaling and making the matrix of moments positive semidefinite, "
-            "as if nothing was clamped",
+            _MOMENTS,
         ),
     ),
 )
