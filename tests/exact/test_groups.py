@@ -388,6 +388,102 @@ def test_wrong_groups_of_normal_records_are_refused(case):
                 call()
 
 
+# ------------------------------------------------------------------ the stretch
+
+
+def stretch_error(package):
+    """How far the log ratio is from p, f and a numerical Jacobian, at some points."""
+    model = package.StratifiedMeans([1, 3, 2, 2], location_mean=0.5, variance_shape=2.5)
+    rng = np.random.default_rng([SEED, 7])
+    worst = 0.0
+    for amount in (-0.7, 0.4, 1.1):
+        theta = model.sample_prior(rng)
+        # The last group has no records here: it has no mean either.
+        groups = np.array([0, 1, 1, 1, 2, 2])
+        records = model.sample_records(theta, 6, rng)
+        assert np.array_equal(records[:, 0], groups)
+
+        def image(point, theta=theta, amount=amount, groups=groups):
+            here = {**theta, "variance": point[-1]}
+            new, moved, log_ratio = model.stretch_records(
+                here, np.column_stack([groups, point[:-1]]), amount
+            )
+            return np.append(moved[:, 1], new["variance"]), log_ratio
+
+        point = np.append(records[:, 1], theta["variance"])
+        moved, log_ratio = image(point)
+        step = 1e-6
+        jacobian = [
+            (image(point + step * unit)[0] - image(point - step * unit)[0]) / (2 * step)
+            for unit in np.eye(len(point))
+        ]
+
+        def log_joint(point, theta=theta, groups=groups):
+            here = {**theta, "variance": point[-1]}
+            x = np.column_stack([groups, point[:-1]])
+            return model.log_prior(here) + model.log_likelihood(here, x).sum()
+
+        expected = log_joint(moved) - log_joint(point) + np.linalg.slogdet(jacobian)[1]
+        worst = max(worst, abs(log_ratio - expected))
+        back, _, again = model.stretch_records(
+            {**theta, "variance": moved[-1]}, np.column_stack([groups, moved[:-1]]), -amount
+        )
+        worst = max(worst, abs(again + log_ratio), abs(float(back["variance"]) - point[-1]))
+    return worst
+
+
+def test_the_ratio_of_a_stretch_is_that_of_the_densities_and_the_jacobian():
+    assert stretch_error(models) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("amount * (1.0 - 0.5 * np.count_nonzero(sizes))", "amount * (1.0 - 0.5 * len(sizes))"),
+        ("amount * (1.0 - 0.5 *", "amount * (-0.5 *"),
+        ("- 0.5 * between * (1.0 / after", "- between * (1.0 / after"),
+        ("math.exp(0.5 * amount), stretched", "math.exp(amount), stretched"),
+        ("            - log_inverse_gamma(before, *prior)\n", ""),
+    ],
+)
+def test_a_bug_in_the_stretch_is_caught(old, new, tmp_path):
+    with mutated_models(tmp_path, MEANS, old, new) as mutant:
+        assert stretch_error(mutant) > 1e-3
+
+
+def test_a_stretch_leaves_the_groups_and_their_sums_alone():
+    model = make("means")
+    rng = np.random.default_rng([SEED, 8])
+    theta = model.sample_prior(rng)
+    records = model.sample_records(theta, 6, rng)
+    before = records.copy()
+    new, moved, _ = model.stretch_records(theta, records, 0.8)
+    assert np.array_equal(records, before)
+    assert np.array_equal(moved[:, 0], records[:, 0])
+    for g in range(3):
+        mine = records[:, 0] == g
+        assert moved[mine, 1].sum() == pytest.approx(records[mine, 1].sum())
+    assert new["variance"] == pytest.approx(theta["variance"] * math.exp(0.8))
+    assert list(new) == list(theta)
+
+
+def test_stretching_passes_geweke():
+    """Records that hit the clamp, so that g has a part in it."""
+    moves = (na.moves.ParameterUpdate(), na.moves.Stretch(steps=2), na.moves.RecordSweep())
+    query = na.queries.ByGroup(na.queries.Sum(-1.0, 1.0), 2)
+    result = na.geweke(
+        models.StratifiedMeans([2, 3], location_sd=1.0, spread_scale=1.0),
+        na.mechanisms.Laplace(query, epsilon=4.0),
+        n_records=5,
+        replicates=400,
+        rounds=6,
+        moves=moves,
+        random_seed=SEED,
+        false_alarm=1e-6,
+    )
+    assert result, str(result)
+
+
 # ------------------------------------------------------------------ the sampler
 
 

@@ -58,6 +58,10 @@ TARGETS = {
     "bins": (na.models.Normal(), Laplace(na.queries.Histogram(edges=[-1.0, 0.0, 1.0]), 1.0)),
     "categories": (na.models.Categorical(3), Laplace(na.queries.Histogram(n_levels=3), 1.0)),
     "own": (Coin(), Laplace(na.queries.Count(), epsilon=1.0)),
+    "strata": (
+        na.models.StratifiedMeans([4, 5]),
+        Laplace(na.queries.ByGroup(na.queries.Sum(-2.0, 2.0), 2), epsilon=1.0),
+    ),
     "joint": (na.models.Bernoulli(), WeightedNoise(na.queries.Count(), 2.0)),
     "kernel": (kernel_only(), Laplace(na.queries.Count(), epsilon=1.0)),
     "simulator": (Simulator(), Laplace(na.queries.Count(), epsilon=1.0)),
@@ -121,11 +125,12 @@ MOVES = {
         move("FullConditional", module="full_conditional"),
         {"cells", "count", "categories"},
     ),
-    "Soma": (move("Soma", module="soma"), TERMS),
-    "Soma(slots=4)": (move("Soma", offers=3, slots=4, module="soma"), TERMS),
+    "Soma": (move("Soma", module="soma"), TERMS - {"strata"}),
+    "Soma(slots=4)": (move("Soma", offers=3, slots=4, module="soma"), TERMS - {"strata"}),
+    "Stretch": (move("Stretch"), {"strata"}),
     "Autoregressive": (
         move("Autoregressive", steps=2, module="autoregressive"),
-        {"dense", "known", "bins", "normal simulator"},
+        {"dense", "known", "bins", "strata", "normal simulator"},
     ),
     "Interweave": (
         move("Interweave", na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()),

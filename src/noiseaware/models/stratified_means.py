@@ -29,6 +29,20 @@ With n_g records of mean y_g in group g, given v,
 this order. The first three lines are one draw of (tau, mu, m) given v and x, up to the slice step,
 so that the funnel of m and tau is never walked along.
 
+The stretch
+-----------
+A noisy sum knows y_g and not v. `StratifiedMeans.stretch_records` keeps every y_g and pushes the
+records away from it, x_i' = y_g + exp(s/2) (x_i - y_g), v' = exp(s) v. With Q_g the sum of
+(x_i - y_g)^2 in group g, the likelihood is prop. to
+
+    v^(-n/2) exp(-[sum_g n_g (y_g - m_g)^2 + sum_g Q_g] / (2 v)),
+
+and Q_g'/v' = Q_g/v. The map multiplies v by exp(s), and the n - K dimensions of the records around
+their groups' means, K groups having records, by exp(s/2) each. So
+
+    log [p(theta') f(x'|theta') |det| / (p(theta) f(x|theta))]
+        = log p(v') - log p(v) + s (1 - K/2) - (1/v' - 1/v) sum_g n_g (y_g - m_g)^2 / 2.
+
 The construction x = F(u; theta)
 --------------------------------
 That of `noiseaware.models.groups`: the outcome is m_g + sqrt(v) u, u standard normal. The transport
@@ -109,6 +123,21 @@ def _scan(records, spread, variance, totals, sizes, hyper, scale, uniforms, norm
     squares = np.zeros(n_groups)
     sum_squares(records, means, squares)
     out[2 + n_groups] = (scale + 0.5 * squares.sum()) / gamma
+
+
+@njit(cache=True, nogil=True)
+def _stretch(records, means, totals, sizes, factor, stretched):
+    """Write y_g + factor (x_i - y_g); return sum_g n_g (y_g - m_g)^2."""
+    for i in range(records.shape[0]):
+        group = int(records[i, 0])
+        centre = totals[group] / sizes[group]
+        stretched[i, 0] = records[i, 0]
+        stretched[i, 1] = centre + factor * (records[i, 1] - centre)
+    between = 0.0
+    for g in range(sizes.shape[0]):
+        if sizes[g] > 0.0:
+            between += sizes[g] * (totals[g] / sizes[g] - means[g]) ** 2
+    return between
 
 
 class StratifiedMeans:
@@ -261,6 +290,31 @@ class StratifiedMeans:
     ) -> NDArray[np.float64]:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         return recover_normal(*self._read(theta), records)
+
+    def stretch_records(
+        self, theta: Mapping[str, Any], records: ArrayLike, amount: float
+    ) -> tuple[Theta, NDArray[np.float64], float]:
+        """Push the records away from their groups' means; see the module docstring.
+
+        Returns theta', the records, and the log ratio of the densities with the Jacobian.
+        """
+        records = read_normal(records)
+        totals, sizes = sum_normal(records, len(self.sizes))
+        means = read_parameter(theta, "means", (len(self.sizes),))
+        before = float(theta["variance"])
+        after = before * math.exp(amount)
+        stretched = np.empty_like(records)
+        between = _stretch(records, means, totals, sizes, math.exp(0.5 * amount), stretched)
+        prior = (self.variance_shape, self.variance_scale)
+        log_ratio = (
+            log_inverse_gamma(after, *prior)
+            - log_inverse_gamma(before, *prior)
+            + amount * (1.0 - 0.5 * np.count_nonzero(sizes))
+            - 0.5 * between * (1.0 / after - 1.0 / before)
+        )
+        new = {name: np.array(value, dtype=np.float64) for name, value in theta.items()}
+        new["variance"] = np.array(after)
+        return new, stretched, log_ratio
 
     def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
         """Return the weighted mean of draws of theta."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from noiseaware.sampler.moves import BlockSweep, Interweave, ParameterUpdate, Transport, algorithm1
+from noiseaware.sampler.moves import (
+    BlockSweep,
+    Interweave,
+    ParameterUpdate,
+    Stretch,
+    Transport,
+    algorithm1,
+)
 from noiseaware.sampler.target import Target
 
 
@@ -13,10 +20,12 @@ def default_moves(target: Target) -> tuple[Any, ...]:
 
     A model that builds its records from innovations is transported, and, if it has a kernel for
     p(theta | x) too, the two are interwoven. A model without innovations gets Algorithm 1. The
-    kernel is the model's own, or a ready one if it has a prior and a likelihood only.
+    kernel is the model's own, or a ready one if it has a prior and a likelihood only. A model that
+    knows of a direction that releases do not see is stretched along it.
     """
     if not target.can_transport:
         return algorithm1()
     if target.can_update:
-        return (Interweave(ParameterUpdate(), Transport(), BlockSweep()),)
+        stretch = (Stretch(),) if hasattr(target.model, "stretch_records") else ()
+        return (Interweave(ParameterUpdate(), Transport(), *stretch, BlockSweep()),)
     return (Interweave(Transport(), BlockSweep()),)

@@ -21,6 +21,7 @@ from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import RecordSweep
 from noiseaware.sampler.moves.soma import Soma
+from noiseaware.sampler.moves.stretch import Stretch
 from noiseaware.sampler.moves.transport import Transport
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "ParameterUpdate",
     "RecordSweep",
     "Soma",
+    "Stretch",
     "Transport",
     "algorithm1",
 ]

@@ -1,0 +1,122 @@
+"""Stretch the database along a direction that the release does not see.
+
+A noisy sum pins down the mean of the records and says nothing of their variance. The variance and
+the records then move only together, and with the innovations held (`transport`) a new variance
+moves the sum too, unless the mean makes up for it. A model that knows of a better direction has
+
+    stretch_records(theta, records, amount) -> theta', records', log_ratio,
+
+a map Phi_s of (theta, x), s the amount, with Phi_{-s} the inverse of Phi_s; for example, all
+records pushed away from their mean, and the variance with them. Here it is made a move: s is drawn
+from N(0, size^2), and (theta', x') = Phi_s(theta, x) is accepted with probability min(1, r),
+
+    r = p(theta') f(x' | theta') |det D Phi_s|  g(s_dp, T(x'))
+        ------------------------------------------------------,
+        p(theta ) f(x  | theta )                g(s_dp, T(x ))
+
+where log_ratio is the logarithm of all but g.
+
+**Why it is exact.** On (theta, x, s) the map (theta, x, s) -> (Phi_s(theta, x), -s) is its own
+inverse, and the absolute value of its Jacobian determinant is |det D Phi_s|. The target with s is
+p(theta, x | s_dp) N(s; 0, size^2), and the density of s is the same at -s. So r is the Metropolis
+ratio of the point and its image (Green 1995; Liu and Sabatti 2000 draw s from its conditional
+instead). s is drawn afresh in each step and not kept.
+
+The size is tuned in warm-up and frozen after it.
+
+References
+----------
+Green, P. J. (1995). Reversible jump Markov chain Monte Carlo computation. Biometrika 82(4).
+Liu, J. S. and Sabatti, C. (2000). Generalised Gibbs sampler and multigrid Monte Carlo for Bayesian
+    computation. Biometrika 87(2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.arguments import whole_number
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+WANTED = 0.44
+"""Share of steps to accept: the move has one dimension."""
+
+SMALLEST, LARGEST = 1e-4, 5.0
+"""Between these the size is tuned."""
+
+
+class Stretch:
+    """Move along the model's `stretch_records`.
+
+    Parameters
+    ----------
+    steps : int
+        Steps in an iteration.
+    """
+
+    reports = ("stretch_acceptance",)
+
+    def __init__(self, steps: int = 3) -> None:
+        self.steps = whole_number("steps", steps)
+
+    def __repr__(self) -> str:
+        return "Stretch()" if self.steps == 3 else f"Stretch(steps={self.steps})"
+
+    def check(self, target: Target) -> None:
+        """Raise if the model has no direction to stretch in."""
+        name = type(target.model).__name__
+        if not hasattr(target.model, "stretch_records"):
+            raise ValueError(
+                "Stretch needs a model with stretch_records(theta, records, amount); "
+                f"{name} has none"
+            )
+        if target.holds_innovations:
+            raise ValueError(
+                f"Stretch cannot be used with {name}: it is only a simulator, and stretched "
+                "records do not say what innovations made them"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Begin with a middling size."""
+        return {"size": 0.5, "count": 0, "acceptance": [], "warming": True}
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Stretch `steps` times; report the share accepted."""
+        amounts = tuning["size"] * state.rng.standard_normal(self.steps)
+        log_uniform = -state.rng.standard_exponential(self.steps)
+        log_g_now = target.log_g(target.total(state.records))
+        accepted = 0
+        for amount, threshold in zip(amounts.tolist(), log_uniform.tolist(), strict=True):
+            theta, records, log_ratio = target.model.stretch_records(
+                state.theta, state.records, amount
+            )
+            records = np.ascontiguousarray(records)
+            log_g_new = target.log_g(target.total(records))
+            log_ratio += log_g_new - log_g_now
+            if tuning["warming"]:
+                # A ratio of NaN (records that are not finite) counts as a rejection.
+                tuning["acceptance"].append(
+                    math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0
+                )
+            if threshold < log_ratio < math.inf:
+                accepted += 1
+                log_g_now = log_g_new
+                state.theta, state.records = theta, records
+        return (accepted / self.steps,)
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Robbins-Monro on log(size)."""
+        tuning["count"] += 1
+        rate = 1.0 / math.sqrt(tuning["count"])
+        for acceptance in tuning["acceptance"]:
+            tuning["size"] *= math.exp(rate * (acceptance - WANTED))
+        tuning["size"] = min(max(tuning["size"], SMALLEST), LARGEST)
+        tuning["acceptance"].clear()
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Keep the size from now on."""
+        tuning.update(acceptance=[], warming=False)
