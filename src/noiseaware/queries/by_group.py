@@ -25,6 +25,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.protocol import Neighbours, QueryLike
 
@@ -72,7 +73,7 @@ def _as_query(query: Any) -> QueryLike:
 
 def _split(records: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the groups, (n,), and the rest of the records, (n,) or (n, w)."""
-    array = np.asarray(records)
+    array = as_array(records)
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(
             "records must have shape (n, 2) or (n, 1 + w), the group first; "
@@ -85,7 +86,7 @@ def _split(records: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
 def _check_groups(records: ArrayLike, n_groups: int | None) -> None:
     """Raise ValueError unless the first column holds groups, below `n_groups` if that is known."""
     _split(records)
-    groups = np.asarray(records)[:, 0]
+    groups = as_array(records)[:, 0]
     bad = (groups != np.floor(groups)) | (groups < 0)
     right = "whole numbers from 0"
     if n_groups is not None:
