@@ -23,7 +23,7 @@ STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
 
 Example = tuple[Any, Any, dict[str, Any]]
 
-FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], [0.3, 1.0]]}
+TWO_FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], [0.3, 1.0]]}
 
 EXAMPLES: dict[str, Example] = {
     "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
@@ -71,14 +71,24 @@ EXAMPLES: dict[str, Example] = {
         {"mean": 4.0, "dispersion": 0.5},
     ),
     "LogisticRegression": (
+        na.models.LogisticRegression(1),
+        na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 1.0]),
+        {"coefficients": [-0.5, 1.0], "feature_mean": [0.5], "feature_covariance": [[1.0]]},
+    ),
+    "LogisticRegression, 2 features": (
         na.models.LogisticRegression(2),
         na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 1.0]),
-        {"coefficients": [-0.5, 1.0, -0.7], **FEATURES},
+        {"coefficients": [-0.5, 1.0, -0.7], **TWO_FEATURES},
     ),
     "PoissonRegression": (
+        na.models.PoissonRegression(1),
+        na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 15.0]),
+        {"coefficients": [0.8, 0.5], "feature_mean": [0.5], "feature_covariance": [[1.0]]},
+    ),
+    "PoissonRegression, 2 features": (
         na.models.PoissonRegression(2),
         na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 15.0]),
-        {"coefficients": [0.8, 0.5, -0.3], **FEATURES},
+        {"coefficients": [0.8, 0.5, -0.3], **TWO_FEATURES},
     ),
 }
 """Name -> model, query, parameters of the simulated records."""
