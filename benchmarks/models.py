@@ -60,6 +60,16 @@ EXAMPLES: dict[str, Example] = {
         na.queries.ByGroup(na.queries.Sum(-5.0, 5.0), len(STRATA)),
         {"means": [-0.3, -0.1, 0.2, 0.5, 0.6, 0.9, 1.1, 1.5], "variance": 1.0},
     ),
+    "ContingencyTable": (
+        na.models.ContingencyTable([2, 3, 2]),
+        na.queries.Margins([2, 3, 2], [[0, 1], [0, 2], [1, 2]]),
+        {
+            "cell_probabilities": [
+                [[0.13, 0.07], [0.10, 0.08], [0.05, 0.03]],
+                [[0.03, 0.10], [0.12, 0.15], [0.07, 0.07]],
+            ]
+        },
+    ),
     "Poisson": (
         na.models.Poisson(),
         na.queries.Sum(0, 15, integer_valued=True),

@@ -1,7 +1,8 @@
-"""The check of whole numbers that every part of the package uses."""
+"""Checks of arguments that every part of the package uses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,3 +21,20 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
         )
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
     return int(value)
+
+
+def variable_names(variables: Sequence[str] | None, number: int) -> tuple[str, ...]:
+    """Return the names of the variables of a table: those given, or variable1, variable2, ..."""
+    if variables is None:
+        return tuple(f"variable{k}" for k in range(1, number + 1))
+    names = () if isinstance(variables, str) else tuple(variables)
+    if (
+        len(names) != number
+        or len(set(names)) < number
+        or not all(isinstance(name, str) and name.isidentifier() for name in names)
+    ):
+        raise ValueError(
+            f"variables must be {number} different names, each a Python identifier; "
+            f"got {variables!r}"
+        )
+    return names

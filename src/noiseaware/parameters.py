@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["INNOVATION_KINDS", "SUPPORTS", "Innovations", "Parameter"]
 
-SUPPORTS = ("real", "positive", "unit", "simplex", "covariance")
+SUPPORTS = ("real", "positive", "unit", "simplex", "table", "covariance")
 INNOVATION_KINDS = ("normal", "uniform")
 
 
@@ -32,8 +32,8 @@ class Parameter:
         ``()`` for a scalar.
     support : str
         ``"real"``; ``"positive"``; ``"unit"``, each entry in (0, 1); ``"simplex"``, entries that
-        are positive and add up to 1 along the last axis; ``"covariance"``, one symmetric positive
-        definite matrix.
+        are positive and add up to 1 along the last axis; ``"table"``, entries that are positive
+        and add up to 1 over all axes; ``"covariance"``, one symmetric positive definite matrix.
     dims : tuple of str
         A name for each axis, or ``()`` to leave the axes unnamed.
     coords : mapping of str to sequence, optional
@@ -59,8 +59,10 @@ class Parameter:
                 f"support of parameter {self.name!r} must be one of {', '.join(SUPPORTS)}; "
                 f"got {self.support!r}"
             )
-        if self.support == "simplex" and len(shape) == 0:
-            raise ValueError(f"parameter {self.name!r} is a simplex, so its shape cannot be ()")
+        if self.support in ("simplex", "table") and len(shape) == 0:
+            raise ValueError(
+                f"parameter {self.name!r} is a {self.support}, so its shape cannot be ()"
+            )
         if self.support == "covariance" and (len(shape) != 2 or shape[0] != shape[1]):
             raise ValueError(
                 f"parameter {self.name!r} is a covariance, so its shape must be square; got {shape}"

@@ -72,6 +72,11 @@ MODELS = {
         na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 3),
         8,
     ),
+    "table": (
+        na.models.ContingencyTable([2, 3]),
+        na.queries.Margins([2, 3], [[0], [1]]),
+        8,
+    ),
     "poisson": (
         na.models.Poisson(2.0, 0.7),
         na.queries.Sum(0, 8, integer_valued=True),

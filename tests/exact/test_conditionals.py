@@ -415,6 +415,17 @@ def poisson_regression_p_values(package, rng, n_draws):
     return response_by_quadrature(package, rng, n_draws, "poisson")
 
 
+def table_p_values(package, rng, n_draws):
+    concentration = np.array([[0.6, 1.0], [2.5, 0.8]])
+    model = package.ContingencyTable([2, 2], concentration)
+    records = np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
+    theta = {"cell_probabilities": np.full((2, 2), 0.25)}
+    draws = draws_of(model, theta, records, n_draws, rng, "cell_probabilities")
+    return dirichlet_p_values(
+        draws.reshape(n_draws, -1), concentration.ravel() + np.array([0, 1, 2, 1])
+    )
+
+
 CLOSED_FORMS = {
     "bernoulli": bernoulli_p_values,
     "categorical": categorical_p_values,
@@ -429,6 +440,7 @@ CLOSED_FORMS = {
     "gamma rate": gamma_rate_p_values,
     "gamma shape": gamma_shape_p_values,
     "gamma": gamma_p_values,
+    "table": table_p_values,
     "poisson": poisson_p_values,
     "negative binomial by quadrature": negative_binomial_p_values,
     "logistic by quadrature": logistic_p_values,
@@ -512,6 +524,7 @@ CLOSED_FORM_BUGS = [
     ),
     ("gamma", "shape_kernels.py", "math.log(1.0 - uniforms[used])", "0.5 * math.log(0.5)"),
     ("gamma", "shape_kernels.py", "low -= width\n", "break\n"),
+    ("table", "contingency_table.py", "cell * levels[k] + records", "cell + records"),
     ("poisson", "poisson.py", "self.rate_shape + total,", "self.rate_shape,"),
     ("poisson", "poisson.py", "self.rate_rate + len(records)", "1.0 + len(records)"),
     (

@@ -132,6 +132,16 @@ def test_class_feature_counts(n_levels, norm, neighbours):
     assert_tight(found, query.sensitivity(norm, neighbours))
 
 
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("margins", [[[0]], [[0], [1], [2]], [[0, 1], [1, 2], [0, 1, 2]]])
+def test_margins(margins, norm, neighbours):
+    query = queries.Margins([2, 3, 2], margins)
+    records = np.array(list(itertools.product(range(2), range(3), range(2))))
+    found = largest_by_enumeration(query, records, norm, neighbours)
+    assert_tight(found, query.sensitivity(norm, neighbours))
+
+
 def test_class_feature_counts_in_numbers():
     query = queries.ClassFeatureCounts(n_classes=5, n_levels=3, n_features=5)
     assert query.sensitivity() == 10.0

@@ -25,6 +25,7 @@ PARAMETERS = {
     "positive": na.Parameter("positive", (2,), "positive"),
     "unit": na.Parameter("unit", (), "unit"),
     "simplex": na.Parameter("simplex", (2, 3), "simplex"),
+    "table": na.Parameter("table", (2, 3), "table"),
     "covariance": na.Parameter("covariance", (3, 3), "covariance"),
 }
 
@@ -33,6 +34,8 @@ def free_entries(parameter, value):
     """The entries that a density is with respect to: all, but for a simplex and a covariance."""
     if parameter.support == "simplex":
         return value[..., :-1].ravel()
+    if parameter.support == "table":
+        return value.ravel()[:-1]
     if parameter.support == "covariance":
         return value[np.tril_indices(len(value))]
     return np.ravel(value)
@@ -76,12 +79,14 @@ def check_round_trip(names):
             value = theta[parameter.name]
             assert value.shape == parameter.shape
             np.testing.assert_allclose(again[parameter.name], value, rtol=1e-9)
-            if parameter.support in ("positive", "unit", "simplex"):
+            if parameter.support in ("positive", "unit", "simplex", "table"):
                 assert (value > 0).all()
             if parameter.support == "unit":
                 assert (value < 1).all()
             if parameter.support == "simplex":
                 np.testing.assert_allclose(value.sum(axis=-1), 1.0, rtol=1e-12)
+            if parameter.support == "table":
+                assert value.sum() == pytest.approx(1.0, rel=1e-12)
             if parameter.support == "covariance":
                 np.testing.assert_array_equal(value, value.T)
                 assert (np.linalg.eigvalsh(value) > 0).all()
@@ -96,7 +101,7 @@ def test_coordinates(names):
 def test_the_compiled_maps_are_their_python_selves():
     maps = Coordinates(tuple(PARAMETERS.values()))
     v = np.random.default_rng(3).normal(size=maps.size)
-    compiled, plain = np.empty((2, 2 + 2 + 1 + 6 + 9))
+    compiled, plain = np.empty((2, 2 + 2 + 1 + 6 + 6 + 9))
     log_jacobian = coordinates.constrain(maps._layout, v, compiled)
     assert coordinates.constrain.py_func(maps._layout, v, plain) == pytest.approx(log_jacobian)
     np.testing.assert_allclose(plain, compiled, rtol=1e-12)

@@ -18,12 +18,14 @@ import noiseaware as na
 from exact import test_closed_forms as closed
 from exact import test_enumeration as enumeration
 from exact import test_sensitivity as sensitivity
+from exact import test_table as table_tests
 from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from mutants.planting import Edit, planted, same
 from noiseaware import models, queries
 from noiseaware.sampler import chain, coordinates, target
-from noiseaware.sampler.moves import blocks, parameters, proposals, records
+from noiseaware.sampler.moves import blocks, parameters, proposals, records, table
+from noiseaware.sampler.moves.table import TableSteps
 from noiseaware.sampler.moves.transport import Transport
 
 # ------------------------------------------------------------------ the checks, by name
@@ -99,6 +101,14 @@ def sensitivity_by_search():
     sensitivity.assert_tight(found, query.sensitivity(1, "change"))
 
 
+def steps_on_a_table():
+    table_tests.check_steps("2x2")
+
+
+def an_iteration_on_a_table():
+    table_tests.check_iteration("2x2", n_draws=3000)
+
+
 def jacobian_by_differences():
     transport.check_jacobian(("simplex", "covariance"))
 
@@ -127,6 +137,58 @@ TWO_STEPS = """\
 """
 
 MUTANTS = (
+    # Tables of counts.
+    Mutant(
+        "weight of a table left out",
+        steps_on_a_table,
+        (
+            Edit(
+                table,
+                "table_steps",
+                "log_ratio += log_weights[kind[cell], new] - log_weights[kind[cell], counts[cell]]",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "stale total after a rejected step on a table",
+        steps_on_a_table,
+        (Edit(table, "table_steps", "total[j] -= change[j]", "pass"),),
+    ),
+    Mutant(
+        "counts of a rejected step on a table kept",
+        steps_on_a_table,
+        (Edit(table, "table_steps", "counts[cell] -= step", "pass"),),
+    ),
+    Mutant(
+        "tables weighed as databases",
+        an_iteration_on_a_table,
+        (Edit(table, "_log_weights", " - np.log(m)", ""),),
+    ),
+    Mutant(
+        "records of a table in the order of the cells",
+        an_iteration_on_a_table,
+        (
+            Edit(
+                TableSteps,
+                "step",
+                "rng.permutation(np.repeat(np.arange(n_cells), counts))",
+                "np.repeat(np.arange(n_cells), counts)",
+            ),
+        ),
+    ),
+    Mutant(
+        "theta not drawn again after the steps on a table",
+        an_iteration_on_a_table,
+        (
+            Edit(
+                TableSteps,
+                "step",
+                "target.model.update_parameters(state.theta, state.records, rng)",
+                "state.theta",
+            ),
+        ),
+    ),
     # The records.
     Mutant(
         "wrong index into the noisy cells",

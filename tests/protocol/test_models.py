@@ -123,6 +123,11 @@ SPECIFICATIONS = {
         "StratifiedMeans",
         {"sizes": [2, 5, 300, 800], "location_mean": 1.0, "spread_scale": 0.5},
     ),
+    "table": ("ContingencyTable", {"n_levels": [2, 3, 2], "variables": ["sex", "age", "smokes"]}),
+    "table-uneven": (
+        "ContingencyTable",
+        {"n_levels": [2, 2], "concentration": [[0.5, 1.0], [2.0, 3.0]]},
+    ),
     "poisson": ("Poisson", {"rate_shape": 1.5, "rate_rate": 0.25}),
     "poisson-large": ("Poisson", {"rate_shape": 3.0, "rate_rate": 0.003}),
     "negative-binomial": ("NegativeBinomial", {"mean_rate": 0.25, "dispersion_shape": 2.0}),
@@ -139,6 +144,7 @@ DISCRETE = (
     "StratifiedProportions",
     "Poisson",
     "NegativeBinomial",
+    "ContingencyTable",
 )
 GROUPS = ("TwoProportions", "TwoMeans", "StratifiedProportions", "StratifiedMeans")
 COUNTS = ("Poisson", "NegativeBinomial")
@@ -157,6 +163,8 @@ def record_shape(model, n):
         return (n, model.n_features + 1)
     if kind == "MultivariateNormal":
         return (n, model.n_columns)
+    if kind == "ContingencyTable":
+        return (n, len(model.n_levels))
     return (n, model.n_features + 1) if kind == "NaiveBayes" else (n,)
 
 
@@ -168,6 +176,8 @@ def levels_of_columns(model):
         return [model.n_classes, *model.n_levels]
     if kind in COUNTS:
         return [2**52]
+    if kind == "ContingencyTable":
+        return model.n_levels
     return [2] if kind == "Bernoulli" else [model.n_levels]
 
 
@@ -187,12 +197,14 @@ def assert_valid(model, theta):
         assert value.dtype == np.float64
         assert value.shape == parameter.shape
         assert np.isfinite(value).all()
-        if parameter.support in ("positive", "simplex", "unit"):
+        if parameter.support in ("positive", "simplex", "table", "unit"):
             assert (value > 0).all()
         if parameter.support == "unit":
             assert (value < 1).all()
         if parameter.support == "simplex":
             np.testing.assert_allclose(value.sum(axis=-1), 1.0, rtol=1e-12)
+        if parameter.support == "table":
+            assert value.sum() == pytest.approx(1.0, rel=1e-12)
         if parameter.support == "covariance":
             assert np.array_equal(value, value.T)
             assert (np.linalg.eigvalsh(value) > 0).all()
@@ -442,6 +454,10 @@ def draw_by_numpy(model, theta, n, rng):
         return rng.binomial(1, theta["probability"], size=n)
     if kind == "Categorical":
         return rng.choice(model.n_levels, size=n, p=theta["probabilities"])
+    if kind == "ContingencyTable":
+        table = theta["cell_probabilities"]
+        cells = rng.choice(table.size, size=n, p=table.ravel())
+        return np.column_stack(np.unravel_index(cells, table.shape))
     if kind == "Poisson":
         return rng.poisson(theta["rate"], size=n)
     if kind == "NegativeBinomial":
@@ -527,6 +543,12 @@ INNOVATION_BUGS = [
         "        masses[k] = above\n",
         "        masses[k] = above + mass\n",
         "poisson",
+    ),
+    (
+        "contingency_table.py",
+        "cell = cell * levels[k] + records[i, k]",
+        "cell = cell * levels[k] + levels[k] - 1 - records[i, k]",
+        "table",
     ),
     ("count_cdf.py", "(size + x - 1.0) * ratio / x", "(size + x) * ratio / x", "negative-binomial"),
     ("response_kernels.py", "low = softplus(-eta) if", "low = softplus(eta) if", "logistic"),
@@ -843,6 +865,9 @@ def prior_by_scipy(model, theta):
     if kind == "Categorical":
         concentration = np.broadcast_to(model.concentration, model.n_levels)
         return stats.dirichlet.logpdf(theta["probabilities"], concentration)
+    if kind == "ContingencyTable":
+        concentration = np.broadcast_to(model.concentration, model.n_levels).ravel()
+        return stats.dirichlet.logpdf(theta["cell_probabilities"].ravel(), concentration)
     if kind == "Poisson":
         return stats.gamma.logpdf(theta["rate"], model.rate_shape, scale=1 / model.rate_rate)
     if kind == "NegativeBinomial":
@@ -908,6 +933,8 @@ def likelihood_by_scipy(model, theta, records):
         return stats.bernoulli.logpmf(records, theta["probability"])
     if kind == "Categorical":
         return np.log(theta["probabilities"][records])
+    if kind == "ContingencyTable":
+        return np.log(theta["cell_probabilities"][tuple(records.T)])
     if kind == "Poisson":
         return stats.poisson.logpmf(records, theta["rate"])
     if kind == "NegativeBinomial":
@@ -1210,6 +1237,21 @@ NAN = float("nan")
         ("Gamma", {"shape_rate": 0}, "shape_rate must be positive"),
         ("Gamma", {"rate_shape": -2}, "rate_shape must be positive"),
         ("Gamma", {"rate_rate": 0}, "rate_rate must be positive"),
+        ("ContingencyTable", {"n_levels": 3}, "n_levels must list the number of levels"),
+        ("ContingencyTable", {"n_levels": []}, r"n_levels must list .* got \[\]"),
+        ("ContingencyTable", {"n_levels": [2, 1]}, r"n_levels\[1\] must be an integer of at least"),
+        (
+            "ContingencyTable",
+            {"n_levels": [2, 2], "concentration": [1.0, 2.0]},
+            r"concentration must have shape \(2, 2\); got shape \(2,\)",
+        ),
+        ("ContingencyTable", {"n_levels": [2], "concentration": 0}, "concentration must be pos"),
+        (
+            "ContingencyTable",
+            {"n_levels": [2, 2], "variables": ["a", "a"]},
+            "variables must be 2 different names",
+        ),
+        ("ContingencyTable", {"n_levels": [2], "variables": "a"}, "variables must be 1 different"),
         ("Poisson", {"rate_shape": 0}, "rate_shape must be positive; got 0"),
         ("Poisson", {"rate_rate": "a"}, "rate_rate must be a finite number; got 'a'"),
         (
@@ -1332,6 +1374,7 @@ def test_a_theta_of_the_wrong_shape_is_refused(model, rng):
         ({"name": "a", "shape": (0,)}, "positive integers"),
         ({"name": "a", "support": "circle"}, "support of parameter 'a' must be one of"),
         ({"name": "a", "support": "simplex"}, "cannot be"),
+        ({"name": "a", "support": "table"}, "is a table, so its shape cannot be"),
         ({"name": "a", "shape": (2, 3), "support": "covariance"}, "must be square"),
         ({"name": "a", "shape": (2,), "dims": ("b", "c")}, "must name each of its 1 axes"),
         ({"name": "a", "shape": (2, 2), "dims": ("b", "b")}, "must differ"),

@@ -57,6 +57,10 @@ TARGETS = {
     "count": (na.models.Bernoulli(), Laplace(na.queries.Count(), epsilon=1.0)),
     "bins": (na.models.Normal(), Laplace(na.queries.Histogram(edges=[-1.0, 0.0, 1.0]), 1.0)),
     "categories": (na.models.Categorical(3), Laplace(na.queries.Histogram(n_levels=3), 1.0)),
+    "table": (
+        na.models.ContingencyTable([2, 2, 2]),
+        DiscreteLaplace(na.queries.Margins([2, 2, 2], [[0], [1, 2]]), epsilon=1.0),
+    ),
     "own": (Coin(), Laplace(na.queries.Count(), epsilon=1.0)),
     "strata": (
         na.models.StratifiedMeans([4, 5]),
@@ -123,11 +127,12 @@ MOVES = {
     "BlockSweep(size=N)": (move("BlockSweep", size=N), EVERYWHERE),
     "FullConditional": (
         move("FullConditional", module="full_conditional"),
-        {"cells", "count", "categories"},
+        {"cells", "count", "categories", "table"},
     ),
     "Soma": (move("Soma", module="soma"), TERMS - {"strata"}),
     "Soma(slots=4)": (move("Soma", offers=3, slots=4, module="soma"), TERMS - {"strata"}),
     "Stretch": (move("Stretch"), {"strata"}),
+    "TableSteps": (move("TableSteps"), {"table"}),
     "Autoregressive": (
         move("Autoregressive", steps=2, module="autoregressive"),
         {"dense", "known", "bins", "strata", "normal simulator"},

@@ -15,6 +15,7 @@ from noiseaware.queries.clamped_moments import BLOCK, clamped_moments, clamped_t
 from noiseaware.queries.class_feature_counts import class_feature_cells
 from noiseaware.queries.counts import count_statistic
 from noiseaware.queries.histogram import bin_cells, level_cells
+from noiseaware.queries.margins import margin_cells
 
 RNG = np.random.default_rng(20220600710)
 N = 40
@@ -49,6 +50,14 @@ def tables_by_formula(records, n_classes, n_levels):
         for k, level in enumerate(levels):
             row[label * sum(n_levels) + sum(n_levels[:k]) + level] = 1
     return rows
+
+
+def margins_by_formula(records, n_levels, margins):
+    columns = []
+    for margin in margins:
+        for cell in np.ndindex(*(n_levels[k] for k in margin)):
+            columns.append((records[:, list(margin)] == cell).all(axis=1))
+    return np.column_stack(columns)
 
 
 def bins_by_formula(records, edges):
@@ -86,6 +95,11 @@ CASES = {
         queries.ClassFeatureCounts(3, [2, 4]),
         CLASSES,
         tables_by_formula(CLASSES, 3, [2, 4]),
+    ),
+    "margins": (
+        queries.Margins([3, 2, 4], [[1], [2, 0], ["a", "b", "c"]], ["a", "b", "c"]),
+        CLASSES,
+        margins_by_formula(CLASSES, [3, 2, 4], [[1], [2, 0], [0, 1, 2]]),
     ),
     "count": (queries.Count(value=2), LEVELS, np.equal(LEVELS, 2)[:, None]),
     "count by predicate": (
@@ -167,7 +181,7 @@ def test_statistic_takes_any_layout_and_leaves_the_records_alone(query, records,
 @pytest.mark.parametrize(
     "case",
     [
-        *("class-feature counts", "count", "count by predicate"),
+        *("class-feature counts", "margins", "count", "count by predicate"),
         *("histogram of bins", "histogram of levels"),
         *("count by group", "histogram by group", "levels in a group"),
     ],
@@ -367,6 +381,28 @@ def test_class_feature_kernel():
         assert not kernel(CLASSES - 1, 3, first_cell, compiled)
 
 
+def test_margin_kernel():
+    levels, strides = np.array([3, 2, 4]), np.array([[0, 1, 0], [1, 0, 3]])
+    first = np.array([0, 2])
+    compiled, reference = np.full((2, N, 2), -9)
+    assert margin_cells(CLASSES, levels, first, strides, compiled)
+    assert margin_cells.py_func(CLASSES, levels, first, strides, reference)
+    np.testing.assert_array_equal(compiled, reference)
+    for kernel in (margin_cells, margin_cells.py_func):
+        assert not kernel(CLASSES, np.array([2, 2, 4]), first, strides, compiled)
+        assert not kernel(CLASSES - 1, levels, first, strides, compiled)
+
+
+def test_margins_by_name_and_by_number():
+    query = queries.Margins([2, 3], [["age"], ["sex", "age"]], ["sex", "age"])
+    assert query == queries.Margins([2, 3], [[1], [0, 1]], ["sex", "age"])
+    assert query.names[:4] == ("age=0", "age=1", "age=2", "sex=0,age=0")
+    assert queries.Margins([2, 3], [[1]]).names[0] == "variable2=0"
+    # A margin is a table in C order.
+    table = query.statistic([[1, 2]])[0, 3:].reshape(2, 3)
+    assert table[1, 2] == table.sum() == 1
+
+
 def test_histogram_kernels():
     compiled, reference = np.full((2, N, 1), -9)
     edges = np.array(EDGES)
@@ -443,6 +479,17 @@ def test_bad_regression_moments(arguments, message):
             "n_levels must be an integer of at least 2; got 1",
         ),
         (lambda: queries.ClassFeatureCounts(2, [3, 3], 3), "n_features must be 2, as in n_levels"),
+        (lambda: queries.Margins(3, [[0]]), "n_levels must list the number of levels of each"),
+        (lambda: queries.Margins([2, 1], [[0]]), r"n_levels\[1\] must be an integer of at least 2"),
+        (lambda: queries.Margins([2, 2], []), "margins must list at least one margin"),
+        (lambda: queries.Margins([2, 2], [0, 1]), "each of margins must list its variables"),
+        (lambda: queries.Margins([2, 2], "ab"), "margins must list at least one margin"),
+        (lambda: queries.Margins([2, 2], [[]]), "must list different variables, at least one"),
+        (lambda: queries.Margins([2, 2], [[0, 0]]), "must list different variables"),
+        (lambda: queries.Margins([2, 2], [[0, 1], [1, 0]]), "margins must be different sets"),
+        (lambda: queries.Margins([2, 2], [[2]]), "variables from 0 to 1; got 2"),
+        (lambda: queries.Margins([2, 2], [["sex"]]), "margins name 'sex', which is not among"),
+        (lambda: queries.Margins([2, 2], [[0]], ["a"]), "variables must be 2 different names"),
         (lambda: queries.Count(np.nan), "value must be a finite number; got nan"),
         (lambda: queries.Count("yes"), "value must be a finite number; got 'yes'"),
         (lambda: queries.Count(predicate=3), "predicate must be a function; got 3"),
@@ -493,6 +540,8 @@ def test_bad_arguments(make, message):
         ("regression moments", np.zeros(5), r"shape \(n, 4\)"),
         ("class-feature counts", np.zeros((5, 2), int), r"\(n, 3\): the class, then 2 feature"),
         ("class-feature counts", np.zeros((5, 3)), "records must be integers; got dtype float64"),
+        ("margins", np.zeros((5, 2), int), r"\(n, 3\), one column for each variable; got shape"),
+        ("margins", np.zeros((5, 3)), "records must be integers; got dtype float64"),
         ("count", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
         ("moments", np.zeros((5, 3)), r"shape \(n, 4\); got shape \(5, 3\)"),
         ("moments of one column", np.zeros(5), r"shape \(n, 1\); got shape \(5,\)"),
@@ -526,6 +575,7 @@ def test_records_of_another_shape_or_kind(case, records, message):
         ("class-feature counts", [[0, 0, 0], [3, 0, 0]], "classes must be from 0 to 2; got 3"),
         ("class-feature counts", [[0, 0, 4]], "levels of feature 2 must be from 0 to 3; got 4"),
         ("class-feature counts", [[0, -1, 0]], "levels of feature 1 must be from 0 to 1; got -1"),
+        ("margins", [[0, 0, 0], [3, 0, 0]], "levels of a must be from 0 to 2; got 3 in record 1"),
         ("count", ["a"], "must be real numbers; got dtype <U1"),
         ("moments", [[0, 0, 0, np.inf]], "finite; got inf in record 0"),
         ("sum", [0.0, np.nan], "finite; got nan in record 1"),

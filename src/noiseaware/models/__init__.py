@@ -15,6 +15,7 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `exponential.py`         | durations                       |
 | `gamma.py`               | durations                       |
 | `multivariate_normal.py` | rows of floats                  |
+| `contingency_table.py`   | several integers from 0         |
 | `poisson.py`             | counts                          |
 | `negative_binomial.py`   | counts that vary more           |
 | `two_proportions.py`     | a group of two, and 0 or 1      |
@@ -36,6 +37,7 @@ from typing import Any
 
 from noiseaware.models.bernoulli import Bernoulli
 from noiseaware.models.categorical import Categorical
+from noiseaware.models.contingency_table import ContingencyTable
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
@@ -54,6 +56,7 @@ from noiseaware.models.two_proportions import TwoProportions
 __all__ = [
     "Bernoulli",
     "Categorical",
+    "ContingencyTable",
     "Exponential",
     "Gamma",
     "LinearRegression",
@@ -79,6 +82,7 @@ _TYPES = {
     "Bernoulli": Bernoulli,
     "Normal": Normal,
     "Categorical": Categorical,
+    "ContingencyTable": ContingencyTable,
     "Exponential": Exponential,
     "Gamma": Gamma,
     "MultivariateNormal": MultivariateNormal,

@@ -16,6 +16,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `Histogram`          | the number of records in each bin, or at each level         |
 | `ByGroup`            | a query of each group, where the groups are known           |
 | `InGroup`            | a query of one group                                        |
+| `Margins`            | any margins of a contingency table                          |
 | `Query`              | anything: any vectorised function of the user's             |
 
 A class of one's own works as well: it has the attributes and methods of `QueryLike`, and
@@ -37,6 +38,7 @@ from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
 from noiseaware.queries.protocol import CountsQueryLike, Neighbours, QueryLike
 from noiseaware.queries.query import Query
@@ -51,6 +53,7 @@ __all__ = [
     "CountsQueryLike",
     "Histogram",
     "InGroup",
+    "Margins",
     "Moments",
     "Neighbours",
     "Query",

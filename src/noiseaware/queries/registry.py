@@ -9,6 +9,7 @@ from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
 from noiseaware.queries.protocol import QueryLike
 from noiseaware.queries.regression_moments import RegressionMoments
@@ -25,6 +26,7 @@ BUILT_IN: dict[str, type[QueryLike]] = {
         Histogram,
         ByGroup,
         InGroup,
+        Margins,
     )
 }
 

@@ -227,6 +227,8 @@ def _outside(support: str, value: np.ndarray) -> str:
         (value >= 0).all() and np.allclose(value.sum(axis=-1), 1.0, atol=1e-8)
     ):
         return "at least 0 and sum to 1 along the last axis"
+    if support == "table" and not ((value >= 0).all() and abs(value.sum() - 1.0) < 1e-8):
+        return "at least 0 and sum to 1 over all entries"
     if support == "covariance" and not (
         np.allclose(value, value.swapaxes(-1, -2)) and (np.linalg.eigvalsh(value) > 0).all()
     ):

@@ -11,6 +11,7 @@ the logarithm of the Jacobian determinant that a density needs when it changes c
 | positive   | exp(v)                                          | v                               |
 | unit       | 1 / (1 + exp(-v))                               | log theta + log(1 - theta)      |
 | simplex    | softmax(v_1, ..., v_{J-1}, 0)                   | sum_j log theta_j               |
+| table      | the same, over all entries in C order           | sum_j log theta_j               |
 | covariance | L L', L lower triangular, its diagonal exp(v)   | p log 2 + sum_i (p - i + 2) v_ii |
 
 For a simplex the density is with respect to its first J - 1 entries: d theta_j / d v_k =
@@ -35,6 +36,7 @@ _CODES = {
     "positive": POSITIVE,
     "unit": UNIT,
     "simplex": SIMPLEX,
+    "table": SIMPLEX,
     "covariance": COVARIANCE,
 }
 _TINY = 1e-300
@@ -156,7 +158,7 @@ class Coordinates:
             code = _CODES[parameter.support]
             rows, width, free = 1, count, count
             if code == SIMPLEX:
-                width = shape[-1]
+                width = count if parameter.support == "table" else shape[-1]
                 rows = count // width
                 free = rows * (width - 1)
             elif code == COVARIANCE:
@@ -192,7 +194,8 @@ class Coordinates:
         """Cut v into blocks of coordinates that are proposed together.
 
         Everything is one block while it has at most `largest` coordinates. Otherwise each
-        parameter is, and a parameter that is itself too large is cut along its first axes.
+        parameter is, and a parameter that is itself too large is cut along its first axes; a table,
+        whose entries all depend on one another, is cut anywhere.
         """
         if self.size <= largest:
             return [np.arange(self.size)]
@@ -201,6 +204,9 @@ class Coordinates:
         for parameter, start, end in zip(
             self.parameters, self._layout[:, 2].tolist(), ends, strict=True
         ):
+            if parameter.support == "table":
+                result += np.array_split(np.arange(start, end), -(-(end - start) // largest))
+                continue
             pieces = 1
             for length in parameter.shape[:-1] if parameter.support != "covariance" else ():
                 if (end - start) // pieces <= largest:

@@ -22,6 +22,7 @@ from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import RecordSweep
 from noiseaware.sampler.moves.soma import Soma
 from noiseaware.sampler.moves.stretch import Stretch
+from noiseaware.sampler.moves.table import TableSteps
 from noiseaware.sampler.moves.transport import Transport
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "RecordSweep",
     "Soma",
     "Stretch",
+    "TableSteps",
     "Transport",
     "algorithm1",
 ]

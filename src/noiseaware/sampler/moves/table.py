@@ -1,0 +1,258 @@
+"""Move counts between the cells of a table, with the probabilities integrated out.
+
+Records of a contingency table are exchangeable, and all that matters of them is how many there are
+in each cell: n_1, ..., n_C. Under the prior p ~ Dirichlet(a_1, ..., a_C) the probabilities can be
+integrated out,
+
+    p(x) = const. prod_c Gamma(a_c + n_c),     so     p(n) = const. prod_c Gamma(a_c + n_c) / n_c!,
+
+because n! / prod_c n_c! databases have the same counts. Given the release,
+
+    p(n | s_dp)  proportional to  prod_c [Gamma(a_c + n_c) / n_c!]  g(s_dp, T(n)),
+
+and x given n is any of the databases with these counts, each as likely as the other, and p given x
+is a Dirichlet distribution: the model's own `update_parameters`. One step moves n by many small
+Metropolis steps, then draws x given n and p given x. Each of the three leaves its distribution
+alone, and together they are a draw from p(p, x | s_dp) up to how far n got.
+
+**Why.** Margins that are known well leave the inside of the table open. Algorithm 1 would have to
+fill it one record at a time, each of which disturbs the margins; a transport of p moves about the
+square root of the records that it should through every margin. Counts can be moved so that the
+margins stay as they are.
+
+**The Metropolis steps.** Pick two cells and a set S of variables in which they differ. The 2^|S|
+cells that take each of these variables from one or the other (the rest of the variables as in the
+first cell) are the corners of a cube. Add k to the corners that differ from the first cell in an
+even number of variables, and take k from the others; k is a random size with a random sign. With
+|S| = 1 this moves k records from one cell to another; |S| = 2 keeps the margins over single
+variables, |S| = 3 those over pairs, and so on: a margin changes only if it has all variables of S.
+(Diaconis and Sturmfels 1998 have the theory of such moves.) Cells, S and k are picked without
+looking at n, and k and -k are as likely, so the proposal is symmetric and the ratio is
+
+    r = prod_c [Gamma(a_c + n_c') n_c! / (Gamma(a_c + n_c) n_c'!)]  g(s_dp, T(n')) / g(s_dp, T(n)),
+
+0 if a count would be negative. The moves with |S| = 1 reach every n.
+
+**What the model offers.** `table_concentrations` (J_1, ..., J_K): a_c of each cell, the cells being
+the possible records in C order; and `update_parameters`.
+
+References
+----------
+Diaconis and Sturmfels (1998), Algebraic algorithms for sampling from conditional distributions,
+Annals of Statistics 26(1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.sampler.moves.records import shift
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+LARGEST_SET = 5
+"""Most variables in S: 2^|S| counts change together."""
+
+STEPS_PER_CELL = 32
+FEWEST_STEPS, MOST_STEPS = 64, 4096
+"""Metropolis steps in an iteration."""
+
+
+@njit(cache=True, nogil=True)
+def table_steps(
+    family,
+    parameters,
+    total,
+    counts,
+    cells,
+    log_weights,
+    kind,
+    levels,
+    strides,
+    ends,
+    chosen,
+    sizes,
+    log_uniform,
+):
+    """Do Metropolis steps on the counts, in place; return how many were accepted.
+
+    Parameters
+    ----------
+    family, parameters
+        The mechanism's terms.
+    total : (d,)
+        T(n), updated in place.
+    counts : (C,) int64
+        n, updated in place.
+    cells : (C, k)
+        The entries of the total that a record in each cell adds 1 to; -1 is none.
+    log_weights : (D, n + 1)
+        log Gamma(a + m) - log m! for m = 0, ..., n, one row for each different a.
+    kind : (C,)
+        The row of each cell in it.
+    levels, strides : (K,)
+        The number of levels of each variable, and how far apart two neighbouring ones are.
+    ends : (m, 2)
+        The two cells of each step.
+    chosen : (m, K)
+        Whether each variable may be in S.
+    sizes : (m,) int64
+        k, with its sign.
+    log_uniform : (m,)
+        Logarithms of uniforms.
+    """
+    n_variables = levels.shape[0]
+    far = np.empty(n_variables, dtype=np.int64)
+    change = np.zeros(total.shape[0])
+    accepted = 0
+    for i in range(ends.shape[0]):
+        width = 0
+        for k in range(n_variables):
+            first = ends[i, 0] // strides[k] % levels[k]
+            second = ends[i, 1] // strides[k] % levels[k]
+            if chosen[i, k] and first != second and width < LARGEST_SET:
+                far[width] = (second - first) * strides[k]
+                width += 1
+        if width == 0:
+            continue
+        log_ratio = 0.0
+        for corner in range(1 << width):
+            cell = ends[i, 0]
+            step = sizes[i]
+            for a in range(width):
+                if corner >> a & 1:
+                    cell += far[a]
+                    step = -step
+            new = counts[cell] + step
+            if new < 0 or new >= log_weights.shape[1]:
+                log_ratio = -math.inf
+                break
+            log_ratio += log_weights[kind[cell], new] - log_weights[kind[cell], counts[cell]]
+        if log_ratio == -math.inf:
+            continue
+        # What the total would gain, entry by entry: most of it cancels.
+        for corner in range(1 << width):
+            cell = ends[i, 0]
+            step = sizes[i]
+            for a in range(width):
+                if corner >> a & 1:
+                    cell += far[a]
+                    step = -step
+            counts[cell] += step
+            for a in range(cells.shape[1]):
+                if cells[cell, a] >= 0:
+                    change[cells[cell, a]] += step
+        for j in range(change.shape[0]):
+            if change[j] != 0.0:
+                log_ratio += shift(family, parameters, total, j, change[j])
+        keep = log_uniform[i] < log_ratio
+        accepted += keep
+        if not keep:
+            for corner in range(1 << width):
+                cell = ends[i, 0]
+                step = sizes[i]
+                for a in range(width):
+                    if corner >> a & 1:
+                        cell += far[a]
+                        step = -step
+                counts[cell] -= step
+        for j in range(change.shape[0]):
+            if not keep:
+                total[j] -= change[j]
+            change[j] = 0.0
+    return accepted
+
+
+class TableSteps:
+    """Move the counts of a contingency table, then draw the records and theta given them.
+
+    Reports `table_acceptance`, the share of the Metropolis steps that were accepted.
+    """
+
+    reports = ("table_acceptance",)
+
+    def __repr__(self) -> str:
+        return "TableSteps()"
+
+    def check(self, target: Target) -> None:
+        """Raise if the records are not cells of a table, or g does not count them in cells."""
+        name = type(target.model).__name__
+        if getattr(target.model, "table_concentrations", None) is None:
+            raise ValueError(
+                "TableSteps needs a model whose records are the cells of a table with a Dirichlet "
+                f"prior, given by its table_concentrations; {name} has none"
+            )
+        if not target.uses_cells:
+            raise ValueError(
+                "TableSteps needs a query that counts records in cells and noise that is scored "
+                f"coordinate by coordinate; got {target.release.mechanism!r}"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Nothing to tune; put what a step needs where it finds it."""
+        concentrations = np.asarray(target.model.table_concentrations, dtype=np.float64)
+        levels = np.array(concentrations.shape, dtype=np.int64)
+        n_cells = concentrations.size
+        values = np.indices(concentrations.shape, dtype=np.int64).reshape(len(levels), -1).T
+        values = np.ascontiguousarray(values.reshape(n_cells, *state.records.shape[1:]))
+        different, kind = np.unique(concentrations.ravel(), return_inverse=True)
+        return {
+            "values": values,
+            "cells": target.release.query.cells(values),
+            "log_weights": _log_weights(different, target.n),
+            "kind": kind.astype(np.int64),
+            "levels": levels,
+            "strides": n_cells // np.cumprod(levels),
+        }
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Nothing to learn."""
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Do the Metropolis steps on the counts, draw x given them and theta given x."""
+        rng, n = state.rng, target.n
+        levels, strides, values = tuning["levels"], tuning["strides"], tuning["values"]
+        n_cells, n_variables = len(values), len(levels)
+        assert target.terms is not None
+        family, parameters = target.terms
+        numbers = state.records.reshape(n, -1) @ strides
+        counts = np.bincount(numbers, minlength=n_cells)
+        total = target.sum(tuning["cells"][numbers])
+        m = min(max(FEWEST_STEPS, STEPS_PER_CELL * n_cells), MOST_STEPS)
+        # How many variables S may have, from 1 to all, and which: the first of a random order.
+        how_many = rng.integers(1, min(n_variables, LARGEST_SET) + 1, size=(m, 1))
+        order = rng.random((m, n_variables)).argsort(axis=1).argsort(axis=1)
+        # Sizes from 1 to n/2 or so, as many between 1 and 2 as between 50 and 100.
+        sizes = np.exp(rng.random(m) * math.log(0.5 * n + 2.0)).astype(np.int64)
+        accepted = table_steps(
+            family,
+            parameters,
+            total,
+            counts,
+            tuning["cells"],
+            tuning["log_weights"],
+            tuning["kind"],
+            levels,
+            strides,
+            rng.integers(0, n_cells, size=(m, 2)),
+            order < how_many,
+            sizes * rng.choice(_SIGNS, size=m),
+            -rng.standard_exponential(m),
+        )
+        state.records = values[rng.permutation(np.repeat(np.arange(n_cells), counts))]
+        state.theta = target.model.update_parameters(state.theta, state.records, rng)
+        return (accepted / m,)
+
+
+_SIGNS = np.array([-1, 1])
+
+
+def _log_weights(concentrations: np.ndarray, n: int) -> np.ndarray:
+    """Log Gamma(a + m) - log m! for each a and m = 0, ..., n, up to a constant of each a."""
+    m = np.arange(1.0, n + 1.0)
+    steps = np.log(concentrations[:, np.newaxis] + m - 1.0) - np.log(m)
+    return np.concatenate((np.zeros((len(concentrations), 1)), np.cumsum(steps, axis=1)), axis=1)
