@@ -128,6 +128,15 @@ def test_the_page_is_one_file(folder):
     assert "nan" not in re.sub(r"base64,[^\"]*", "", page).lower().replace("covariance", "")
 
 
+def test_the_same_page_in_markdown(folder):
+    page = (folder / "reproduced.md").read_text()
+    for path in re.findall(r"\]\((.*?)\)", page):
+        assert (folder / path).exists(), path
+    assert page.count("\n## ") == 4
+    # the first row of Table 2, bold or not
+    assert r"| 0.1 | beta\_1 | 0.60 |" in page.replace("**", "")
+
+
 def test_bad_arguments(tmp_path):
     with pytest.raises(ValueError, match="size must be one of full, quick, smallest"):
         reproduce(tmp_path, size="large")

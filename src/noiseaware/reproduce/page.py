@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, figures included."""
+"""The page: one HTML file with everything in it, figures included; and the same in Markdown."""
 
 from __future__ import annotations
 
@@ -26,44 +26,65 @@ caption { text-align: left; padding-bottom: 0.4rem; } figure { margin: 1rem 0; }
 
 @dataclass
 class Section:
-    """One part of the page: a heading, words, figures and tables in the order they were added."""
+    """One part of the page: a heading, words, figures and tables in the order they were added.
+
+    `parts` are HTML, `plain` the same in Markdown, for a site that is made of such pages.
+    """
 
     title: str
     parts: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
 
     def words(self, *paragraphs: str) -> None:
         """Add paragraphs."""
         self.parts += [f"<p>{html.escape(text)}</p>" for text in paragraphs]
+        self.plain += [_escaped(text) for text in paragraphs]
 
     def listed(self, points: Sequence[str]) -> None:
         """Add a list of points."""
         items = "".join(f"<li>{html.escape(point)}</li>" for point in points)
         self.parts.append(f"<ul>{items}</ul>")
+        self.plain.append("\n".join(f"- {_escaped(point)}" for point in points))
 
     def figure(self, path: Path, caption: str) -> None:
-        """Add a figure from its PNG file, inside the page."""
+        """Add a figure from its PNG file, inside the page; from its folder in Markdown."""
         code = base64.b64encode(path.with_suffix(".png").read_bytes()).decode("ascii")
         words = html.escape(caption)
         self.parts.append(
             f'<figure><img src="data:image/png;base64,{code}" alt="{words}">'
             f"<figcaption>{words} ({path.stem}.png, {path.stem}.svg)</figcaption></figure>"
         )
+        file = f"{path.parent.name}/{path.stem}.png"
+        self.plain.append(f"![{_escaped(caption)}]({file})\n\n*{_escaped(caption)}*")
 
     def table(self, frame: DataFrame, caption: str, apart: str | None = None) -> None:
         """Add a table; rows where the column `apart` is at least 3 in size stand out."""
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in frame.columns)
-        rows = []
+        rows, lines = [], []
         for _, row in frame.iterrows():
-            mark = ' class="apart"' if apart and abs(row[apart]) >= 3 else ""
-            cells = "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row)
+            far = bool(apart and abs(row[apart]) >= 3)
+            mark = ' class="apart"' if far else ""
+            shown = [_shown(value) for value in row]
+            cells = "".join(f"<td>{html.escape(text)}</td>" for text in shown)
             rows.append(f"<tr{mark}>{cells}</tr>")
+            texts = [f"**{_escaped(t)}**" if far else _escaped(t) for t in shown]
+            lines.append(f"| {' | '.join(texts)} |")
         self.parts.append(
             f'<div class="scroll"><table><caption>{html.escape(caption)}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         )
+        names = " | ".join(_escaped(str(name)) for name in frame.columns)
+        ruler = "|".join("---:" for _ in frame.columns)
+        body = "\n".join([f"| {names} |", f"|{ruler}|", *lines])
+        self.plain.append(f"*{_escaped(caption)}*\n\n{body}")
 
     def __str__(self) -> str:
         return f"<section><h2>{html.escape(self.title)}</h2>{''.join(self.parts)}</section>"
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return "".join("\\" + c if c in "\\_*|<>[]`" else c for c in text)
 
 
 def _shown(value: object) -> str:
@@ -84,3 +105,11 @@ def page(title: str, intro: Sequence[str], sections: Sequence[Section], foot: st
         f"{chr(10).join(map(str, sections))}"
         f'<footer><p class="small">{html.escape(foot)}</p></footer></body></html>\n'
     )
+
+
+def markdown(title: str, intro: Sequence[str], sections: Sequence[Section], foot: str) -> str:
+    """Return the same page in Markdown, with the figures in their folder beside it."""
+    parts = [f"# {title}", *(_escaped(text) for text in intro)]
+    for section in sections:
+        parts += [f"## {section.title}", *section.plain]
+    return "\n\n".join([*parts, _escaped(foot)]) + "\n"

@@ -18,7 +18,7 @@ from noiseaware.reproduce import figures, imputed, published, tables, verdicts
 from noiseaware.reproduce.experiments import coverage_plan, means_plan
 from noiseaware.reproduce.imputed import imputed_task
 from noiseaware.reproduce.limits import limit_task
-from noiseaware.reproduce.page import Section, page
+from noiseaware.reproduce.page import Section, markdown, page
 from noiseaware.reproduce.run_time import run_time_task
 from noiseaware.reproduce.settings import SIZES, Experiment, Size, experiments
 from noiseaware.studies.progress import bar
@@ -77,8 +77,10 @@ def reproduce(
         }
     written = _write(results, chosen, out)
     took = time.perf_counter() - began
+    content = _content(results, written, chosen, out, took, random_seed)
     path = out / PAGE
-    path.write_text(_page(results, written, chosen, out, took, random_seed), encoding="utf-8")
+    path.write_text(page(*content), encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(*content), encoding="utf-8")
     return path
 
 
@@ -222,7 +224,10 @@ def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
     return written
 
 
-def _page(results, written, size: Size, out: Path, took: float, seed: int) -> str:
+def _content(
+    results: dict[str, Any], written: dict[str, Any], size: Size, out: Path, took: float, seed: int
+) -> tuple[str, list[str], list[Section], str]:
+    """Return title, opening words, sections and last words of the page."""
     import noiseaware
 
     figure = out / "figures"
@@ -260,14 +265,14 @@ def _page(results, written, size: Size, out: Path, took: float, seed: int) -> st
             f"{coverage_title}: coverage of 90% intervals, with binomial standard errors",
         )
         section.table(
-            written[f"{name}_coverage"],
+            tables.shown_coverage(written[f"{name}_coverage"]),
             f"{coverage_title}, published and measured; bold where Algorithm 1 is 3 standard "
             "errors or more from the printed number",
-            apart="z_published",
+            apart="z from published",
         )
         sections.append(section)
     sections.append(_without_showing(results, written, figure))
-    return page(
+    return (
         "Data augmentation MCMC for private data: the paper's experiments, run again",
         [
             "Ju, Awan, Gong and Rao (2022), Data augmentation MCMC for Bayesian inference from "

@@ -54,6 +54,22 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
     return DataFrame(rows)
 
 
+def shown_coverage(table: DataFrame) -> DataFrame:
+    """Return the coverage table as people read it: numbers with their errors, and the ESS."""
+    from pandas import DataFrame
+
+    shown = {
+        "epsilon": table["epsilon"].map("{:g}".format),
+        "parameter": table["parameter"],
+        "published": table["published"].map("{:.2f}".format),
+    }
+    for method, words in METHODS.items():
+        pairs = zip(table[method], table[f"{method}_error"], strict=True)
+        shown[words] = [f"{value:.2f} ± {error:.2f}" for value, error in pairs]
+        shown[f"ESS, {words}"] = table[f"{method}_ess"].map("{:.0f}".format)
+    return DataFrame({**shown, "z from published": table["z_published"].round(1)})
+
+
 def replicates_table(experiment: Experiment, study: Study) -> DataFrame:
     """Return a row for each chain and entry: every number behind the figures."""
     from pandas import DataFrame
