@@ -27,6 +27,11 @@ TWO_FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], 
 
 EXAMPLES: dict[str, Example] = {
     "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
+    "Dirichlet": (
+        na.models.Dirichlet(4),
+        na.queries.Shares(4, squares=True),
+        {"mean": [0.4, 0.3, 0.2, 0.1], "precision": 12.0},
+    ),
     "MultivariateNormal": (
         na.models.MultivariateNormal(3, mean_sd=2.0),
         na.queries.Moments(3, -5.0, 5.0),

@@ -41,6 +41,11 @@ MODELS = {
         8,
     ),
     "categorical": (na.models.Categorical(3), na.queries.Histogram(n_levels=3), 10),
+    "dirichlet": (
+        na.models.Dirichlet(2, precision_rate=0.3),
+        na.queries.Shares(2, squares=True),
+        8,
+    ),
     "multivariate-normal": (
         na.models.MultivariateNormal(2, mean_sd=1.5),
         na.queries.Moments(2, -4.0, 4.0),

@@ -23,7 +23,7 @@ import os
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from mutate_models import mutated_models
 from noiseaware import models
@@ -197,6 +197,53 @@ def normal_quadrature_p_values(package, rng, n_draws):
         ks(variance, lambda t: np.interp(np.log(t), grid, cdf)),
         ks(mu, lambda t: np.interp(t, points, mu_cdf)),
         mean_zero(np.log(variance) * (mu - middle) ** 2 - expected),
+    ]
+
+
+def shares_p_values(package, rng, n_draws):
+    """Two shares: exact draws of p(m, A | x) from a table of SciPy's densities, through one scan.
+
+    The table is over (logit m, log A); a draw is a cell of it, chosen by weight, and a uniform
+    point within the cell. What comes out is compared with the margins and the mean product.
+    """
+    model = package.Dirichlet(
+        2, mean_concentration=[2.0, 0.8], precision_shape=1.5, precision_rate=0.2
+    )
+    records = np.array([[0.3, 0.7], [0.5, 0.5], [0.2, 0.8]])
+    v, w = np.linspace(-7.0, 6.0, 600), np.linspace(-4.5, 5.0, 600)
+    m, precision = special.expit(v)[:, None], np.exp(w)
+    table = stats.beta.logpdf(m, 2.0, 0.8) + np.log(m) + np.log1p(-m)
+    table = table + stats.gamma.logpdf(precision, 1.5, scale=1 / 0.2) + w
+    for x in records[:, 0]:
+        table = table + stats.beta.logpdf(x, precision * m, precision * (1 - m))
+    weights = np.exp(table - table.max())
+    weights /= weights.sum()
+    cells = rng.choice(weights.size, size=n_draws, p=weights.ravel())
+    widths = v[1] - v[0], w[1] - w[0]
+    start_v = v[cells // len(w)] + widths[0] * (rng.random(n_draws) - 0.5)
+    start_w = w[cells % len(w)] + widths[1] * (rng.random(n_draws) - 0.5)
+    out = [
+        model.update_parameters(
+            {"mean": np.array([p, 1 - p]), "precision": np.array(a)}, records, rng
+        )
+        for p, a in zip(special.expit(start_v), np.exp(start_w), strict=True)
+    ]
+    logit = special.logit([theta["mean"][0] for theta in out])
+    log_precision = np.log([theta["precision"] for theta in out])
+    # The scan must move as well: standing still would leave everything alone.
+    assert np.corrcoef(start_v, logit)[0, 1] < 0.8
+    assert np.corrcoef(start_w, log_precision)[0, 1] < 0.8
+
+    def cdf_of(points, margin):  # a margin that is constant within each cell
+        step = points[1] - points[0]
+        edges = np.append(points - step / 2, points[-1] + step / 2)
+        return lambda t: np.interp(t, edges, np.append(0.0, np.cumsum(margin)))
+
+    product = float((weights * np.outer(v, w)).sum())
+    return [
+        ks(logit, cdf_of(v, weights.sum(axis=1))),
+        ks(log_precision, cdf_of(w, weights.sum(axis=0))),
+        mean_zero(logit * log_precision - product),
     ]
 
 
@@ -434,6 +481,7 @@ CLOSED_FORMS = {
     "normal mean": normal_mean_p_values,
     "normal variance": normal_variance_p_values,
     "normal by quadrature": normal_quadrature_p_values,
+    "shares": shares_p_values,
     "vector mean": vector_mean_p_values,
     "vector covariance": vector_covariance_p_values,
     "exponential": exponential_p_values,
@@ -501,6 +549,26 @@ CLOSED_FORM_BUGS = [
         "normal.py",
         "self.variance_shape + 0.5 * len(",
         "self.variance_shape + len(",
+    ),
+    (
+        "shares",
+        "dirichlet.py",
+        "(concentration[j], sums[j] - b, a - all_concentration,",
+        "(concentration[j], sums[j] - b, a,",
+    ),
+    (
+        "shares",
+        "dirichlet.py",
+        "(concentration[j], sums[j] - b,",
+        "(concentration[j] - 1.0, sums[j] - b,",
+    ),
+    ("shares", "dirichlet.py", "(a, slope - b * total, 0.0", "(a - 1.0, slope - b * total, 0.0"),
+    ("shares", "dirichlet.py", "if other != j:", "if True:"),
+    (
+        "shares",
+        "dirichlet.py",
+        "sums[j] += math.log(max(records[i, j], SMALLEST))",
+        "sums[j] += records[i, j] - 1.0",
     ),
     ("vector mean", "conjugate.py", "out[a] += precisions[a] * centres[a]", "out[a] += centres[a]"),
     ("vector mean", "multivariate_normal.py", "float(len(records)),", "1.0,"),
@@ -631,6 +699,10 @@ JOINT = {
     "bernoulli": ("Bernoulli", {"a": 0.6, "b": 1.4}),
     "normal": ("Normal", {"mean_sd": 3.0, "variance_shape": 1.5}),
     "categorical": ("Categorical", {"n_levels": 3}),
+    "shares": (
+        "Dirichlet",
+        {"n_parts": 3, "mean_concentration": [2.0, 1.0, 0.7], "precision_rate": 0.3},
+    ),
     "vector": (
         "MultivariateNormal",
         {"n_columns": 2, "mean_mean": 1.0, "mean_sd": [3.0, 1.0], "covariance_df": 3.0},
@@ -669,6 +741,11 @@ def prior_scores(model, theta):
         scores.append(stats.norm.cdf(theta["mean"], model.mean_mean, model.mean_sd))
         gamma = model.variance_scale / theta["variance"]
         scores.append(stats.gamma.sf(gamma, model.variance_shape))
+    elif kind == "Dirichlet":
+        c = model.mean_concentration
+        scores.append(stats.beta.cdf(theta["mean"], c, c.sum() - c))
+        gamma = theta["precision"] * model.precision_rate
+        scores.append(stats.gamma.cdf(gamma, model.precision_shape))
     elif kind == "MultivariateNormal":
         scores.append(stats.norm.cdf((theta["mean"] - model.mean_mean) / model.mean_sd))
         df, scale = model.covariance_df, model.covariance_scale

@@ -73,6 +73,18 @@ def test_moments(q, norm, neighbours):
     assert_tight(found, query.sensitivity(norm, neighbours))
 
 
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_shares(k, squares, norm, neighbours):
+    query = queries.Shares(k, squares=squares)
+    rng = np.random.default_rng(k)
+    drawn = np.concatenate([rng.dirichlet(np.full(k, a), 60) for a in (0.05, 0.3, 1.0)])
+    found = largest_by_enumeration(query, np.vstack([drawn, np.eye(k)]), norm, neighbours)
+    assert_tight(found, query.sensitivity(norm, neighbours))
+
+
 @pytest.mark.parametrize("q", range(2, 9))
 def test_moments_move_as_far_as_those_of_a_regression(q):
     moments, regression = queries.Moments(q, 0, 1), queries.RegressionMoments(q - 1, 0, 1)

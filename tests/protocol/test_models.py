@@ -96,6 +96,11 @@ SPECIFICATIONS = {
     "gamma": ("Gamma", {"shape_rate": 0.5, "rate_shape": 3.0}),
     "gamma-rate": ("Gamma", {"shape": 0.3}),
     "gamma-shape": ("Gamma", {"rate": 2.5}),
+    "shares": (
+        "Dirichlet",
+        {"n_parts": 3, "mean_concentration": [2.0, 1.0, 0.5], "precision_shape": 3.0},
+    ),
+    "shares-sparse": ("Dirichlet", {"n_parts": 4, "precision_rate": 2.0}),
     "vector": (
         "MultivariateNormal",
         {
@@ -165,6 +170,8 @@ def record_shape(model, n):
         return (n, model.n_columns)
     if kind == "ContingencyTable":
         return (n, len(model.n_levels))
+    if kind == "Dirichlet":
+        return (n, model.n_parts)
     return (n, model.n_features + 1) if kind == "NaiveBayes" else (n,)
 
 
@@ -442,6 +449,9 @@ def draw_by_numpy(model, theta, n, rng):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return rng.normal(mean, math.sqrt(variance), size=n)
+    if kind == "Dirichlet":
+        drawn = rng.dirichlet(theta["precision"] * theta["mean"], size=n)
+        return np.maximum(drawn, np.finfo(float).tiny)
     if kind == "MultivariateNormal":
         mean, covariance = mean_and_covariance(model, theta)
         return rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
@@ -518,12 +528,19 @@ INNOVATION_BUGS = [
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
     ("exponential.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
     (
+        "dirichlet.py",
+        "rng.standard_gamma(precision + 1.0, size=size)",
+        "np.full(size, precision)",
+        "shares",
+    ),
+    ("dirichlet.py", "rng.random(size)) / precision", "rng.random(size))", "shares"),
+    (
         "multivariate_normal.py",
         "total -= factor[j, k] * innovations[i, k]",
         "total -= factor[j, k] * records[i, k]",
         "vector",
     ),
-    ("gamma.py", "rate * records[:, np.newaxis]", "records[:, np.newaxis]", "gamma"),
+    ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
     ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
     (
         "groups.py",
@@ -885,6 +902,10 @@ def prior_by_scipy(model, theta):
                 theta["variance"], model.variance_shape, scale=model.variance_scale
             )
         return total
+    if kind == "Dirichlet":
+        shape, rate = model.precision_shape, model.precision_rate
+        total = stats.gamma.logpdf(theta["precision"], shape, scale=1 / rate)
+        return total + stats.dirichlet.logpdf(theta["mean"], model.mean_concentration)
     if kind == "MultivariateNormal":
         total = 0.0
         if "mean" in theta:
@@ -944,6 +965,8 @@ def likelihood_by_scipy(model, theta, records):
         mean = model.mean if model.mean is not None else theta["mean"]
         variance = model.variance if model.variance is not None else theta["variance"]
         return stats.norm.logpdf(records, mean, math.sqrt(variance))
+    if kind == "Dirichlet":
+        return stats.dirichlet.logpdf(records.T, theta["precision"] * theta["mean"])
     if kind == "MultivariateNormal":
         return np.atleast_1d(
             stats.multivariate_normal.logpdf(records, *mean_and_covariance(model, theta))
@@ -1228,6 +1251,15 @@ NAN = float("nan")
             {"n_columns": 2, "covariance_scale": [1, 1]},
             "covariance_scale must have shape",
         ),
+        ("Dirichlet", {"n_parts": 1}, "n_parts must be an integer of at least 2; got 1"),
+        ("Dirichlet", {"n_parts": 2, "mean_concentration": 0}, "mean_concentration must be pos"),
+        (
+            "Dirichlet",
+            {"n_parts": 2, "mean_concentration": [1, 1, 1]},
+            r"mean_concentration must have shape \(2,\)",
+        ),
+        ("Dirichlet", {"n_parts": 2, "precision_shape": 0}, "precision_shape must be positive"),
+        ("Dirichlet", {"n_parts": 2, "precision_rate": NAN}, "precision_rate must be a finite"),
         ("Exponential", {"rate_shape": 0}, "rate_shape must be positive; got 0"),
         ("Exponential", {"rate_rate": NAN}, "rate_rate must be a finite number"),
         ("Gamma", {"shape": 1.0, "rate": 2.0}, "shape and rate must not both be known"),
@@ -1348,6 +1380,37 @@ def test_a_response_that_cannot_be_is_refused(name, wrong, message):
     records[1, 2] = wrong
     with pytest.raises(ValueError, match=message):
         make(name).check_records(records)
+
+
+def test_shares_off_the_simplex_are_refused():
+    model = make("shares")
+    with pytest.raises(ValueError, match=r"shares above 0 .* got \[0.5, 0.5, 0.0\] in record 1"):
+        model.check_records([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]])
+    with pytest.raises(ValueError, match=r"sum to 1; got \[0.5, 0.6, 0.1\] in record 0"):
+        model.check_records([[0.5, 0.6, 0.1]])
+    with pytest.raises(ValueError, match="records must be finite"):
+        model.check_records([[0.5, np.nan, 0.1]])
+    theta = {"mean": np.full(3, 1 / 3), "precision": 3.0}
+    off = [[0.5, 0.5, 0.0], [0.5, 0.6, 0.1], [0.2, 0.3, 0.5]]
+    likelihood = model.log_likelihood(theta, off)
+    np.testing.assert_allclose(likelihood, [-np.inf, -np.inf, math.log(2)])
+    theta["precision"] = -1.0
+    assert model.log_prior(theta) == -math.inf
+    assert (model.log_likelihood(theta, off) == -math.inf).all()
+    assert np.isnan(model.build_records(theta, np.ones((2, 3)))).all()
+    assert np.isnan(model.recover_innovations(theta, off, np.random.default_rng(1))).all()
+
+
+def test_tiny_shares_survive():
+    """Concentrations so small that most gammas are no doubles."""
+    model, rng = make("shares"), np.random.default_rng(SEED)
+    theta = {"mean": np.array([0.98, 0.0199, 0.0001]), "precision": np.array(0.5)}
+    records = model.sample_records(theta, 2000, rng)
+    assert (records > 0).all()
+    np.testing.assert_allclose(records.sum(axis=1), 1.0, rtol=1e-12)
+    assert round_trip_error(model, theta, records, rng) < 1e-10
+    assert np.isfinite(model.log_likelihood(theta, records)).all()
+    assert_valid(model, model.update_parameters(theta, records, rng))
 
 
 def test_innovations_of_the_wrong_width_are_refused(model, rng):

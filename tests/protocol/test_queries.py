@@ -22,6 +22,7 @@ N = 40
 FLOATS = RNG.normal(size=N) * 3
 LEVELS = RNG.integers(0, 4, N)
 CLASSES = np.column_stack([RNG.integers(0, levels, N) for levels in (3, 2, 4)])
+PARTS = RNG.dirichlet([1.0, 2.0, 0.5], N)
 REGRESSION = RNG.normal(size=(N, 4)) * 6
 
 
@@ -85,6 +86,12 @@ CASES = {
         queries.Moments(4, LOWER, UPPER),
         REGRESSION,
         products_by_formula(REGRESSION, LOWER, UPPER),
+    ),
+    "shares": (queries.Shares(3), PARTS, PARTS * 1.0),
+    "shares and squares": (
+        queries.Shares(3, squares=True),
+        PARTS,
+        np.column_stack([PARTS, PARTS**2]),
     ),
     "moments of one column": (
         queries.Moments(1, -2.0, 3.0),
@@ -360,7 +367,10 @@ def test_moments_kernels(n):
     np.testing.assert_allclose(total, reference.sum(axis=0), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", ["regression moments", "moments", "moments of one column"])
+@pytest.mark.parametrize(
+    "case",
+    ["regression moments", "moments", "moments of one column", "shares", "shares and squares"],
+)
 def test_the_total_is_the_sum_of_the_statistics(case):
     query, records, expected = CASES[case]
     np.testing.assert_allclose(query.total(records), expected.sum(axis=0), rtol=1e-12, atol=1e-12)
@@ -494,6 +504,8 @@ def test_bad_regression_moments(arguments, message):
         (lambda: queries.Count("yes"), "value must be a finite number; got 'yes'"),
         (lambda: queries.Count(predicate=3), "predicate must be a function; got 3"),
         (lambda: queries.Count(name=""), "name must be a text that is not empty"),
+        (lambda: queries.Shares(1), "n_parts must be an integer of at least 2; got 1"),
+        (lambda: queries.Shares(2, squares="yes"), "squares must be True or False; got 'yes'"),
         (lambda: queries.Moments(0, -1, 1), "n_columns must be a positive integer; got 0"),
         (lambda: queries.Moments(2, [0, 0, 0], 1), "lower must be a number or 2 numbers, one for"),
         (lambda: queries.Moments(2, 0, 0), "lower must be below upper"),
@@ -543,6 +555,8 @@ def test_bad_arguments(make, message):
         ("margins", np.zeros((5, 2), int), r"\(n, 3\), one column for each variable; got shape"),
         ("margins", np.zeros((5, 3)), "records must be integers; got dtype float64"),
         ("count", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
+        ("shares", np.zeros((5, 2)), r"shape \(n, 3\); got shape \(5, 2\)"),
+        ("shares", np.zeros(3), r"shape \(n, 3\); got shape \(3,\)"),
         ("moments", np.zeros((5, 3)), r"shape \(n, 4\); got shape \(5, 3\)"),
         ("moments of one column", np.zeros(5), r"shape \(n, 1\); got shape \(5,\)"),
         ("sum", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
@@ -577,6 +591,9 @@ def test_records_of_another_shape_or_kind(case, records, message):
         ("class-feature counts", [[0, -1, 0]], "levels of feature 1 must be from 0 to 1; got -1"),
         ("margins", [[0, 0, 0], [3, 0, 0]], "levels of a must be from 0 to 2; got 3 in record 1"),
         ("count", ["a"], "must be real numbers; got dtype <U1"),
+        ("shares", [[0.5, 0.5, 0.0], [0.5, 0.6, 0.1]], r"sum to 1; got .* in record 1"),
+        ("shares", [[0.5, 0.6, -0.1]], r"at least 0 .* in record 0"),
+        ("shares", [[0.5, np.nan, 0.1]], "finite; got nan in record 0"),
         ("moments", [[0, 0, 0, np.inf]], "finite; got inf in record 0"),
         ("sum", [0.0, np.nan], "finite; got nan in record 1"),
         ("sum of integers", [1.0, 2.5], "whole numbers; got 2.5 in record 1"),

@@ -84,6 +84,7 @@ def _queries() -> dict[str, Any]:
         "ClassFeatureCounts": q.ClassFeatureCounts(n_classes=2, n_levels=[2, 3]),
         "Count": q.Count(value=1),
         "Sum": q.Sum(lower=0.0, upper=5.0),
+        "Shares": q.Shares(n_parts=3),
         "Histogram": q.Histogram(n_levels=3),
     }
 

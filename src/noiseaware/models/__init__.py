@@ -22,6 +22,7 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `two_means.py`           | a group of two, and a float     |
 | `stratified_proportions.py` | a group of many, and 0 or 1  |
 | `stratified_means.py`    | a group of many, and a float    |
+| `dirichlet.py`           | shares that sum to 1            |
 
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` and `count_cdf.py`
 (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
@@ -38,6 +39,7 @@ from typing import Any
 from noiseaware.models.bernoulli import Bernoulli
 from noiseaware.models.categorical import Categorical
 from noiseaware.models.contingency_table import ContingencyTable
+from noiseaware.models.dirichlet import Dirichlet
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
 from noiseaware.models.linear_regression import LinearRegression
@@ -57,6 +59,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "ContingencyTable",
+    "Dirichlet",
     "Exponential",
     "Gamma",
     "LinearRegression",
@@ -83,6 +86,7 @@ _TYPES = {
     "Normal": Normal,
     "Categorical": Categorical,
     "ContingencyTable": ContingencyTable,
+    "Dirichlet": Dirichlet,
     "Exponential": Exponential,
     "Gamma": Gamma,
     "MultivariateNormal": MultivariateNormal,

@@ -256,7 +256,10 @@ class Gamma:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_durations(records)
         shape, rate = self._read(theta)
-        return gamma_scores(np.array([shape]), rate * records[:, np.newaxis])
+        if not rate > 0.0:
+            return np.full((len(records), 1), math.nan)
+        logs = np.log(np.maximum(records, SMALLEST)) + math.log(rate)
+        return gamma_scores(np.array([shape]), logs[:, np.newaxis])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

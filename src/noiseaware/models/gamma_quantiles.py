@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 STEP, FINE_STEP, SMALL_SHAPE = 0.5, 0.25, 0.3
@@ -46,6 +46,7 @@ FARTHEST = 37.0
 """The normals are cut off here, where Phi(-z) is still a double: P(|z| > 37) is 1e-299."""
 
 _TINY = 1e-280
+_LARGEST_EXPONENT = 709.0
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -100,18 +101,31 @@ def _evaluate(normals, column, step, first, series, out):
         out[i, column] = y
 
 
-def log_quantiles_at(shape: float, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log x with P(gamma(shape) <= x) = Phi(z) for each z, by inversion."""
-    x = np.empty(len(nodes))
-    upper = nodes > 1.0
-    x[~upper] = special.gammaincinv(shape, special.ndtr(nodes[~upper]))
-    x[upper] = special.gammainccinv(shape, special.ndtr(-nodes[upper]))
-    small = x < _TINY
-    x[small] = 1.0
-    y = np.log(x)
-    if small.any():
-        y[small] = (special.log_ndtr(nodes[small]) + special.gammaln(shape + 1.0)) / shape
-    return y
+@njit(cache=True, nogil=True)
+def _fill(shapes, constants, step, first, values, normals, out):
+    """Write y(z) into ``out`` for all columns; a column whose shape is no shape is NaN."""
+    series = np.empty((values.shape[1], ORDER + 1))
+    for j in range(shapes.shape[0]):
+        if 0.0 < shapes[j] < math.inf:
+            _expand(shapes[j], constants[j], step, first, values[j], series)
+            _evaluate(normals, j, step, first, series, out)
+        else:
+            out[:, j] = math.nan
+
+
+def log_quantiles_at(shape: ArrayLike, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log x with P(gamma(shape) <= x) = Phi(z) for each z, by inversion.
+
+    ``nodes`` is in increasing order; ``shape`` is a number, or a column ``(k, 1)`` of them.
+    """
+    lower = int(np.searchsorted(nodes, 1.0, side="right"))
+    x = np.empty(np.broadcast_shapes(np.shape(shape), nodes.shape))
+    x[..., :lower] = special.gammaincinv(shape, special.ndtr(nodes[:lower]))
+    x[..., lower:] = special.gammainccinv(shape, special.ndtr(-nodes[lower:]))
+    if x.min() > _TINY:
+        return np.log(x)
+    below = (special.log_ndtr(nodes) + special.gammaln(np.add(shape, 1.0))) / shape
+    return np.where(x > _TINY, np.log(np.maximum(x, _TINY)), below)
 
 
 def log_gamma_quantiles(
@@ -128,29 +142,30 @@ def log_gamma_quantiles(
     if not lowest <= highest:  # NaN among the normals
         out[:] = math.nan
         return out
-    for j, shape in enumerate(shapes.tolist()):
-        if not 0.0 < shape < math.inf:
-            out[:, j] = math.nan
-            continue
-        step = FINE_STEP if shape < SMALL_SHAPE else STEP
-        first, last = (math.floor(z / step + 0.5) for z in (lowest, highest))
-        nodes = step * np.arange(first, last + 1)
-        series = np.empty((len(nodes), ORDER + 1))
-        constant = math.lgamma(shape) - _HALF_LOG_2PI
-        _expand(shape, constant, step, first, log_quantiles_at(shape, nodes), series)
-        _evaluate(normals, j, step, first, series, out)
+    usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
+    step = FINE_STEP if usable.min() < SMALL_SHAPE else STEP
+    first, last = (math.floor(z / step + 0.5) for z in (lowest, highest))
+    values = log_quantiles_at(usable[:, np.newaxis], step * np.arange(first, last + 1))
+    constants = special.gammaln(usable) - _HALF_LOG_2PI
+    _fill(shapes, constants, step, first, values, normals, out)
     return out
 
 
-def gamma_scores(shapes: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def gamma_scores(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return z with Phi(z) = P(gamma(shapes[j]) <= x), the inverse of `log_gamma_quantiles`.
 
-    ``values`` holds x, ``(n, k)``; the result has the same shape.
+    ``logs`` holds log x, ``(n, k)``; the result has the same shape.
     """
+    values = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
     below = special.gammainc(shapes, values)
     upper = below > 0.999  # up to there, 1 - below has digits enough
     scores = special.ndtri(below)
     scores[upper] = -special.ndtri(
         special.gammaincc(np.broadcast_to(shapes, values.shape)[upper], values[upper])
     )
+    small = values < _TINY
+    if small.any():  # x may be no double any more; P(gamma <= x) = x^a / Gamma(a + 1) there
+        a = np.broadcast_to(shapes, values.shape)[small]
+        log_below = np.minimum(a * logs[small] - special.gammaln(a + 1.0), 0.0)
+        scores[small] = special.ndtri_exp(log_below)
     return np.clip(scores, -FARTHEST, FARTHEST)

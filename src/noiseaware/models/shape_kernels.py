@@ -61,7 +61,11 @@ def slice_step(v, terms, weights, width, uniforms, used):
     """
     if used + 2 > uniforms.shape[0]:
         return v, -1
-    height = log_density(v, terms, weights) + math.log(1.0 - uniforms[used])
+    v = min(max(v, -FARTHEST), FARTHEST)
+    now = log_density(v, terms, weights)
+    if not now > -math.inf:  # nothing to go by: records that are no records of the model
+        return v, used + 2
+    height = now + math.log(1.0 - uniforms[used])
     low = v - width * uniforms[used + 1]
     high = low + width
     used += 2
@@ -72,7 +76,7 @@ def slice_step(v, terms, weights, width, uniforms, used):
     while used < uniforms.shape[0]:
         new = low + (high - low) * uniforms[used]
         used += 1
-        if log_density(new, terms, weights) > height:
+        if log_density(new, terms, weights) >= height:
             return new, used
         if new < v:
             low = new

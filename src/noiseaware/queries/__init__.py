@@ -13,6 +13,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `ClassFeatureCounts` | a class-by-level table for each feature of a naive Bayes    |
 | `Count`              | the number of records that are equal to a value             |
 | `Sum`                | the sum of clamped records                                  |
+| `Shares`             | the sums of shares that sum to 1 in every record            |
 | `Histogram`          | the number of records in each bin, or at each level         |
 | `ByGroup`            | a query of each group, where the groups are known           |
 | `InGroup`            | a query of one group                                        |
@@ -44,6 +45,7 @@ from noiseaware.queries.protocol import CountsQueryLike, Neighbours, QueryLike
 from noiseaware.queries.query import Query
 from noiseaware.queries.registry import from_dict
 from noiseaware.queries.regression_moments import RegressionMoments
+from noiseaware.queries.shares import Shares
 from noiseaware.queries.sum import Sum
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Query",
     "QueryLike",
     "RegressionMoments",
+    "Shares",
     "Sum",
     "from_dict",
 ]

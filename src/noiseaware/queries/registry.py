@@ -13,6 +13,7 @@ from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
 from noiseaware.queries.protocol import QueryLike
 from noiseaware.queries.regression_moments import RegressionMoments
+from noiseaware.queries.shares import Shares
 from noiseaware.queries.sum import Sum
 
 BUILT_IN: dict[str, type[QueryLike]] = {
@@ -23,6 +24,7 @@ BUILT_IN: dict[str, type[QueryLike]] = {
         ClassFeatureCounts,
         Count,
         Sum,
+        Shares,
         Histogram,
         ByGroup,
         InGroup,

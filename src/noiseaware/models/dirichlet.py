@@ -1,0 +1,350 @@
+"""Dirichlet compositions: records are shares that sum to 1, as of a day in a time-use survey.
+
+The model
+---------
+A record is a row of k shares, each above 0, with sum 1.
+
+    x_i ~ Dirichlet(alpha),  alpha = A m        density prop. to prod_j x_j^(alpha_j - 1)
+    m ~ Dirichlet(c)                            m = mean, c = mean_concentration
+    A ~ Gamma(a, b)                             A = precision; a = precision_shape,
+                                                b = precision_rate
+
+with m and A independent a priori. m_j is the mean of share j, and its variance is
+m_j (1 - m_j) / (A + 1).
+
+Mean and precision rather than alpha itself, for two reasons. They are what people ask for; and
+sums of shares tell about m and hardly about A, so that they have nearly independent posteriors,
+while the entries of alpha, all proportional to A, would move along a ridge together. Independent
+priors alpha_j ~ Gamma(c_j, b) are the special case a = sum_j c_j.
+
+A kernel for p(m, A | x)
+------------------------
+The likelihood is [Gamma(A) / prod_j Gamma(alpha_j)]^n exp(sum_j (alpha_j - 1) L_j) with
+L_j = sum_i log x_ij. In the coordinates v_j = log alpha_j the density of the prior is that of
+(m_1, ..., m_{k-1}, A) divided by A^(k-1) (the Jacobian of alpha = A m) and times prod_j alpha_j,
+that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
+
+    log p(v | x) = sum_j c_j v_j + (a - C) log A - b A + n lgamma(A)
+                   - n sum_j lgamma(alpha_j) + sum_j alpha_j L_j + constant,     C = sum_j c_j.
+
+* As a function of one v_j it is the density of `shape_kernels` with a = c_j, b = L_j - b,
+  c = a - C, o = A - alpha_j, r = 1, m = n.
+* Along v + t (1, ..., 1), which multiplies A by exp(t) and leaves the mean alone, C cancels, and it
+  is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A, m = n,
+  w = alpha.
+
+`Dirichlet.update_parameters` makes a slice step in the common direction, which undoes the ridge,
+then one in each coordinate. Both are lines in v, where a step leaves p(v | x) alone. Only the L_j
+are needed: one pass over the records.
+
+The construction x = F(u; theta)
+--------------------------------
+With u standard normal of length k and G_j the quantile of Gamma(alpha_j) at Phi(u_j) (see
+`gamma_quantiles`), x_j = G_j / sum_l G_l. The sum S of the gammas is lost, but it is independent of
+the shares and Gamma(A) distributed: u given x is found by drawing S, then
+u_j = Phi^{-1}(P(Gamma(alpha_j) <= x_j S)). Gammas are handled by their logarithms, because those of
+a small alpha_j are no doubles any more. A share below the smallest double is that double.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.arguments import whole_number
+from noiseaware.models.arguments import (
+    arguments_repr,
+    one_if_equal,
+    one_or_each,
+    positive_number,
+    read_floats,
+    read_parameter,
+)
+from noiseaware.models.conjugate import (
+    SIMPLEX_TOLERANCE,
+    SMALLEST,
+    log_dirichlet,
+    log_dirichlet_constant,
+    log_gamma,
+)
+from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
+from noiseaware.models.shape_kernels import slice_step, step_width
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+
+_POOL = 12
+"""Uniforms drawn for each slice step, which uses six on average."""
+
+
+@njit(cache=True, nogil=True)
+def _normalise(logs, records):
+    """Write the shares exp(log G_j) / sum_l exp(log G_l) of each row."""
+    k = logs.shape[1]
+    for i in range(logs.shape[0]):
+        highest = -math.inf
+        for j in range(k):
+            highest = max(highest, logs[i, j])
+        total = 0.0
+        for j in range(k):
+            records[i, j] = math.exp(logs[i, j] - highest)
+            total += records[i, j]
+        for j in range(k):
+            records[i, j] = max(records[i, j] / total, SMALLEST)
+
+
+@njit(cache=True, nogil=True)
+def _sum_logs(records, sums):
+    """Write L_j = sum_i log x_ij."""
+    sums[:] = 0.0
+    for i in range(records.shape[0]):
+        for j in range(records.shape[1]):
+            sums[j] += math.log(max(records[i, j], SMALLEST))
+
+
+@njit(cache=True, nogil=True)
+def _log_likelihood(alpha, records, out):
+    """Write log Dirichlet(x_i; alpha); -inf off the simplex."""
+    k = alpha.shape[0]
+    total = 0.0
+    constant = 0.0
+    for j in range(k):
+        total += alpha[j]
+        constant -= math.lgamma(alpha[j])
+    constant += math.lgamma(total)
+    for i in range(records.shape[0]):
+        value = constant
+        shares = 0.0
+        for j in range(k):
+            x = records[i, j]
+            shares += x
+            if x > 0.0:
+                value += (alpha[j] - 1.0) * math.log(x)
+            else:
+                value = -math.inf
+        out[i] = value if abs(shares - 1.0) <= SIMPLEX_TOLERANCE else -math.inf
+
+
+@njit(cache=True, nogil=True)
+def _slice_scan(alpha, sums, concentration, prior, n, width, one, uniforms):
+    """Move ``alpha`` by a step in the common direction and one in each coordinate, in place.
+
+    ``sums`` holds the L_j, ``concentration`` the c_j, ``prior`` a and b. Returns False if the pool
+    of uniforms came to its end.
+    """
+    k = alpha.shape[0]
+    a, b = prior
+    total = 0.0
+    slope = 0.0
+    all_concentration = 0.0
+    for j in range(k):
+        total += alpha[j]
+        slope += alpha[j] * sums[j]
+        all_concentration += concentration[j]
+    t, used = slice_step(
+        0.0, (a, slope - b * total, 0.0, 0.0, total, n, n), alpha, width, uniforms, 0
+    )
+    if used < 0:
+        return False
+    for j in range(k):
+        alpha[j] *= math.exp(t)
+    for j in range(k):
+        others = 0.0
+        for other in range(k):
+            if other != j:
+                others += alpha[other]
+        v, used = slice_step(
+            math.log(max(alpha[j], SMALLEST)),
+            (concentration[j], sums[j] - b, a - all_concentration, others, 1.0, n, n),
+            one,
+            width,
+            uniforms,
+            used,
+        )
+        if used < 0:
+            return False
+        alpha[j] = math.exp(v)
+    return True
+
+
+class Dirichlet:
+    """Independent compositions: k shares that sum to 1, with a Dirichlet distribution.
+
+    Parameters
+    ----------
+    n_parts : int
+        k, the number of shares.
+    mean_concentration : float or array_like, shape (k,)
+        c of the prior Dirichlet(c) of the mean shares; one number stands for all, and 1 is uniform.
+    precision_shape, precision_rate : float
+        a and b of the prior Gamma(a, b) of the precision A; its mean is a / b. A share with mean m
+        has the variance m (1 - m) / (A + 1).
+
+    Notes
+    -----
+    Records are float64 of shape ``(n, k)``, above 0, each row with sum 1. Parameters: ``mean``
+    (k,) and ``precision`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import Dirichlet
+    >>> model = Dirichlet(3)
+    >>> rng = np.random.default_rng(1)
+    >>> theta = {"mean": [0.5, 0.3, 0.2], "precision": 1000.0}
+    >>> model.sample_records(theta, 500, rng).mean(axis=0).round(2)
+    array([0.5, 0.3, 0.2])
+    """
+
+    def __init__(
+        self,
+        n_parts: int,
+        mean_concentration: ArrayLike = 1.0,
+        *,
+        precision_shape: float = 2.0,
+        precision_rate: float = 0.1,
+    ) -> None:
+        k = self.n_parts = whole_number("n_parts", n_parts, least=2)
+        self.mean_concentration = one_or_each(
+            "mean_concentration", mean_concentration, k, positive=True
+        )
+        self.precision_shape = positive_number("precision_shape", precision_shape)
+        self.precision_rate = positive_number("precision_rate", precision_rate)
+        parts = self.column_names
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("mean", (k,), "simplex", ("part",), {"part": parts}),
+            Parameter("precision", (), "positive"),
+        )
+        self.innovations = Innovations("normal", k)
+        self._exponents = self.mean_concentration - 1.0
+        self._constant = log_dirichlet_constant(self.mean_concentration)
+        self._one = np.ones(1)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of a record's entries, for imputed databases."""
+        return [f"x{j}" for j in range(1, self.n_parts + 1)]
+
+    def _alpha(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return alpha = A m, a fresh array; NaN if A is not positive."""
+        precision = float(theta["precision"])
+        mean = read_parameter(theta, "mean", (self.n_parts,))
+        return mean * (precision if precision > 0.0 else math.nan)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError if these cannot be records of this model."""
+        array = read_floats("records", records, self.n_parts)
+        if not np.isfinite(array).all():
+            raise ValueError("records must be finite; got NaN or an infinite number")
+        bad = (array <= 0.0).any(axis=1)
+        if bad.any():
+            index = int(np.argmax(bad))
+            raise ValueError(
+                "records must be shares above 0 (a Dirichlet distribution makes no zeros); "
+                f"got {array[index].tolist()} in record {index}"
+            )
+        bad = np.abs(array.sum(axis=1) - 1.0) > SIMPLEX_TOLERANCE
+        if bad.any():
+            index = int(np.argmax(bad))
+            raise ValueError(
+                f"records must be shares that sum to 1; got {array[index].tolist()} in record "
+                f"{index}"
+            )
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        mean = np.maximum(rng.dirichlet(self.mean_concentration), SMALLEST)
+        precision = rng.standard_gamma(self.precision_shape) / self.precision_rate
+        return {"mean": mean, "precision": np.array(precision)}
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(theta), normalised; the mean by its first k - 1 entries."""
+        mean = read_parameter(theta, "mean", (self.n_parts,))
+        total = log_gamma(float(theta["precision"]), self.precision_shape, self.precision_rate)
+        shares = log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
+        return total + shares + self._constant
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw n records from f(. | theta); shape ``(n, k)``."""
+        return self.build_records(theta, rng.standard_normal((n, self.n_parts)))
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
+        records = read_floats("records", records, self.n_parts)
+        alpha = self._alpha(theta)
+        out = np.full(len(records), -math.inf)
+        if (alpha > 0.0).all():
+            _log_likelihood(alpha, records, out)
+        return out
+
+    def update_parameters(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> Theta:
+        """Return a new theta by slice steps in log alpha; see the module docstring."""
+        records = read_floats("records", records, self.n_parts)
+        n = len(records)
+        start = self._alpha(theta)
+        sums = np.empty(self.n_parts)
+        _sum_logs(records, sums)
+        prior = (self.precision_shape, self.precision_rate)
+        pool = rng.random(_POOL * (self.n_parts + 1))
+        while True:
+            alpha = start.copy()
+            if _slice_scan(
+                alpha,
+                sums,
+                self.mean_concentration,
+                prior,
+                float(n),
+                step_width(n),
+                self._one,
+                pool,
+            ):
+                break
+            pool = np.concatenate((pool, rng.random(len(pool))))
+        precision = alpha.sum()
+        return {"mean": np.maximum(alpha / precision, SMALLEST), "precision": np.array(precision)}
+
+    def build_records(
+        self, theta: Mapping[str, Any], innovations: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Return the records F(u_i; theta); innovations and records both ``(n, k)``."""
+        innovations = read_floats("innovations", innovations, self.n_parts)
+        records = np.empty(innovations.shape)
+        _normalise(log_gamma_quantiles(self._alpha(theta), innovations), records)
+        return records
+
+    def recover_innovations(
+        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw u_i given F(u_i; theta) = x_i, ``(n, k)``: the lost total S is drawn."""
+        records = read_floats("records", records, self.n_parts)
+        alpha = self._alpha(theta)
+        precision = alpha.sum()
+        if not 0.0 < precision < math.inf:
+            return np.full(records.shape, math.nan)
+        # S ~ Gamma(A) as Gamma(A + 1) V^(1/A), V uniform, by its logarithm: S may be no double.
+        size = (len(records), 1)
+        log_total = np.log(rng.standard_gamma(precision + 1.0, size=size))
+        log_total += np.log1p(-rng.random(size)) / precision
+        return gamma_scores(alpha, np.log(np.maximum(records, SMALLEST)) + log_total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        return {
+            "type": "Dirichlet",
+            "n_parts": self.n_parts,
+            "mean_concentration": one_if_equal(self.mean_concentration),
+            "precision_shape": self.precision_shape,
+            "precision_rate": self.precision_rate,
+        }
+
+    def __repr__(self) -> str:
+        return arguments_repr(self)

@@ -1,0 +1,140 @@
+"""The sums of shares, each record being shares of a whole (of a day, of a budget).
+
+A record that changes moves the sum of one share only at the cost of another, which a clamped `Sum`
+does not know: for k shares its l1 sensitivity is k, and that of this query is 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.arguments import whole_number
+from noiseaware.queries.arguments import check_norm, check_numbers
+from noiseaware.queries.protocol import Neighbours
+
+TOLERANCE = 1e-8
+"""How far from 1 the sum of the shares of a record may be."""
+
+
+@dataclass(frozen=True, init=False)
+class Shares:
+    """The sums of the shares and, if asked, of their squares.
+
+    Records are floats (n, n_parts), at least 0, each row with sum 1.
+
+    Parameters
+    ----------
+    n_parts
+        The number of shares k of a record.
+    squares
+        True releases the sums of the squared shares as well, which tell how different the records
+        are; False the sums of the shares only.
+
+    Examples
+    --------
+    >>> query = Shares(n_parts=3)
+    >>> query.names
+    ('x1', 'x2', 'x3')
+    >>> query.sensitivity(norm=1)
+    2.0
+    >>> Shares(2, squares=True).statistic([[0.5, 0.5]])
+    array([[0.5 , 0.5 , 0.25, 0.25]])
+    """
+
+    n_parts: int
+    squares: bool
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    integer_valued: ClassVar[bool] = False
+
+    def __init__(self, n_parts: int, squares: bool = False) -> None:
+        k = whole_number("n_parts", n_parts, least=2)
+        if not isinstance(squares, bool | np.bool_):
+            raise TypeError(f"squares must be True or False; got {squares!r}")
+        names = tuple(f"x{j}" for j in range(1, k + 1))
+        if squares:
+            names += tuple(f"{name}^2" for name in names)
+        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
+        set_field(self, "n_parts", k)
+        set_field(self, "squares", bool(squares))
+        set_field(self, "names", names)
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the shares of each record, (n, k), or with their squares (n, 2 k).
+
+        Parameters
+        ----------
+        records
+            (n, k).
+        """
+        array = np.array(records, dtype=np.float64, order="C")
+        if array.ndim != 2 or array.shape[1] != self.n_parts:
+            self._check_shape(array.shape)
+        return np.concatenate((array, array * array), axis=1) if self.squares else array
+
+    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the sum of `statistic` over the records.
+
+        Parameters
+        ----------
+        records
+            (n, k).
+        """
+        array = np.asarray(records, dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != self.n_parts:
+            self._check_shape(array.shape)
+        sums = array.sum(axis=0)
+        if not self.squares:
+            return sums
+        return np.concatenate((sums, np.einsum("ij,ij->j", array, array)))
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total; every value is attained.
+
+        ==========  ===================  ========================
+        norm        change one record    add or remove one record
+        ==========  ===================  ========================
+        1           2 (squares: 4)       1 (squares: 2)
+        2           sqrt(2) (2)          1 (sqrt(2))
+        inf         1                    1
+        ==========  ===================  ========================
+
+        The proofs are in `docs/sensitivity.md`.
+
+        Parameters
+        ----------
+        norm
+            1, 2 or inf.
+        neighbours
+            `"change"` or `"add-remove"`.
+        """
+        check_norm(norm, neighbours)
+        moved = (2.0 if neighbours == "change" else 1.0) * (2.0 if self.squares else 1.0)
+        if norm == 1:
+            return moved
+        return math.sqrt(moved) if norm == 2 else 1.0
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 2 or shape[1] != self.n_parts:
+            raise ValueError(f"records must have shape (n, {self.n_parts}); got shape {shape}")
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are shares that sum to 1."""
+        self._check_shape(np.shape(records))
+        check_numbers(records)
+        array = np.asarray(records, dtype=np.float64)
+        bad = (array < 0.0).any(axis=1) | (np.abs(array.sum(axis=1) - 1.0) > TOLERANCE)
+        if bad.any():
+            index = int(np.argmax(bad))
+            raise ValueError(
+                "records must be shares of at least 0 that sum to 1; "
+                f"got {array[index].tolist()} in record {index}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
+        return {"type": "Shares", "n_parts": self.n_parts, "squares": self.squares}
