@@ -288,7 +288,9 @@ def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
                 f"{where} must be finite at records that the model made; got {value[i]} for the "
                 f"record {made[i]} at theta = {theta}"
             )
-    in_x = _density_in_records(model, setting, rng)
+    # What is fixed by a record's number has no density, so a walk must not change it.
+    alike = not getattr(model, "uses_index", False)
+    in_x = _density_in_records(model, setting, rng) if alike else None
     if in_x:
         raise ValueError(
             f"{where} must be the log density of the records that the model makes; with theta "
@@ -296,7 +298,8 @@ def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
             "at records that cannot be, unless check_records refuses them)"
         )
     if not (prior_is_right and hasattr(model, "log_prior")):
-        return "finite, and the density of the records that the model makes, with theta held"
+        held = "finite, and the density of the records that the model makes, with theta held"
+        return held if alike else "finite at the records that the model makes"
     in_theta = _density_in_theta(model, setting, rng)
     if in_theta:
         raise ValueError(
@@ -304,7 +307,8 @@ def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
             f"that theta is in; with log_prior and this log_likelihood, theta given x is not what "
             f"it should be: {in_theta}"
         )
-    return "finite, and the density of the records that the model makes, in x and in theta"
+    where = "in x and in theta" if alike else "in theta"
+    return f"finite, and the density of the records that the model makes, {where}"
 
 
 def _density_in_records(

@@ -11,7 +11,7 @@ from noiseaware.release import Release
 from noiseaware.sampler import contract
 from noiseaware.sampler.target import Target
 from noiseaware.validation.compare import Setting, largest_difference
-from noiseaware.validation.models import _accepts, draw_records, draw_theta
+from noiseaware.validation.models import _accepts, draw_records, draw_theta, numbers
 
 STEPS = 10
 """Times that a part of the database is proposed anew before the outcome is compared."""
@@ -108,7 +108,7 @@ def sensitivity(model: Any, mechanism: Any, setting: Setting) -> str:
     if hasattr(mechanism, "statistic") or not hasattr(query, "sensitivity"):
         return "not stated for sums over records, so there is nothing to check"
     neighbours = getattr(query, "neighbours", getattr(mechanism, "neighbours", "change"))
-    records = _many_records(model, query, setting)
+    records, slots = _many_records(model, query, setting)
     rows = np.asarray(query.statistic(records), dtype=np.float64)
     seen = []
     for norm in (1, 2):
@@ -122,7 +122,7 @@ def sensitivity(model: Any, mechanism: Any, setting: Setting) -> str:
                 f"number; got {stated}"
             )
         if neighbours == "change":
-            distance, i, j = _furthest(rows, norm)
+            distance, i, j = _furthest(rows, slots, norm)
             who = f"changing the record {records[i]} to {records[j]}"
         else:
             sizes = np.linalg.norm(rows, ord=norm, axis=1)
@@ -140,12 +140,19 @@ def sensitivity(model: Any, mechanism: Any, setting: Setting) -> str:
     return f"not broken by any of {len(records)} records (largest found: {', '.join(seen)})"
 
 
-def _many_records(model: Any, query: Any, setting: Setting) -> np.ndarray:
-    """Return records of many theta, and far-out ones where the model says that they can be."""
+def _many_records(model: Any, query: Any, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
+    """Return records of many theta, and the slot in the database that each can be in.
+
+    There is one slot where records are alike; where what a record can be depends on its number
+    (a group that is public, say), a record can change only to another with that number. Far-out
+    records are added where the model says that they can be.
+    """
     rng = setting.rng(11)
     each = -(-PAIRED // setting.draws)
     parts = [draw_records(model, draw_theta(model, rng), each, rng) for _ in range(setting.draws)]
     records = np.concatenate(parts)
+    if getattr(model, "uses_index", False):
+        return records, np.tile(numbers(model, each), setting.draws)
     if records.dtype.kind == "f" and hasattr(model, "check_records"):
         for factor in (10.0, -10.0, 1000.0, -1000.0):
             far = factor * records[:100]
@@ -153,14 +160,14 @@ def _many_records(model: Any, query: Any, setting: Setting) -> np.ndarray:
                 not hasattr(query, "check_records") or _accepts(query, far)
             ):
                 records = np.concatenate([records, far])
-    return records
+    return records, np.zeros(len(records), dtype=np.int64)
 
 
-def _furthest(rows: np.ndarray, norm: int) -> tuple[float, int, int]:
-    """Return the largest distance between two rows, and which two."""
+def _furthest(rows: np.ndarray, slots: np.ndarray, norm: int) -> tuple[float, int, int]:
+    """Return the largest distance between two rows of one slot, and which two."""
     best = (0.0, 0, 0)
     for i in range(len(rows)):
-        distances = np.linalg.norm(rows - rows[i], ord=norm, axis=1)
+        distances = np.linalg.norm(rows - rows[i], ord=norm, axis=1) * (slots == slots[i])
         j = int(np.argmax(distances))
         if distances[j] > best[0]:
             best = (float(distances[j]), i, j)
