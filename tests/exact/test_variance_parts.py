@@ -1,5 +1,7 @@
 """The parts of the variance, against answers that do not come from the sampler."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -23,15 +25,24 @@ def bernoulli_parts(n, value, epsilon):
     return within + np.sum(weight * (given.mean() - mean) ** 2), within
 
 
-@pytest.mark.parametrize(
-    ("model", "epsilon"),
-    [(na.models.Bernoulli(), 0.1), (na.models.Bernoulli(), 1.0), (Coin(), 0.3)],
-    ids=["much noise", "less noise", "own"],
-)
-def test_a_coin_by_enumeration(model, epsilon):
-    n, value = 40, 14.3
-    release = small_release(n, value, epsilon)
-    posterior = na.sample(model, release, keep_records=25, **QUICK)
+@pytest.fixture(scope="module")
+def coins():
+    """A function from epsilon to n, the released value and the posterior, drawn once."""
+
+    @cache
+    def draw(epsilon):
+        n, value = 40, 14.3
+        release = small_release(n, value, epsilon)
+        return n, value, na.sample(na.models.Bernoulli(), release, keep_records=25, **QUICK)
+
+    return draw
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("model", [None, Coin()], ids=["ready", "own"])
+def test_a_coin_by_enumeration(model, epsilon, coins):
+    n, value, posterior = coins(epsilon)
+    # The coin of one's own is the same model in other words.
     parts = variance_parts(posterior, model)["probability"]
     total, within = bernoulli_parts(n, value, epsilon)
     # The means over 100 databases and 8,000 draws: 5 standard errors are below these.
@@ -59,10 +70,9 @@ class Lazy:
         return self.coin.update_parameters(theta, records, rng)
 
 
-def test_a_slow_kernel_gives_the_same_or_says_so():
-    release = small_release(40, 14.3, 0.1)
-    posterior = na.sample(na.models.Bernoulli(), release, keep_records=25, **QUICK)
-    _, within = bernoulli_parts(40, 14.3, 0.1)
+def test_a_slow_kernel_gives_the_same_or_says_so(coins):
+    n, value, posterior = coins(0.1)
+    _, within = bernoulli_parts(n, value, 0.1)
     slow = variance_parts(posterior, Lazy(0.9))["probability"]
     # Steps next to one another would give a tenth of it.
     assert slow.sampling == pytest.approx(within, rel=0.25)

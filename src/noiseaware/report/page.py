@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from noiseaware import checks, plots
-from noiseaware.entries import Entry, all_entries, entry_values, pick_entries
+from noiseaware.entries import Entry, all_entries, entry_values, need_posterior, pick_entries
 from noiseaware.report import parts as parts_module
 from noiseaware.report.pictures import draw, forest
 from noiseaware.report.words import mechanism_words, number, percent, promise, query_words, times
@@ -85,6 +85,9 @@ def make_page(
     """Return the page; see `noiseaware.report.write_report`."""
     import jinja2
 
+    need_posterior("posterior", posterior)
+    if var_names is None:
+        var_names = json.loads(posterior.attrs.get("report_parameters", "null"))
     main = pick_entries(posterior, var_names)
     everything = all_entries(posterior)
     naive, naive_words = _naive(posterior, model, release)
@@ -217,7 +220,7 @@ def _comparison(main: list[Entry], naive: dict[str, np.ndarray] | None) -> list[
                 else "it has no uncertainty at all"
             )  # fmt: skip
         elif ratio < 1 / 1.15:
-            size = f"its interval is {times(1 / ratio)} too wide"
+            size = f"its interval is {times(1 / ratio)} as wide as it should be"
         else:
             size = "its interval is about as wide as it should be"
         inside = ((entry.draws > other.low.value) & (entry.draws < other.high.value)).mean()

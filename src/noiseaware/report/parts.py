@@ -21,7 +21,7 @@ so theta_0 is a draw from p(theta | x), and a chain theta_0, theta_1, ... made b
 with rho their correlation given x. So W is half the mean squared difference between steps half a
 chain apart, over the kept databases: exact for kernels that draw theta independently, and with a
 rho that is near zero for those that mix within half a chain. A quarter of a chain apart must give
-nearly the same; where it does not (`slow`), W is too small and the share of the noise too large.
+nearly the same; where it clearly does not (`slow`), W is too small and the noise's share too large.
 
 V is the variance of all draws, known much better than a variance over the few kept databases; so
 the part of the noise is V - W, and not estimated by itself.
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.entries import all_entries, need_posterior
+from noiseaware.entries import all_entries, entry_values, need_posterior
 from noiseaware.posterior import with_derived
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ STEPS = 100
 DATABASES = 100
 """Databases that are used, at most."""
 
-SLOW = 0.9
-"""The kernel mixes slowly where a quarter of a chain gives less than this share of W."""
+SLOW, CLEARLY = 0.9, 4.0
+"""The kernel mixes slowly where a quarter of a chain gives less than this share of W, and the
+difference is more than so many standard errors."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +123,16 @@ def variance_parts(
     parts = {}
     for entry in all_entries(posterior):
         total = float(entry.draws.var())
-        within = float(far[entry.variable][entry.index])
-        closer = float(near[entry.variable][entry.index])
-        sampling = min(within, total)
+        apart, closer = entry_values(far, entry), entry_values(near, entry)
+        assert apart is not None
+        assert closer is not None
+        sampling = min(float(apart.mean()), total)
         parts[entry.label] = Parts(
             total=total,
             sampling=sampling,
             noise=total - sampling,
             prior=np.nan if entry.prior is None else float(entry.prior.var()),
-            slow=closer < SLOW * within,
+            slow=_slow(apart, closer),
         )
     return parts
 
@@ -138,14 +140,17 @@ def variance_parts(
 def _mean_squares(
     posterior: DataTree, model: Any, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return half the mean squared differences, half a chain and a quarter of a chain apart."""
+    """Return half the mean squared differences, half a chain and a quarter of a chain apart.
+
+    For each parameter (databases, *shape).
+    """
     draws = posterior["posterior"].to_dataset().transpose("chain", "draw", ...)
     kept = posterior["latent_records"]["records"].transpose("chain", "draw", "record", ...)
     labels = kept["draw"].values
     pairs = [(c, k) for k in range(kept.sizes["draw"]) for c in range(kept.sizes["chain"])]
     chosen = np.unique(np.linspace(0, len(pairs) - 1, min(DATABASES, len(pairs))).astype(int))
     gaps = (STEPS // 2, STEPS // 4)
-    sums = [{str(n): np.zeros(draws[n].shape[2:]) for n in draws.data_vars} for _ in gaps]
+    found: list[dict[str, list[np.ndarray]]] = [{str(n): [] for n in draws.data_vars} for _ in gaps]
     for chain, k in (pairs[i] for i in chosen):
         records = np.ascontiguousarray(kept.values[chain, k])
         at = draws.isel(chain=chain).sel(draw=labels[k])
@@ -157,11 +162,19 @@ def _mean_squares(
             if step < STEPS:
                 theta = model.update_parameters(theta, records, rng)
         path = with_derived(model, path)
-        for gap, total in zip(gaps, sums, strict=True):
+        for gap, squares in zip(gaps, found, strict=True):
             for name, values in path.items():
-                total[name] += 0.5 * np.mean((values[gap:] - values[:-gap]) ** 2, axis=0)
-    far, near = ({n: v / len(chosen) for n, v in total.items()} for total in sums)
+                squares[name].append(0.5 * np.mean((values[gap:] - values[:-gap]) ** 2, axis=0))
+    far, near = ({n: np.array(v) for n, v in squares.items()} for squares in found)
     return far, near
+
+
+def _slow(far: np.ndarray, near: np.ndarray) -> bool:
+    """Whether steps further apart differ clearly more, over the databases, (databases,)."""
+    if not near.mean() < SLOW * far.mean():
+        return False
+    error = np.std(far - near) / np.sqrt(len(far))
+    return bool(far.mean() - near.mean() > CLEARLY * error)
 
 
 def model_of(posterior: DataTree, model: Any = None) -> Any:

@@ -119,6 +119,8 @@ def query_words(query: Any) -> list[str]:
     kind = type(query).__name__
     if hasattr(query, "queries"):
         return [sentence for part in query.queries for sentence in query_words(part)]
+    if hasattr(query, "query"):
+        return ["Of each group of records separately.", *query_words(query.query)]
     lower, upper = getattr(query, "lower", None), getattr(query, "upper", None)
     clamped = lower is not None and upper is not None
     known = {
