@@ -78,7 +78,8 @@ def _read(content: dict[str, Any]) -> ModelFile:
         raise ValueError(f"type must be one of {', '.join(kinds)}; got {kind!r}{hint}")
     _check_keys(kind, content)
     model = models.from_dict(content)
-    return ModelFile(model, **_read_report(report, [p.name for p in model.parameters]))
+    shown = [p.name for p in (*model.parameters, *getattr(model, "derived", ()))]
+    return ModelFile(model, **_read_report(report, shown))
 
 
 def _read_report(report: Any, names: list[str]) -> dict[str, Any]:

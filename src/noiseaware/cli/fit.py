@@ -83,9 +83,9 @@ def fit(
         raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
     check_output("--out", out, release, model)
     if report is not None:
-        check_output("--report", report, release, model, out)
         if report.resolve() == out.resolve():
             raise ValueError(f"--report and --out must be two files; got {out} for both")
+        check_output("--report", report, release, model)
     import noiseaware as na
     from noiseaware.model_file import read_model_file
     from noiseaware.sampler.progress import Rows
@@ -116,8 +116,13 @@ def fit(
     complete = bool(posterior.attrs["complete"])
     if not complete:
         report = None  # it can be made of what was saved
+    if not as_json:
+        _print(posterior, stated, described, rows, checks, interval)
+        print(f"\nWritten: {out}", flush=True)
     if report is not None:
         write_page(posterior, report)
+        if not as_json:
+            print(f"The report: {report} (open it in a browser)")
     if as_json:
         show.print_json(
             {
@@ -130,11 +135,6 @@ def fit(
                 "summary": rows,
             }
         )
-    else:
-        _print(posterior, stated, described, rows, checks, interval)
-        print(f"\nWritten: {out}")
-        if report is not None:
-            print(f"The report: {report} (open it in a browser)")
     if not complete:
         drawn, wanted = posterior["posterior"].sizes["draw"], posterior.attrs["draws"]
         fail(f"stopped after {drawn} of {wanted} draws; they are saved in {out}", INTERRUPTED)
