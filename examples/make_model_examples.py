@@ -75,6 +75,11 @@ def surveys() -> dict[str, Survey]:
             ),
             300,
         ),
+        "multivariate_normal": Survey(
+            {"mean": np.array([0.1, 0.3]), "covariance": np.array([[0.9, 0.6], [0.6, 1.8]])},
+            mechanisms.Gaussian(queries.Moments(2, lower=-5.0, upper=5.0), rho=0.5),
+            300,
+        ),
     }
 
 
