@@ -80,6 +80,26 @@ def surveys() -> dict[str, Survey]:
             mechanisms.Gaussian(queries.Moments(2, lower=-5.0, upper=5.0), rho=0.5),
             300,
         ),
+        "two_proportions": Survey(
+            {"proportions": np.array([0.42, 0.58])},
+            mechanisms.DiscreteLaplace(queries.ByGroup(queries.Count(value=1), 2), epsilon=0.5),
+            300,
+        ),
+        "two_means": Survey(
+            {"means": np.array([0.1, 0.6]), "variance": np.array(1.2)},
+            mechanisms.Laplace(queries.ByGroup(queries.Sum(lower=-4.0, upper=4.0), 2), epsilon=1.0),
+            220,
+        ),
+        "stratified_proportions": Survey(
+            {"proportions": np.array([0.18, 0.07, 0.1, 0.12, 0.09, 0.14])},
+            mechanisms.DiscreteLaplace(queries.ByGroup(queries.Count(value=1), 6), epsilon=1.0),
+            500,
+        ),
+        "stratified_means": Survey(
+            {"means": np.array([3.2, 4.1, 4.4, 3.8, 5.0]), "variance": np.array(2.2)},
+            mechanisms.Laplace(queries.ByGroup(queries.Sum(lower=0.0, upper=10.0), 5), epsilon=1.0),
+            250,
+        ),
     }
 
 

@@ -87,6 +87,8 @@ def _queries() -> dict[str, Any]:
         "Sum": q.Sum(lower=0.0, upper=5.0),
         "Shares": q.Shares(n_parts=3),
         "Histogram": q.Histogram(n_levels=3),
+        "ByGroup": q.ByGroup(q.Count(value=1), n_groups=2),
+        "InGroup": q.InGroup(q.Count(value=1), group=0),
     }
 
 
