@@ -97,8 +97,22 @@ def surveys() -> dict[str, Survey]:
         ),
         "stratified_means": Survey(
             {"means": np.array([3.2, 4.1, 4.4, 3.8, 5.0]), "variance": np.array(2.2)},
-            mechanisms.Laplace(queries.ByGroup(queries.Sum(lower=0.0, upper=10.0), 5), epsilon=1.0),
+            mechanisms.Laplace(queries.ByGroup(queries.Sum(lower=0.0, upper=10.0), 5), epsilon=2.0),
             250,
+        ),
+        "poisson": Survey(
+            {"rate": np.array(3.1)},
+            mechanisms.DiscreteLaplace(
+                queries.Sum(lower=0, upper=20, integer_valued=True), epsilon=0.5
+            ),
+            250,
+        ),
+        "negative_binomial": Survey(
+            {"mean": np.array(7.0), "dispersion": np.array(0.8)},
+            mechanisms.DiscreteLaplace(
+                queries.Histogram(edges=[0, 1, 3, 5, 10, 20, 50]), epsilon=1.0
+            ),
+            300,
         ),
     }
 

@@ -81,7 +81,6 @@ def _queries() -> dict[str, Any]:
     return {
         "Moments": q.Moments(n_columns=2, lower=[-6, -3], upper=[6, 3]),
         "RegressionMoments": q.RegressionMoments(n_features=1, lower=[-6, -3], upper=[6, 3]),
-        "Moments": q.Moments(n_columns=2, lower=-5.0, upper=5.0),
         "ClassFeatureCounts": q.ClassFeatureCounts(n_classes=2, n_levels=[2, 3]),
         "Count": q.Count(value=1),
         "Sum": q.Sum(lower=0.0, upper=5.0),
