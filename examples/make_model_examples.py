@@ -114,6 +114,28 @@ def surveys() -> dict[str, Survey]:
             ),
             300,
         ),
+        "logistic_regression": Survey(
+            {
+                "coefficients": np.array([-1.2, -0.3, -0.8]),
+                "feature_mean": np.array([0.3, 0.0]),
+                "feature_covariance": np.array([[1.5, 0.3], [0.3, 1.0]]),
+            },
+            mechanisms.Laplace(
+                queries.RegressionMoments(2, lower=[-4, -4, 0], upper=[4, 4, 1]), epsilon=4.0
+            ),
+            400,
+        ),
+        "poisson_regression": Survey(
+            {
+                "coefficients": np.array([0.9, 0.2, -0.3]),
+                "feature_mean": np.array([0.2, 0.1]),
+                "feature_covariance": np.array([[1.2, 0.0], [0.0, 1.0]]),
+            },
+            mechanisms.Laplace(
+                queries.RegressionMoments(2, lower=[-4, -4, 0], upper=[4, 4, 15]), epsilon=4.0
+            ),
+            400,
+        ),
     }
 
 
