@@ -136,6 +136,18 @@ def surveys() -> dict[str, Survey]:
             ),
             400,
         ),
+        "contingency_table": Survey(
+            {
+                "cell_probabilities": np.array(
+                    [
+                        [[0.10, 0.07], [0.08, 0.10], [0.04, 0.10]],
+                        [[0.09, 0.08], [0.07, 0.11], [0.05, 0.11]],
+                    ]
+                )
+            },
+            mechanisms.DiscreteLaplace(queries.Margins([2, 3, 2], [[0, 1], [1, 2]]), epsilon=1.0),
+            400,
+        ),
     }
 
 

@@ -88,6 +88,7 @@ def _queries() -> dict[str, Any]:
         "Histogram": q.Histogram(n_levels=3),
         "ByGroup": q.ByGroup(q.Count(value=1), n_groups=2),
         "InGroup": q.InGroup(q.Count(value=1), group=0),
+        "Margins": q.Margins([2, 3], [[0], [1]]),
     }
 
 

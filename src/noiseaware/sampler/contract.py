@@ -433,10 +433,12 @@ def _check_terms(name: str, terms: Any, d: int) -> None:
     """Terms are read by compiled loops, which do not look at what they are given."""
     try:
         family, parameters = terms
-        fits = (family.shape, family.dtype) == ((d,), np.int64) and (
-            parameters.shape,
-            parameters.dtype,
-        ) == ((d, 4), np.float64)
+        # int32 is the sign of the longer formulas; see `mechanisms.terms.longer_term`.
+        fits = (
+            family.shape == (d,)
+            and family.dtype in (np.int64, np.int32)
+            and (parameters.shape, parameters.dtype) == ((d, 4), np.float64)
+        )
     except (TypeError, ValueError, AttributeError):
         fits = False
     if not fits:
