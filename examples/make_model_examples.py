@@ -148,6 +148,11 @@ def surveys() -> dict[str, Survey]:
             mechanisms.DiscreteLaplace(queries.Margins([2, 3, 2], [[0, 1], [1, 2]]), epsilon=1.0),
             400,
         ),
+        "dirichlet": Survey(
+            {"mean": np.array([0.5, 0.2, 0.3]), "precision": np.array(8.0)},
+            mechanisms.Laplace(queries.Shares(3, squares=True), epsilon=1.0),
+            300,
+        ),
     }
 
 
