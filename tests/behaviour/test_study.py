@@ -103,7 +103,7 @@ def test_a_stopped_study_goes_on(done, tmp_path, monkeypatch):
         return row_of(plan, key)
 
     monkeypatch.setattr(run, "row_of", stops)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped after 3 of 8 replicates; what is done is"):
         small(checkpoint=tmp_path)
     file = tmp_path / "replicates.jsonl"
     with file.open("a") as lines:

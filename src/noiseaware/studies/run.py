@@ -141,13 +141,21 @@ def run_plan(
     path = None if checkpoint is None else Path(checkpoint) / "replicates.jsonl"
     keys = all_keys(plan, replicates)
     lines = Lines(path, description(plan))
-    rows = run_tasks(
-        functools.partial(row_of, plan),
-        keys,
-        lines,
-        pick_cores(cores, _seconds(plan) * len(keys)),
-        on_done,
-    )
+    try:
+        rows = run_tasks(
+            functools.partial(row_of, plan),
+            keys,
+            lines,
+            pick_cores(cores, _seconds(plan) * len(keys)),
+            on_done,
+        )
+    except KeyboardInterrupt:
+        kept = "nothing is kept without a checkpoint"
+        if checkpoint is not None:
+            kept = f"what is done is in {checkpoint}, and the same call goes on from there"
+        raise KeyboardInterrupt(
+            f"stopped after {len(lines.done)} of {len(keys)} replicates; {kept}"
+        ) from None
     return Study(plan, replicates, rows)
 
 
