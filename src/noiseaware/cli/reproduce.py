@@ -15,7 +15,7 @@ def reproduce(
             "--replicates",
             "-r",
             min=1,
-            help="Releases for each epsilon in each study; 100 as in the paper, 3 with --quick.",
+            help="Releases for each epsilon in each study; 100 as in the paper, 2 with --quick.",
         ),
     ] = None,
     quick: Annotated[

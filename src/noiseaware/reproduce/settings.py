@@ -132,17 +132,18 @@ class Size:
     run_time_seconds: float
 
 
+_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=500, draws=1000)}
 _LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SIZES = {
     "full": Size(
         "full",
         published.REPLICATES,
-        SAMPLERS,
+        _BOTH,
         _LIMITS,
         2,
         {
             "naive_bayes": Sampler(warmup=1000, draws=2000, chains=2),
-            "regression": Sampler(warmup=2000, draws=20_000, chains=2),
+            "regression": Sampler(warmup=2000, draws=10_000, chains=2),
         },
         100,
         Sampler(warmup=500, draws=1000),
@@ -152,8 +153,8 @@ SIZES = {
     ),
     "quick": Size(
         "quick",
-        3,
-        SAMPLERS,
+        2,
+        _BOTH,
         _LIMITS[::3],
         1,
         {
