@@ -70,7 +70,9 @@ from noiseaware.models.conjugate import (
     log_inverse_wishart_constant,
     log_normal_iid,
 )
+from noiseaware.models.surrogates import REGRESSION, Surrogate, summarise_normals
 from noiseaware.parameters import Innovations, Parameter
+from noiseaware.queries import RegressionMoments
 
 Theta = dict[str, NDArray[np.float64]]
 
@@ -371,6 +373,31 @@ class LinearRegression:
         innovations = np.empty(records.shape)
         kernels.recover_innovations(*self._read(theta), records, innovations, self._width)
         return innovations
+
+    def surrogate(self, query: Any, n: int) -> Surrogate | None:
+        """Return a formula for the total of `RegressionMoments` given u; see `surrogates`."""
+        p = self.n_features
+        if not isinstance(query, RegressionMoments) or query.n_features != p:
+            return None
+        centre, scale = query.scaling()
+        known_mean = np.zeros(p) if self.feature_mean is None else self.feature_mean
+        known = np.eye(p) if self.feature_covariance is None else self.feature_covariance
+        fixed = [
+            self.coefficient_sd**-2,
+            self.noise_variance_shape,
+            self.noise_variance_scale,
+            self.feature_mean_sd**-2,
+            self.feature_covariance_df,
+            1.0 if self.noise_variance is None else self.noise_variance,
+            *centre,
+            *scale,
+            *known_mean,
+            *known.reshape(-1),
+            *self._scale_factor.reshape(-1),
+        ]
+        unknown = [self.noise_variance, self.feature_mean, self.feature_covariance]
+        integers = np.array([p, *(value is None for value in unknown)], dtype=np.int64)
+        return Surrogate(REGRESSION, integers, np.array(fixed), summarise_normals, drifts=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

@@ -57,7 +57,9 @@ from noiseaware.models.conjugate import (
     pool_size,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
+from noiseaware.models.surrogates import CELLS, Surrogate, summarise_nothing
 from noiseaware.parameters import Innovations, Parameter
+from noiseaware.queries import ClassFeatureCounts
 
 Theta = dict[str, NDArray[np.float64]]
 
@@ -425,6 +427,29 @@ class NaiveBayes:
         if _recover_innovations(*self._read(theta), self._levels, records, innovations):
             self.check_records(records)
         return innovations
+
+    def surrogate(self, query: Any, n: int) -> Surrogate | None:
+        """Return a formula for the total of `ClassFeatureCounts`; see `surrogates`."""
+        fits = isinstance(query, ClassFeatureCounts) and query.n_classes == self.n_classes
+        if not fits or query.n_levels != tuple(self.n_levels):
+            return None
+        places = self._places()
+        integers = np.array([*(c for c, _ in places), *(at for _, at in places)], dtype=np.int64)
+        fixed = np.array([float(n), self.concentration - 1.0])
+        return Surrogate(CELLS, integers, fixed, summarise_nothing, drifts=False)
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Return, for each cell of the counts, where its class and its level stand in theta."""
+        places = []
+        starts = self.n_classes * np.cumsum((1, *self.n_levels))
+        for c in range(self.n_classes):
+            for k, count in enumerate(self.n_levels):
+                if self._equal:
+                    first = self.n_classes + (c * self.n_features + k) * count
+                else:
+                    first = int(starts[k]) + c * count
+                places += [(c, first + level) for level in range(count)]
+        return places
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

@@ -168,6 +168,10 @@ class RegressionMoments:
         """
         return moments_sensitivity(self.n_features + 1, norm, neighbours)
 
+    def scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return c and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
+        return self._centre, self._scale
+
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, p + 1)."""
         records = as_array(records, self)

@@ -72,15 +72,16 @@ def constrain(layout, v, natural):
                 top = 0.0
                 for j in range(width - 1):
                     top = max(top, v[source + j])
-                mass = math.exp(-top)
+                mass = natural[start + width - 1] = math.exp(-top)
+                above = 0.0
                 for j in range(width - 1):
-                    mass += math.exp(v[source + j] - top)
-                shift = top + math.log(mass)
-                for j in range(width - 1):
-                    natural[start + j] = math.exp(v[source + j] - shift)
-                    log_jacobian += v[source + j] - shift
-                natural[start + width - 1] = math.exp(-shift)
-                log_jacobian -= shift
+                    natural[start + j] = math.exp(v[source + j] - top)
+                    mass += natural[start + j]
+                    above += v[source + j]
+                log_jacobian += above - width * (top + math.log(mass))
+                inverse = 1.0 / mass
+                for j in range(width):
+                    natural[start + j] *= inverse
         else:
             factor = np.zeros((width, width))
             position = at
@@ -143,8 +144,10 @@ class Coordinates:
 
     Attributes
     ----------
-    size
-        The length of v.
+    size, natural_size
+        The lengths of v, and of theta with all its parameters one after another.
+    layout
+        The parameters' places in both, as `constrain` reads them.
     """
 
     def __init__(self, parameters: tuple[Parameter, ...]) -> None:
@@ -168,23 +171,23 @@ class Coordinates:
             self._slices.append((parameter.name, to, to + count, shape))
             to += count
             at += free
-        self._layout = np.array(layout, dtype=np.int64)
-        self._natural_size = to
+        self.layout = np.array(layout, dtype=np.int64)
+        self.natural_size = to
         self.size = at
 
     def to_vector(self, theta: dict[str, Any]) -> np.ndarray:
         """Return v with theta(v) = theta, (size,)."""
-        natural = np.empty(self._natural_size)
+        natural = np.empty(self.natural_size)
         for name, start, stop, shape in self._slices:
             natural[start:stop] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
         v = np.empty(self.size)
-        unconstrain(self._layout, natural, v)
+        unconstrain(self.layout, natural, v)
         return v
 
     def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
-        natural = np.empty(self._natural_size)
-        log_jacobian = constrain(self._layout, v, natural)
+        natural = np.empty(self.natural_size)
+        log_jacobian = constrain(self.layout, v, natural)
         theta = {
             name: natural[start:stop].reshape(shape) for name, start, stop, shape in self._slices
         }
@@ -199,10 +202,10 @@ class Coordinates:
         """
         if self.size <= largest:
             return [np.arange(self.size)]
-        ends = [*self._layout[1:, 2].tolist(), self.size]
+        ends = [*self.layout[1:, 2].tolist(), self.size]
         result = []
         for parameter, start, end in zip(
-            self.parameters, self._layout[:, 2].tolist(), ends, strict=True
+            self.parameters, self.layout[:, 2].tolist(), ends, strict=True
         ):
             if parameter.support == "table":
                 result += np.array_split(np.arange(start, end), -(-(end - start) // largest))

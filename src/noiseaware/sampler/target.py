@@ -234,6 +234,12 @@ class Target:
             self.innovations.width,
         )
 
+    def surrogate(self) -> Any:
+        """Return the model's formula for the total of this query, or None if there is none."""
+        if self.terms is None or self._own_statistic or not hasattr(self.model, "surrogate"):
+            return None
+        return self.model.surrogate(self.release.query, self.n)
+
     # What the release says of them.
 
     def statistic(self, records: np.ndarray, start: int) -> np.ndarray:

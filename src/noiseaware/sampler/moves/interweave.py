@@ -12,16 +12,17 @@ import math
 from typing import Any
 
 from noiseaware.arguments import whole_number
+from noiseaware.sampler.moves.tuning import FEW_RECORDS
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-FEW_RECORDS = 1000
-"""Below it an iteration takes less than a millisecond, and making it longer costs nobody much."""
 
 ENOUGH = {True: 3.0, False: 4.5}
 MOST_CYCLES = {True: 3, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
+
+MOST_COST = {True: math.inf, False: 4.0}
+"""What an iteration may cost, in iterations of Algorithm 1."""
 
 
 class Interweave:
@@ -80,11 +81,14 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
-        time = 0.0
+        time = cost = 0.0
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             if hasattr(move, "freeze"):
                 move.freeze(target, state, own)
             time = max(time, own.get("autocorrelation_time", 0.0))
+            cost = max(cost, own.get("cost", 0.0))
         if self.cycles is None:
             few = target.n < FEW_RECORDS
-            tuning["cycles"] = min(max(1, math.ceil(time / ENOUGH[few])), MOST_CYCLES[few])
+            wanted = min(math.ceil(time / ENOUGH[few]), MOST_CYCLES[few])
+            within = MOST_COST[few] / (1.0 + cost)
+            tuning["cycles"] = int(max(1, min(wanted, within)))

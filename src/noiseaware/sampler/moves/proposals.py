@@ -88,7 +88,7 @@ class Walk:
     def take(self, shape: Shape) -> None:
         """Take the block's part of the covariance."""
         covariance = shape.covariance_given_u if self.given_u else shape.covariance
-        self.factor = _factor(covariance, self.index)
+        self.factor = factor_of(covariance, self.index)
 
     def note(self, log_ratio: float) -> None:
         """Note an acceptance probability; a ratio of NaN or nothing is a rejection."""
@@ -125,7 +125,7 @@ class Jump:
     def take(self, shape: Shape) -> None:
         """Take the block's part of the mean and the covariance."""
         self.mean = np.ascontiguousarray(shape.mean[self.index])
-        self.factor = _factor(shape.covariance, self.index)
+        self.factor = factor_of(shape.covariance, self.index)
 
     def note(self, log_ratio: float) -> None:
         """Nothing to note."""
@@ -161,5 +161,6 @@ class PriorJump:
         """Nothing to tune."""
 
 
-def _factor(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
+def factor_of(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a block of a covariance."""
     return np.ascontiguousarray(np.linalg.cholesky(covariance[np.ix_(index, index)]))

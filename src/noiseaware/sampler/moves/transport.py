@@ -27,7 +27,8 @@ each move. Both leave p(theta, x | s_dp) alone, because p(theta, x, u | s_dp) ha
 A model that is only a simulator carries u in its state.
 
 **Proposals.** `proposals` has three: a random walk, an independent jump from the learned shape,
-and a jump from the prior. An iteration does a few steps of each with the same u; how many is
+and a jump from the prior; `surrogate` has a fourth, for models and queries with a formula for T. An
+iteration does a few steps of each with the same u; how many is
 chosen in warm-up, from how far each carries theta for what it costs, and may be none.
 
 All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
@@ -44,7 +45,16 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Gains, Shape, choose_steps, costs, expected_time
+from noiseaware.sampler.moves.surrogate import SurrogateJump
+from noiseaware.sampler.moves.tuning import (
+    FEW_RECORDS,
+    Gains,
+    Shape,
+    choose_steps,
+    costs,
+    expected_time,
+    total_cost,
+)
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -59,7 +69,11 @@ LOOK_EVERY = 16
 
 STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 3, Jump: 2}
 """Steps of each kind of proposal in an iteration of warm-up; early on only walks get anywhere.
-With more than two blocks it is one step of each, or warm-up would take longer than the draws."""
+With more than two blocks it is one step of each, or warm-up would take longer than the draws; and
+with a surrogate only one of each in the first block, since the surrogate does the work."""
+
+MOST_COST = {True: 6.0, False: 2.4}
+"""What a transport move may cost, in iterations of Algorithm 1: with few records, and with many."""
 
 SHORTEST_HISTORY = 20
 """Iterations of warm-up below which nothing is learned from them."""
@@ -97,6 +111,9 @@ class Transport:
         blocks = coordinates.blocks(LARGEST_BLOCK)
         for index in blocks:
             proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
+        surrogate = target.surrogate()
+        if surrogate is not None:
+            proposals.append(SurrogateJump(surrogate, blocks, target))
         prior = [
             coordinates.to_vector(target.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
@@ -106,6 +123,8 @@ class Transport:
             proposal.take(shape)
         if self.steps is not None:
             steps = [self.steps] * len(proposals)
+        elif surrogate is not None:
+            steps = [1, 1, 1, 1, *[0] * (len(proposals) - 5), 1]
         elif len(blocks) > 2:
             steps = [1] * len(proposals)
         else:
@@ -131,7 +150,8 @@ class Transport:
         theta, log_jacobian = coordinates.from_vector(v)
         u = target.recover(state)
         prior_now = model.log_prior(theta) + log_jacobian
-        log_g_now = target.log_g(target.total(state.records))
+        total_now = target.total(state.records)
+        log_g_now = target.log_g(total_now)
         records = None
         accepted = 0
         proposed = np.empty_like(v)
@@ -141,6 +161,10 @@ class Transport:
             if steps == 0:
                 continue
             from_prior = isinstance(proposal, PriorJump)
+            if isinstance(proposal, SurrogateJump):
+                proposal.hold(target, u)
+                if warming:
+                    proposal.visit(v, total_now)
             prepared = None if from_prior else proposal.prepare(steps, rng)
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
@@ -153,7 +177,8 @@ class Transport:
                     prior_new = model.log_prior(theta_new) + log_jacobian
                     log_ratio = prior_new - prior_now + log_q
                 candidates = target.build(theta_new, u)
-                log_g_new = target.log_g(target.total(candidates))
+                total_new = target.total(candidates)
+                log_g_new = target.log_g(total_new)
                 log_ratio += log_g_new - log_g_now
                 # So far out that theta rounds to the edge of its support, a prior density may be
                 # infinite; there is no mass there, and such a proposal is refused.
@@ -167,7 +192,7 @@ class Transport:
                     gains.note_step(which, v, proposed, accept)
                 if accept:
                     accepted += 1
-                    prior_now, log_g_now = prior_new, log_g_new
+                    prior_now, log_g_now, total_now = prior_new, log_g_new, total_new
                     theta, records = theta_new, candidates
                     v, proposed = proposed, v
         if records is not None:
@@ -188,10 +213,32 @@ class Transport:
         if new_window and count >= FIRST_WINDOW:
             shape.learn()
             tuning["gains"].fade()
+            if isinstance(proposals[-1], SurrogateJump):
+                proposals[-1].learn_drift(shape.covariance)
         if new_window or count % LOOK_EVERY == 0:
-            shape.look(target, state, forget=new_window)
+            self._look(target, state, tuning, forget=new_window)
             for proposal in proposals:
                 proposal.take(shape)
+
+    def _look(
+        self, target: Target, state: ChainState, tuning: dict[str, Any], *, forget: bool
+    ) -> None:
+        """Look at how the total answers to theta: by the formula if there is one."""
+        shape, last = tuning["shape"], tuning["proposals"][-1]
+        if target.terms is None:
+            shape.covariance_given_u = shape.covariance
+            return
+        u = target.recover(state)
+        coordinates = target.coordinates
+
+        def total_at(v: np.ndarray) -> np.ndarray:
+            return target.total(target.build(coordinates.from_vector(v)[0], u))
+
+        if isinstance(last, SurrogateJump):
+            last.hold(target, u)
+            total_at = last.formula
+        v = coordinates.to_vector(state.theta)
+        shape.look(total_at, target.terms.parameters[:, 1], v, forget=forget)
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
@@ -206,10 +253,20 @@ class Transport:
             # history shows of that in warm-up is carried over to the steps chosen now.
             expected = expected_time(inside, others, tuning["steps"])
             excess = max(1.0, shape.autocorrelation_time() / expected)
+            explores = [isinstance(p, SurrogateJump) for p in tuning["proposals"]]
+            cost = costs(target, getattr(tuning["proposals"][-1], "steps", 0))
             if self.steps is None:
-                least = 0 if target.can_update else 1
-                tuning["steps"] = choose_steps(inside, others, costs(target), least=least)
+                few = target.n < FEW_RECORDS
+                tuning["steps"] = choose_steps(
+                    inside,
+                    others,
+                    explores,
+                    cost,
+                    least=0 if target.can_update else 1,
+                    most=MOST_COST[few],
+                )
                 _safeguard(tuning["steps"])
+            tuning["cost"] = total_cost(tuning["steps"], explores, cost)
             expected = expected_time(inside, others, tuning["steps"])
             tuning["autocorrelation_time"] = excess * expected
         tuning.update(shape=None, gains=None, warming=False)
@@ -225,7 +282,7 @@ def _safeguard(steps: list[int]) -> None:
     a coefficient better than its sign) is found, and left, by draws from the prior. The proposals
     are the prior's and then, for each block, two walks and a jump.
     """
-    for k in range(1, len(steps), 3):
+    for k in range(1, len(steps) - 2, 3):
         total = sum(steps[k : k + 3])
         least = total // 5
         largest = k + int(np.argmax(steps[k : k + 3]))

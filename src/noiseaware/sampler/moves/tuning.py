@@ -6,18 +6,19 @@ Nothing here changes after warm-up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 DIFFERENCE = 0.5
 """Width of the differences that look at dT/dv, in standard deviations of v given u."""
 
-MOST_STEPS = 15
-"""Steps in an iteration, of all proposals together; or two for each, if that is more."""
+
+FEW_RECORDS = 1000
+"""Below it an iteration takes less than a millisecond, and making it longer costs nobody much."""
 
 
 class Gains:
@@ -81,8 +82,11 @@ class Shape:
         self.history: list[np.ndarray] = []
         self.mean, self.covariance = moments(prior)
         self.covariance_given_u = self.covariance
+        self.prior_mean = self.mean
         self._prior_precision = np.linalg.inv(self.covariance)
         self._information = np.zeros_like(self.covariance)
+        self._weighted = np.zeros((1, len(self.mean)))  # J / b, summed over the looks
+        self._inverse_scales = np.zeros(1)
         self._looks = 0
 
     def learn(self) -> None:
@@ -94,33 +98,64 @@ class Shape:
         recent = np.stack(self.history[len(self.history) // 2 :])
         return max(autocorrelation_time(column) for column in recent.T)
 
-    def look(self, target: Target, state: ChainState, *, forget: bool) -> None:
-        """See how T answers to each coordinate where the chain is now, by differences."""
-        if target.terms is None:
-            self.covariance_given_u = self.covariance
-            return
-        coordinates = target.coordinates
-        v = coordinates.to_vector(state.theta)
-        u = target.recover(state)
+    def look(
+        self,
+        total_at: Callable[[np.ndarray], np.ndarray],
+        inverse_scales: np.ndarray,
+        v: np.ndarray,
+        *,
+        forget: bool,
+    ) -> None:
+        """See how T answers to each coordinate at v, by differences.
+
+        Parameters
+        ----------
+        total_at
+            v -> T with u held.
+        inverse_scales
+            1 / b_j, (d,).
+        v
+            Where to look.
+        forget
+            Whether to forget earlier looks.
+        """
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
-        jacobian = np.empty((target.d, len(v)))
+        jacobian = np.empty((len(inverse_scales), len(v)))
         for j, width in enumerate(widths):
-            totals = []
-            for side in (width, -width):
-                moved = v.copy()
-                moved[j] += side
-                totals.append(target.total(target.build(coordinates.from_vector(moved)[0], u)))
-            jacobian[:, j] = (totals[0] - totals[1]) / (2 * width)
-        weighted = jacobian * target.terms.parameters[:, 1:2]
+            moved = v.copy()
+            moved[j] = v[j] + width
+            above = total_at(moved)
+            moved[j] = v[j] - width
+            jacobian[:, j] = (above - total_at(moved)) / (2 * width)
+        weighted = jacobian * inverse_scales[:, None]
         information = weighted.T @ weighted
         if not np.isfinite(information).all():
             return
-        if forget:
-            self._information, self._looks = np.zeros_like(information), 0
+        if forget or self._looks == 0:
+            self._information, self._weighted = np.zeros_like(information), np.zeros_like(weighted)
+            self._inverse_scales, self._looks = inverse_scales, 0
         self._information += information
+        self._weighted += weighted
         self._looks += 1
         precision = self._information / self._looks + self._prior_precision
         self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
+
+    def aimed(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return how a block of v is drawn to the release, by the mean J of the looks so far.
+
+        With u and the other coordinates held, T linear in v and noise and prior taken as normal,
+        the block has covariance S = (J' diag(1/b^2) J + P)^-1 and mean v + S J' diag(1/b^2) (s - T)
+        + S P (m - v), P and m being the prior's precision (the block's rows) and mean.
+
+        Returns
+        -------
+        S, S J' diag(1/b^2), S P
+        """
+        weighted = self._weighted[:, index] / max(self._looks, 1)
+        prior = self._prior_precision[index]
+        precision = weighted.T @ weighted + prior[:, index]
+        covariance = np.linalg.inv(0.5 * (precision + precision.T))
+        return covariance, covariance @ (weighted.T * self._inverse_scales), covariance @ prior
 
 
 def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,17 +169,44 @@ def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return draws.mean(axis=0), covariance
 
 
-def costs(target: Target) -> tuple[float, float]:
-    """Return what starting the move and what one step costs, in Algorithm 1 iterations.
+class Costs(NamedTuple):
+    """What the parts of a transport move cost, in iterations of Algorithm 1.
+
+    Attributes
+    ----------
+    start
+        Finding u.
+    step
+        One step of a proposal that looks at the records.
+    hold
+        Preparing the formula of a surrogate.
+    explore
+        One step of a surrogate, its look at the records included.
+    """
+
+    start: float
+    step: float
+    hold: float
+    explore: float
+
+
+def costs(target: Target, formula_steps: int = 0) -> Costs:
+    """Return what a transport move costs for this target.
 
     A step passes over the records without random numbers and without an accept loop, so it is
     much cheaper than a sweep when n is large; when n is small, both are the cost of calling
-    functions. The numbers are rounded measurements, and constants, so that a chain stays a
-    function of its seed.
+    functions. The numbers are rounded measurements in microseconds (`python -m benchmarks
+    mixing`), and constants, so that a chain stays a function of its seed.
     """
-    calls = 20.0 / target.n
-    each = 0.4 if target.uses_cells else 0.08  # a sweep of cells is cheap, a new database is not
-    return each + 2.0 * calls, each + calls
+    n, cells = target.n, target.uses_cells
+    iteration = 28.0 + 0.1 * n
+    step = 8.0 + (0.03 if cells else 0.01) * n
+    return Costs(
+        start=(8.0 + (0.035 if cells else 0.01) * n) / iteration,
+        step=step / iteration,
+        hold=(10.0 + (0.03 if cells else 0.015) * n) / iteration,
+        explore=(10.0 + (1.4 if cells else 0.6) * formula_steps + step) / iteration,
+    )
 
 
 def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int]) -> float:
@@ -166,37 +228,57 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
     return (1 + r) / (1 - r)
 
 
+def total_cost(steps: Sequence[int], explores: Sequence[bool], cost: Costs) -> float:
+    """Return what a transport move with these steps costs."""
+    if not any(steps):
+        return 0.0
+    exploring = sum(k for k, formula in zip(steps, explores, strict=True) if formula)
+    looking = sum(steps) - exploring
+    hold = cost.hold if exploring else 0.0
+    return cost.start + hold + looking * cost.step + exploring * cost.explore
+
+
 def choose_steps(
-    proposals: np.ndarray, others: np.ndarray, cost: tuple[float, float], *, least: int
+    proposals: np.ndarray,
+    others: np.ndarray,
+    explores: Sequence[bool],
+    cost: Costs,
+    *,
+    least: int,
+    most: float,
 ) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
-    Steps are added one at a time, each of the proposal that helps the slowest coordinate most,
-    and the cheapest point on the way is taken.
+    Steps are added one at a time, each of the proposal that helps the slowest coordinate most for
+    what it costs, and the cheapest point on the way is taken.
 
     Parameters
     ----------
     proposals, others
         The gains, (proposals, size) and (size,).
+    explores
+        Which of the proposals are surrogates.
     cost
-        What starting the move and one step cost; see `costs`.
+        What the parts of the move cost; see `costs`.
     least
         Steps that every proposal gets, whatever it gains.
+    most
+        What the move may cost; it is never less than `least` steps of each.
     """
-    start, each = cost
+    each = np.where(explores, cost.explore, cost.step)
+    help_for_cost = -np.log1p(-np.minimum(proposals, 0.9999)) / each[:, None]
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
     best, best_price = list(steps), math.inf
     while True:
-        time = expected_time(proposals, others, steps)
-        price = time * (1 + start * any(steps) + each * sum(steps))
+        price = expected_time(proposals, others, steps) * (1 + total_cost(steps, explores, cost))
         if price < best_price:
             best, best_price = list(steps), price
-        if sum(steps) >= max(MOST_STEPS, len(proposals) * max(2, least)):
-            return best
-        k = int(np.argmax(proposals[:, np.argmax(left)]))
+        k = int(np.argmax(help_for_cost[:, np.argmax(left)]))
         steps[k] += 1
         left = left * (1 - proposals[k])
+        if total_cost(steps, explores, cost) > most:
+            return best
 
 
 def autocorrelation_time(x: np.ndarray) -> float:

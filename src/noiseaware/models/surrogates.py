@@ -1,0 +1,246 @@
+"""What the total of the records is, about, for a given theta: fast, and without the records.
+
+The transport move holds the innovations u and asks for T(F(u; theta)) at many theta. For some
+models and queries there is a formula that is close, at a cost that does not grow with n. It is not
+used in place of T: `sampler.moves.surrogate` explores with it and then decides with T itself, so
+that a formula that is off costs acceptance and never exactness.
+
+| code         | model and query                         | T(F(u; theta)) is about           |
+|--------------|-----------------------------------------|-----------------------------------|
+| `REGRESSION` | `LinearRegression`, `RegressionMoments` | what it would be without clamping |
+| `CELLS`      | `NaiveBayes`, `ClassFeatureCounts`      | its mean given theta              |
+
+`REGRESSION`. With z = (1, x, y) the scaled record without clamping and w = (1, u), the model's
+construction is z = G w, G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' =
+G U G' with U = sum_i w_i w_i', which is computed once for all theta.
+
+`CELLS`. The mean of a class-feature count is n p_class p_level.
+
+Codes and plain arrays, and not functions as arguments, because numba keeps no compiled copy of a
+function that takes another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+REGRESSION = 0
+CELLS = 1
+
+
+class Surrogate(NamedTuple):
+    """The formula of one model and one query.
+
+    Attributes
+    ----------
+    code
+        `REGRESSION` or `CELLS`.
+    integers, fixed
+        What the formula needs of the model and the query.
+    summarise
+        u, (n, width), -> what it needs of u, a flat array.
+    drifts
+        Whether its error changes with theta steadily enough to be learned.
+    """
+
+    code: int
+    integers: NDArray[np.int64]
+    fixed: NDArray[np.float64]
+    summarise: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    drifts: bool
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def approximate(code, integers, fixed, summary, natural, work, total):
+    """Fill `total` with what T is about at theta, and return log p(theta) up to a constant.
+
+    Parameters
+    ----------
+    code, integers, fixed, summary
+        As in `Surrogate`; `summary` is what `summarise` gave.
+    natural
+        theta, all parameters one after another, as `sampler.coordinates` lays them out.
+    work
+        Room for the calculation, `work_size` numbers.
+    total
+        Overwritten, (d,).
+    """
+    if code == REGRESSION:
+        return _regression(integers, fixed, summary, natural, work, total)
+    return _cells(integers, fixed, natural, total)
+
+
+# ------------------------------------------------------------------ regression
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def sum_products(innovations, out):
+    """Fill `out`, (width + 1, width + 1), with sum_i (1, u_i)(1, u_i)'."""
+    n, width = innovations.shape
+    out[:] = 0.0
+    out[0, 0] = n
+    for i in range(n):
+        for j in range(width):
+            out[j + 1, 0] += innovations[i, j]
+            for k in range(j + 1):
+                out[j + 1, k + 1] += innovations[i, j] * innovations[i, k]
+    for j in range(width + 1):
+        for k in range(j):
+            out[k, j] = out[j, k]
+
+
+def summarise_normals(innovations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sum_i (1, u_i)(1, u_i)' as one row."""
+    size = innovations.shape[1] + 1
+    out = np.empty((size, size))
+    sum_products(innovations, out)
+    return out.reshape(-1)
+
+
+@njit(cache=True, nogil=True)
+def work_size(code, integers):
+    """Return how many numbers `approximate` needs room for."""
+    if code == REGRESSION:
+        size = integers[0] + 2
+        return 3 * size * size
+    return 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _regression(integers, fixed, summary, natural, work, total):
+    # Matrices are held row by row in `fixed`, `natural` and `work` and read in place: at this size
+    # a slice would cost more than what is done with it.
+    p, unknown_noise, unknown_mean, unknown_covariance = integers
+    size = p + 2
+    centre, factor, mean = 6, 7 + p, 8 + 2 * p
+    covariance, scale_factor = mean + p, mean + p + p * p
+    half, lower = size * size, 2 * size * size
+
+    # The prior of theta: normal, inverse gamma, normal, inverse Wishart.
+    squares = 0.0
+    for j in range(p + 1):
+        squares += natural[j] * natural[j]
+    log_prior = -0.5 * fixed[0] * squares
+    at = p + 1
+    noise_variance = fixed[5]
+    if unknown_noise:
+        noise_variance = natural[at]
+        at += 1
+        if not 0.0 < noise_variance < math.inf:
+            return -math.inf
+        log_prior -= (fixed[1] + 1.0) * math.log(noise_variance) + fixed[2] / noise_variance
+    means = fixed
+    if unknown_mean:
+        means, mean = natural, at
+        squares = 0.0
+        for j in range(p):
+            squares += natural[at + j] * natural[at + j]
+        log_prior -= 0.5 * fixed[3] * squares
+        at += p
+    covariances = fixed
+    if unknown_covariance:
+        covariances, covariance = natural, at
+    for j in range(p):
+        for k in range(j + 1):
+            left = covariances[covariance + j * p + k]
+            for i in range(k):
+                left -= work[lower + j * p + i] * work[lower + k * p + i]
+            if k < j:
+                work[lower + j * p + k] = left / work[lower + k * p + k]
+            elif 0.0 < left < math.inf:
+                work[lower + j * p + j] = math.sqrt(left)
+            else:
+                return -math.inf
+    if unknown_covariance:
+        # -(df + p + 1)/2 log|Sigma| - |L^-1 C|^2 / 2, as in `conjugate.log_inverse_wishart`.
+        determinant = 1.0
+        squares = 0.0
+        for k in range(p):
+            determinant *= work[lower + k * p + k]
+            for j in range(k, p):
+                left = fixed[scale_factor + j * p + k]
+                for i in range(k, j):
+                    left -= work[lower + j * p + i] * work[half + i]
+                left /= work[lower + j * p + j]
+                work[half + j] = left
+                squares += left * left
+        log_prior -= (fixed[4] + p + 1.0) * math.log(determinant) + 0.5 * squares
+
+    # G: the rows of (1, x, y), scaled, in terms of (1, u).
+    y = (p + 1) * size
+    for k in range(size):
+        work[k] = 0.0
+        work[y + k] = 0.0
+    work[0] = 1.0
+    intercept = natural[0]
+    for j in range(p):
+        coefficient, row = natural[j + 1], (j + 1) * size
+        intercept += coefficient * means[mean + j]
+        work[row] = (means[mean + j] - fixed[centre + j]) * fixed[factor + j]
+        for k in range(j + 1):
+            work[y + k + 1] += coefficient * work[lower + j * p + k] * fixed[factor + p]
+            work[row + k + 1] = work[lower + j * p + k] * fixed[factor + j]
+    work[y] = (intercept - fixed[centre + p]) * fixed[factor + p]
+    work[y + p + 1] = math.sqrt(noise_variance) * fixed[factor + p]
+
+    # G U G', U symmetric and G lower triangular.
+    for a in range(1, size):
+        for b in range(size):
+            product = 0.0
+            for k in range(a + 1):
+                product += work[a * size + k] * summary[k * size + b]
+            work[half + a * size + b] = product
+    pair = 2 * p + 2
+    total[0] = work[half + y]
+    total[p + 1] = _product(work, half + y, y, p + 2)
+    for j in range(p):
+        row = (j + 1) * size
+        total[1 + j] = _product(work, half + y, row, j + 2)
+        total[p + 2 + j] = work[half + row]
+        for k in range(j, p):
+            total[pair] = _product(work, half + (k + 1) * size, row, j + 2)
+            pair += 1
+    return log_prior
+
+
+@njit(cache=True, nogil=True)
+def _product(work, a, b, length):
+    """Return the scalar product of two rows of `work`, `length` numbers from a and from b on."""
+    product = 0.0
+    for k in range(length):
+        product += work[a + k] * work[b + k]
+    return product
+
+
+# ------------------------------------------------------------------ cells
+
+
+def summarise_nothing(innovations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return nothing: the formula does not look at u."""
+    return np.empty(0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cells(integers, fixed, natural, total):
+    n, power = fixed
+    d = total.shape[0]
+    for cell in range(d):
+        total[cell] = n * natural[integers[cell]] * natural[integers[d + cell]]
+    # Logarithms are slow: take them of products of eight, which is still far from underflow for
+    # probabilities above 1e-37 each; smaller ones have no business here.
+    log_prior = 0.0
+    product = 1.0
+    for j in range(natural.shape[0]):
+        if not natural[j] > 1e-37:
+            return -math.inf
+        product *= natural[j]
+        if j % 8 == 7:
+            log_prior += math.log(product)
+            product = 1.0
+    return power * (log_prior + math.log(product))

@@ -1,0 +1,337 @@
+"""Explore with a formula, decide with the records.
+
+With u held, the transport move samples p(theta | u, s_dp), which is proportional to p(theta)
+g(s_dp, T(F(u; theta))), and every look at T is a pass over the records. Where the model and the
+query have a `Surrogate`, a formula T*(theta; u) that is close to T and does not need the records, a
+whole chain of steps can be made with the formula before the records are looked at once (the
+surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3).
+
+**The ratio.** Let pi(v) = p(theta) J(v) g(s_dp, T) be the target with u held, in unconstrained
+coordinates v, and pi*(v) the same with T* in place of T. Let P be a Metropolis kernel for pi* that
+chooses one of several proposals at random in each step, with probabilities that do not depend on
+v. P satisfies detailed balance for pi*, and so does K = P^k, k steps of it: pi*(v) K(v, v') =
+pi*(v') K(v', v). Take the end v' of the k steps as one proposal for pi. Its ratio is
+
+    pi(v') K(v', v)     pi(v') pi*(v)
+    ---------------  =  -------------,
+    pi(v)  K(v, v')     pi(v) pi*(v')
+
+so `SurrogateJump.propose` has to return log pi*(v) - log pi*(v'), and nothing is approximated. (A
+fixed order of different proposals would not do: K would not be reversible.) pi* may depend on u,
+which is held, and on what warm-up learned, but not on v.
+
+**What is added to the formula.** T*(v) = A(v) + [T(r) - A(r)] + C (v - r), where A is the formula,
+r the posterior mean that warm-up found, T(r) a look at the records (one for all steps with this
+u), and C how the formula's error drifts with v, by least squares over the points that the chain
+visited in warm-up.
+
+**The proposals of P** are those of `proposals`, two walks and a jump, and one more: an *aimed jump*
+from a Student t around the point where T would come to s_dp if T were linear in v
+(`tuning.Shape.aimed`). Its centre m(v) depends on v, so its part of the ratio is
+log t(v; m(v')) - log t(v'; m(v)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, Terms, log_g
+from noiseaware.models.surrogates import Surrogate, approximate, work_size
+from noiseaware.sampler.coordinates import constrain
+from noiseaware.sampler.moves.proposals import (
+    DOF,
+    SPREAD,
+    WANTED,
+    factor_of,
+    jump,
+    walk,
+)
+from noiseaware.sampler.moves.tuning import Shape
+from noiseaware.sampler.target import Target
+
+WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
+KINDS = 4
+SOFTER = np.array([1.0, 0.85, 1.0, 1.0])
+"""pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by this. A
+proposal that is too narrow makes the chain stick where it is not; one that is too wide does not."""
+
+WALKS_WORTH = 0.06
+LEAST_SHARE = 0.05
+"""Each kind of jump gets a share of the steps that is proportional to its acceptance, where both
+walks together count as much as a jump with this acceptance, and no less than the least."""
+
+STEPS = 10
+FEWEST, MOST = 32, 96
+"""Steps with the formula for one look at the records: so many a coordinate, within bounds."""
+
+RIDGE = 1.0
+"""Weight of no drift at all, in visited points one standard deviation away."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_target(
+    code, integers, fixed, summary, layout, offset, slope, reference, terms, v, natural, work, total
+):
+    """Return log pi*(v), up to a constant."""
+    log_jacobian = constrain(layout, v, natural)
+    log_prior = approximate(code, integers, fixed, summary, natural, work, total)
+    for j in range(total.shape[0]):
+        total[j] += offset[j]
+        for i in range(slope.shape[1]):
+            total[j] += slope[j, i] * (v[i] - reference[i])
+    return log_prior + log_jacobian + log_g(terms[0], terms[1], total)
+
+
+@njit(cache=True, nogil=True)
+def aim(v, total, index, centres, pull, prior_pull, prior_mean, mean):
+    """Fill `mean` with where the release and the prior pull the coordinates `index`.
+
+    T is to come into `centres`, rows of lowest and highest, where it is out of them.
+    """
+    for a in range(index.shape[0]):
+        mean[a] = v[index[a]]
+        for j in range(total.shape[0]):
+            nearest = min(max(total[j], centres[0, j]), centres[1, j])
+            mean[a] += pull[a, j] * (nearest - total[j])
+        for i in range(v.shape[0]):
+            mean[a] += prior_pull[a, i] * (prior_mean[i] - v[i])
+
+
+@njit(cache=True, nogil=True)
+def leap(v, index, mean, factor, normals, radius, proposed):
+    """Fill `proposed` with mean + radius L z in the coordinates `index`."""
+    walk(v, index, factor, radius, normals, proposed)
+    for a in range(index.shape[0]):
+        proposed[index[a]] += mean[a] - v[index[a]]
+
+
+@njit(cache=True, nogil=True)
+def log_t(v, index, mean, factor, dof):
+    """Return the log density of a Student t in the coordinates `index`, as in `proposals.jump`."""
+    k = index.shape[0]
+    whitened = np.empty(k)
+    distance = 0.0
+    for a in range(k):
+        residual = v[index[a]] - mean[a]
+        for b in range(a):
+            residual -= factor[a, b] * whitened[b]
+        whitened[a] = residual / factor[a, a]
+        distance += whitened[a] ** 2
+    return -0.5 * (dof + k) * math.log1p(distance / dof)
+
+
+def centres_of(terms: Terms) -> np.ndarray:
+    """Return where each T_j is drawn to, (2, d): a value, or the ends of an interval."""
+    low, high = terms.parameters[:, 0].copy(), terms.parameters[:, 0].copy()
+    between = (terms.family >= BETWEEN) & (terms.family < TRUNCATED)
+    high[between] = terms.parameters[between, 2]
+    return np.stack([low, high])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def explore(
+    code, integers, fixed, summary, layout, offset, slope, reference, terms,
+    blocks, widths, factors, means, centres, pulls, prior_pulls, prior_mean, sizes, shares,
+    uniforms, normals, waits, natural_size, v, tried, taken,
+):  # fmt: skip
+    """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
+
+    Step k uses row k of `uniforms` (its kind and its block), of `normals` (its direction and the
+    spread of its size) and of `waits`, standard exponentials (a jump's radius, and acceptance).
+    `tried` and `taken`, (kinds, blocks), count the steps and add up their acceptance probabilities.
+    """
+    natural = np.empty(natural_size)
+    work = np.empty(work_size(code, integers))
+    total = np.empty(offset.shape[0])
+    total_there = np.empty(offset.shape[0])
+    mean_of = np.empty(blocks.shape[1])
+    proposed = np.empty_like(v)
+    before = log_target(
+        code, integers, fixed, summary, layout, offset, slope, reference, terms,
+        v, natural, work, total,
+    )  # fmt: skip
+    now = before
+    for k in range(uniforms.shape[0]):
+        kind, below = 0, shares[0]
+        while kind < KINDS - 1 and uniforms[k, 0] >= below:
+            kind += 1
+            below += shares[kind]
+        block = min(int(uniforms[k, 1] * widths.shape[0]), widths.shape[0] - 1)
+        width = widths[block]
+        index = blocks[block, :width]
+        factor = factors[kind, block, :width, :width]
+        log_q = 0.0
+        if kind == JUMP:
+            radius = math.sqrt(0.5 * DOF / (waits[k, 0] + waits[k, 1]))
+            mean = means[block, :width]
+            log_q = jump(v, index, mean, factor, DOF, normals[k], radius, proposed)
+        elif kind == AIMED:
+            radius = math.sqrt(0.5 * DOF / (waits[k, 0] + waits[k, 1]))
+            aim(v, total, index, centres, pulls[block], prior_pulls[block], prior_mean, mean_of)
+            leap(v, index, mean_of, factor, normals[k], radius, proposed)
+            log_q = -log_t(proposed, index, mean_of, factor, DOF)
+        else:
+            size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
+            walk(v, index, factor, size, normals[k], proposed)
+        there = log_target(
+            code, integers, fixed, summary, layout, offset, slope, reference, terms,
+            proposed, natural, work, total_there,
+        )  # fmt: skip
+        if kind == AIMED:
+            aim(
+                proposed, total_there, index, centres, pulls[block], prior_pulls[block], prior_mean,
+                mean_of,
+            )  # fmt: skip
+            log_q += log_t(v, index, mean_of, factor, DOF)
+        log_ratio = there - now + log_q
+        tried[kind, block] += 1.0
+        if log_ratio > -700.0:
+            taken[kind, block] += math.exp(min(0.0, log_ratio))
+        if -waits[k, 2] < log_ratio < math.inf:
+            v[:] = proposed
+            total[:] = total_there
+            now = there
+    return before, now
+
+
+class SurrogateJump:
+    """The end of a chain that was run with a formula for the total; all of theta.
+
+    Parameters
+    ----------
+    surrogate
+        The formula.
+    blocks
+        The coordinates that the chain proposes together.
+    target
+        What is sampled.
+    """
+
+    def __init__(self, surrogate: Surrogate, blocks: list[np.ndarray], target: Target) -> None:
+        assert target.terms is not None
+        self.surrogate = surrogate
+        size = target.coordinates.size
+        self.index = np.arange(size)
+        self.steps = min(max(STEPS * size, FEWEST), MOST)
+        count, widest = len(blocks), max(map(len, blocks))
+        self.widths = np.array([len(block) for block in blocks])
+        self.blocks = np.zeros((count, widest), dtype=np.int64)
+        for b, block in enumerate(blocks):
+            self.blocks[b, : len(block)] = block
+        self.factors = np.zeros((KINDS, count, widest, widest))
+        self.means = np.zeros((count, widest))
+        self.pulls = np.zeros((count, widest, target.d))
+        self.prior_pulls = np.zeros((count, widest, size))
+        self.prior_mean = np.zeros(size)
+        self.centres = centres_of(target.terms)
+        self.sizes = np.ones((KINDS, count))
+        self.shares = np.array([0.4, 0.2, 0.4, 0.0])
+        self.reference = np.zeros(size)
+        self.slope = np.zeros((target.d, size if surrogate.drifts else 0))
+        self.tried = np.zeros((KINDS, count))
+        self.taken = np.zeros_like(self.tried)
+        self.visited: list[tuple[np.ndarray, np.ndarray]] = []
+        self._natural_size = target.coordinates.natural_size
+        self._layout = target.coordinates.layout
+        self._terms = (target.terms.family, target.terms.parameters * SOFTER)
+        self._summary = np.empty(0)
+        self._offset = np.zeros(target.d)
+
+    def take(self, shape: Shape) -> None:
+        """Take the shapes of the three proposals, and the posterior mean as the reference."""
+        for b, width in enumerate(self.widths.tolist()):
+            index = self.blocks[b, :width]
+            self.factors[WALK_GIVEN_U, b, :width, :width] = factor_of(
+                shape.covariance_given_u, index
+            )
+            marginal = factor_of(shape.covariance, index)
+            self.factors[WALK, b, :width, :width] = marginal
+            self.factors[JUMP, b, :width, :width] = marginal
+            self.means[b, :width] = shape.mean[index]
+            covariance, pull, prior_pull = shape.aimed(index)
+            self.factors[AIMED, b, :width, :width] = np.linalg.cholesky(covariance)
+            self.pulls[b, :width] = pull
+            self.prior_pulls[b, :width] = prior_pull
+        self.prior_mean = shape.prior_mean
+        self.reference = shape.mean.copy()
+
+    def learn_drift(self, covariance: np.ndarray) -> None:
+        """Fit C to the points visited since the last time, and forget them."""
+        if self.surrogate.drifts and len(self.visited) > 1:
+            away = np.stack([point for point, _ in self.visited])
+            error = np.stack([error for _, error in self.visited])
+            ridge = RIDGE * np.diag(np.diag(covariance))
+            slope = np.linalg.solve(away.T @ away + ridge, away.T @ error).T
+            if np.isfinite(slope).all():
+                self.slope = np.ascontiguousarray(slope)
+        self.visited.clear()
+
+    def hold(self, target: Target, u: np.ndarray) -> None:
+        """Prepare for steps with this u."""
+        self._summary = self.surrogate.summarise(u)
+        theta, _ = target.coordinates.from_vector(self.reference)
+        at_reference = target.total(target.build(theta, u))
+        self._offset = at_reference - self.formula(self.reference)
+
+    def visit(self, v: np.ndarray, total: np.ndarray) -> None:
+        """Note how far off the formula is at v, where the total is `total`; in warm-up only."""
+        if self.surrogate.drifts:
+            error = total - self.formula(v) - self._offset
+            if np.isfinite(error).all():
+                self.visited.append((v - self.reference, error))
+
+    def formula(self, v: np.ndarray) -> np.ndarray:
+        """Return A(v), (d,), with the u that is held."""
+        natural, total = np.empty(self._natural_size), np.empty(len(self._offset))
+        constrain(self._layout, v, natural)
+        code, integers, fixed, _, _ = self.surrogate
+        work = np.empty(work_size(code, integers))
+        approximate(code, integers, fixed, self._summary, natural, work, total)
+        return total
+
+    def note(self, log_ratio: float) -> None:
+        """Nothing to note: what is tuned are the steps with the formula."""
+
+    def tune(self, count: int) -> None:
+        """Tune the walks' sizes and the shares of all, after `count` iterations.
+
+        Robbins-Monro for both: the sizes on their logarithms, the shares towards what the
+        acceptance of the last steps speaks for.
+        """
+        rate = 1.0 / math.sqrt(count)
+        excess = self.taken - WANTED * self.tried
+        many = np.maximum(self.tried, 1.0)
+        self.sizes[:JUMP] *= np.exp(2.0 * rate * excess / many)[:JUMP]
+        np.clip(self.sizes, 1e-4, 10.0, out=self.sizes)
+        worth = self.taken.sum(axis=1) / np.maximum(self.tried.sum(axis=1), 1.0)
+        worth[:JUMP] = 2.0 / 3.0 * WALKS_WORTH, 1.0 / 3.0 * WALKS_WORTH
+        wanted = LEAST_SHARE + (1.0 - KINDS * LEAST_SHARE) * worth / worth.sum()
+        self.shares += min(1.0, 2.0 * rate) * (wanted - self.shares)
+        self.tried[:] = 0.0
+        self.taken[:] = 0.0
+
+    def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
+        """Draw the random numbers of `steps` proposals."""
+        shape = (steps, self.steps)
+        return (
+            rng.random((*shape, 2)),
+            rng.standard_normal((*shape, self.blocks.shape[1] + 1)),
+            rng.standard_exponential((*shape, 3)),
+        )
+
+    def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
+        """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
+        uniforms, normals, waits = prepared
+        proposed[:] = v
+        code, integers, fixed, _, _ = self.surrogate
+        before, after = explore(
+            code, integers, fixed, self._summary, self._layout, self._offset, self.slope,
+            self.reference, self._terms, self.blocks, self.widths, self.factors, self.means,
+            self.centres, self.pulls, self.prior_pulls, self.prior_mean, self.sizes, self.shares,
+            uniforms[k], normals[k], waits[k], self._natural_size, proposed, self.tried, self.taken,
+        )  # fmt: skip
+        return before - after

@@ -1,0 +1,232 @@
+"""The formula of a surrogate, and the chain that explores with it.
+
+**The formula** is compared with the records themselves where it is exact (no clamping), and with
+the mean over many databases where it is a mean.
+
+**The chain.** With u held, theta of a regression with one feature has two coordinates, and
+p(theta | u, s_dp) is tabulated on a fine grid. Chains start at draws from it, and `Transport.step`
+is run a few times with the surrogate alone, on a release whose bounds clamp many records, so that
+the formula is badly wrong and only the ratio makes it right. The draws at the end are independent
+and must have the distribution that they started with: the means of six functions of theta are
+compared with those of the table, in standard errors. |z| < 5.8 for each: below 6 x 7e-9 = 4e-8. The
+planted bugs of `test_planted_bugs` must fail it.
+"""
+
+import functools
+import math
+import os
+
+import numpy as np
+import pytest
+
+import noiseaware as na
+from mutants.planting import Edit, planted
+from noiseaware.models.surrogates import approximate, work_size
+from noiseaware.sampler.moves import surrogate as module
+from noiseaware.sampler.moves.surrogate import AIMED, JUMP, WALK, WALK_GIVEN_U, SurrogateJump
+from noiseaware.sampler.moves.transport import Transport
+from noiseaware.sampler.moves.tuning import Shape
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220615"))
+CHAINS, STEPS, LIMIT = 5000, 5, 5.8
+
+MEAN, COVARIANCE = [0.4, -0.3], [[1.0, 0.3], [0.3, 0.8]]
+REGRESSIONS = {
+    "known": {"noise_variance": 0.7, "feature_mean": MEAN, "feature_covariance": COVARIANCE},
+    "noise": {"feature_mean": MEAN, "feature_covariance": COVARIANCE},
+    "mean": {"noise_variance": 0.7, "feature_covariance": COVARIANCE},
+    "covariance": {"noise_variance": 0.7, "feature_mean": MEAN},
+    "unknown": {},
+}
+
+
+def formula(target, theta, u):
+    """Return what the formula says of T, and of the prior up to a constant."""
+    code, integers, fixed, summarise, _ = target.surrogate()
+    natural = np.concatenate([np.ravel(value) for value in theta.values()])
+    total = np.empty(target.d)
+    work = np.empty(work_size(code, integers))
+    compiled = approximate(code, integers, fixed, summarise(u), natural, work, total)
+    again = np.empty(target.d)
+    plain = approximate.py_func(code, integers, fixed, summarise(u), natural, work, again)
+    np.testing.assert_allclose(again, total, rtol=1e-10, atol=1e-10)
+    assert plain == pytest.approx(compiled, rel=1e-10)
+    return total, compiled
+
+
+@pytest.mark.parametrize("unknown", REGRESSIONS)
+def test_without_clamping_the_formula_of_a_regression_is_exact(unknown):
+    model = na.models.LinearRegression(2, **REGRESSIONS[unknown])
+    query = na.queries.RegressionMoments(2, lower=[-2e3, -3e3, -1e3], upper=[1e3, 2e3, 3e3])
+    target = Target(model, na.Release(np.zeros(9), na.mechanisms.Laplace(query, 1.0), 12))
+    rng = np.random.default_rng(SEED)
+    priors = []
+    for _ in range(3):
+        theta = model.sample_prior(rng)
+        u = rng.standard_normal((12, 3))
+        total, log_prior = formula(target, theta, u)
+        np.testing.assert_allclose(total, target.total(target.build(theta, u)), rtol=1e-9)
+        priors.append((log_prior, model.log_prior(theta)))
+    constants = [ours - theirs for ours, theirs in priors]
+    np.testing.assert_allclose(constants, constants[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("levels", [[3, 3], [2, 4]])
+def test_the_formula_of_naive_bayes_is_the_mean(levels):
+    """5.8 standard errors for each of at most 18 cells: below 2e-7."""
+    model = na.models.NaiveBayes(3, levels)
+    query = na.queries.ClassFeatureCounts(3, levels)
+    d = len(query.names)
+    n = 40_000
+    target = Target(model, na.Release(np.zeros(d), na.mechanisms.Laplace(query, 1.0), n))
+    rng = np.random.default_rng(SEED)
+    constants = []
+    for _ in range(3):
+        theta = model.sample_prior(rng)
+        total, log_prior = formula(target, theta, np.empty((0, 3)))
+        constants.append(log_prior - model.log_prior(theta))
+        counts = target.total(model.sample_records(theta, n, rng))
+        error = np.sqrt(np.maximum(total * (1 - total / n), 1.0))
+        assert (np.abs(counts - total) < LIMIT * error).all()
+    np.testing.assert_allclose(constants, constants[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "query"),
+    [
+        (na.models.LinearRegression(2), na.queries.RegressionMoments(1, -1, 1)),
+        (na.models.LinearRegression(1), na.queries.Histogram(edges=[0.0, 1.0])),
+        (na.models.NaiveBayes(2, [2, 3]), na.queries.ClassFeatureCounts(2, [3, 2])),
+        (na.models.NaiveBayes(3, [2, 3]), na.queries.ClassFeatureCounts(2, [2, 3])),
+    ],
+)
+def test_another_query_has_no_formula(model, query):
+    assert model.surrogate(query, 10) is None
+
+
+# ------------------------------------------------------------------ the chain, against quadrature
+
+
+def setting():
+    """A regression on one feature with tight bounds, a release of it, and innovations to hold."""
+    model = na.models.LinearRegression(
+        1, 1.5, noise_variance=1.0, feature_mean=[0.5], feature_covariance=[[1.0]]
+    )
+    query = na.queries.RegressionMoments(1, lower=-1.5, upper=1.5)
+    mechanism = na.mechanisms.Laplace(query, scale=1.2)
+    release = na.Release([1.0, 2.5, 4.0, 2.0, 3.0], mechanism, 10)
+    u = np.random.default_rng(7).standard_normal((10, 2))
+    return Target(model, release), u
+
+
+def functions(theta):
+    """The functions of theta, (..., 2), whose means are compared."""
+    a, b = theta[..., 0], theta[..., 1]
+    return np.stack([a, b, a * a, b * b, a * b, (b > 0).astype(float)], axis=-1)
+
+
+@functools.cache
+def table():
+    """Return points of a grid and their probabilities."""
+    target, u = setting()
+    side = np.linspace(-7.0, 7.0, 351)
+    grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
+    log_density = np.empty(len(grid))
+    for k, point in enumerate(grid):
+        theta = {"coefficients": point}
+        total = target.total(target.build(theta, u))
+        log_density[k] = target.model.log_prior(theta) + target.log_g(total)
+    weight = np.exp(log_density - log_density.max())
+    return grid, weight / weight.sum()
+
+
+def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
+    """Raise unless the surrogate alone, with u held, leaves p(theta | u, s_dp) alone."""
+    target, u = setting()
+    grid, probabilities = table()
+    rng = np.random.default_rng(SEED)
+    move = Transport()
+    state = ChainState({"coefficients": np.zeros(2)}, np.empty((10, 2)), None, rng)
+    tuning = move.start(target, state)
+    jump = tuning["proposals"][-1]
+    shape = Shape(rng.standard_normal((500, 2)) * [1.0, 0.8] + [0.3, 0.5])
+    jump.hold(target, u)
+    shape.look(jump.formula, target.terms.parameters[:, 1], np.array([0.3, 0.5]), forget=True)
+    jump.take(shape)
+    jump.slope[:] = 0.3 * rng.standard_normal(jump.slope.shape)
+    jump.shares[:] = 0.0
+    jump.shares[list(kinds)] = 1.0 / len(kinds)
+    jump.steps = 5
+    tuning.update(steps=[0, 0, 0, 0, 1], warming=False)
+    starts = grid[rng.choice(len(grid), CHAINS, p=probabilities)]
+    starts = starts + rng.uniform(-0.02, 0.02, starts.shape)  # anywhere in the cell of the grid
+    ends = np.empty_like(starts)
+    moved = 0
+    for k, start in enumerate(starts):
+        state.theta = {"coefficients": start}
+        state.records = target.build(state.theta, u)
+        moved += sum(move.step(target, state, tuning)[0] > 0 for _ in range(STEPS))
+        ends[k] = state.theta["coefficients"]
+    assert 0.05 < moved / (CHAINS * STEPS) < 0.95  # the formula is wrong, but not useless
+    values = functions(ends)
+    exact = probabilities @ functions(grid)
+    z = (values.mean(axis=0) - exact) / (values.std(axis=0, ddof=1) / math.sqrt(CHAINS))
+    assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
+
+
+@pytest.mark.parametrize(
+    "kinds", [(WALK_GIVEN_U, WALK, JUMP, AIMED), (WALK,), (JUMP,), (AIMED,)], ids=str
+)
+def test_the_chain_draws_from_its_target(kinds):
+    check_chain(kinds)
+
+
+BUGS = {
+    "the ratio of the surrogate left out": Edit(
+        SurrogateJump, "propose", "return before - after", "return 0.0"
+    ),
+    "the way back of an aimed jump left out": Edit(
+        module, "explore", "log_q += log_t(v, index, mean_of, factor, DOF)", "log_q += 0.0"
+    ),
+    "the reference moves with the chain": Edit(
+        SurrogateJump,
+        "propose",
+        "proposed[:] = v",
+        "proposed[:] = v\n        self.reference = v.copy()",
+    ),
+    "log pi* of the last proposal, not of the end": Edit(
+        module, "explore", "return before, now", "return before, there"
+    ),
+    "the ratio of a jump left out of the steps with the formula": Edit(
+        module, "explore", "there - now + log_q", "there - now"
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs(bug):
+    with planted(BUGS[bug]), pytest.raises(AssertionError, match="z = "):
+        check_chain()
+
+
+def test_what_is_learned_of_the_drift_helps():
+    """The formula with its drift is closer to T than without it, where bounds clamp."""
+    target, u = setting()
+    rng = np.random.default_rng(SEED)
+    theta = {"coefficients": np.array([0.5, 0.5])}
+    state = ChainState(theta, target.build(theta, u), None, rng)
+    jump = Transport().start(target, state)["proposals"][-1]
+    jump.reference = np.array([0.5, 0.5])
+    jump.hold(target, u)
+    points = 0.5 + 0.6 * rng.standard_normal((200, 2))
+    for v in points:
+        total = target.total(target.build({"coefficients": v}, u))
+        jump.visit(v, total)
+    before = np.stack([error for _, error in jump.visited])
+    away = points - jump.reference
+    jump.learn_drift(0.36 * np.eye(2))
+    after = before - away @ jump.slope.T
+    assert (after**2).sum() < 0.5 * (before**2).sum()
+    assert jump.visited == []
