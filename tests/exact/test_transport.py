@@ -468,7 +468,9 @@ def plain(thing):
     if isinstance(thing, np.ndarray):
         return (thing.shape, tuple(thing.ravel().tolist()))
     if hasattr(thing, "__dict__"):
-        return (type(thing).__name__, plain(vars(thing)))
+        scratch = getattr(thing, "scratch", ())  # where the chain is, not what it learned
+        learned = {key: value for key, value in vars(thing).items() if key not in scratch}
+        return (type(thing).__name__, plain(learned))
     return thing
 
 

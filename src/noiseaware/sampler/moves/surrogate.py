@@ -25,10 +25,7 @@ r the posterior mean that warm-up found, T(r) a look at the records (one for all
 u), and C how the formula's error drifts with v, by least squares over the points that the chain
 visited in warm-up.
 
-**The proposals of P** are those of `proposals`, two walks and a jump, and one more: an *aimed jump*
-from a Student t around the point where T would come to s_dp if T were linear in v
-(`tuning.Shape.aimed`). Its centre m(v) depends on v, so its part of the ratio is
-log t(v; m(v')) - log t(v'; m(v)).
+**The proposals of P** are those of `proposals`: two walks, a jump and an aimed jump.
 """
 
 from __future__ import annotations
@@ -39,15 +36,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, Terms, log_g
+from noiseaware.mechanisms.terms import log_g
 from noiseaware.models.surrogates import Surrogate, approximate, work_size
 from noiseaware.sampler.coordinates import constrain
 from noiseaware.sampler.moves.proposals import (
     DOF,
     SPREAD,
     WANTED,
+    aim,
+    centres_of,
     factor_of,
     jump,
+    leap,
+    log_t,
     walk,
 )
 from noiseaware.sampler.moves.tuning import Shape
@@ -84,52 +85,6 @@ def log_target(
         for i in range(slope.shape[1]):
             total[j] += slope[j, i] * (v[i] - reference[i])
     return log_prior + log_jacobian + log_g(terms[0], terms[1], total)
-
-
-@njit(cache=True, nogil=True)
-def aim(v, total, index, centres, pull, prior_pull, prior_mean, mean):
-    """Fill `mean` with where the release and the prior pull the coordinates `index`.
-
-    T is to come into `centres`, rows of lowest and highest, where it is out of them.
-    """
-    for a in range(index.shape[0]):
-        mean[a] = v[index[a]]
-        for j in range(total.shape[0]):
-            nearest = min(max(total[j], centres[0, j]), centres[1, j])
-            mean[a] += pull[a, j] * (nearest - total[j])
-        for i in range(v.shape[0]):
-            mean[a] += prior_pull[a, i] * (prior_mean[i] - v[i])
-
-
-@njit(cache=True, nogil=True)
-def leap(v, index, mean, factor, normals, radius, proposed):
-    """Fill `proposed` with mean + radius L z in the coordinates `index`."""
-    walk(v, index, factor, radius, normals, proposed)
-    for a in range(index.shape[0]):
-        proposed[index[a]] += mean[a] - v[index[a]]
-
-
-@njit(cache=True, nogil=True)
-def log_t(v, index, mean, factor, dof):
-    """Return the log density of a Student t in the coordinates `index`, as in `proposals.jump`."""
-    k = index.shape[0]
-    whitened = np.empty(k)
-    distance = 0.0
-    for a in range(k):
-        residual = v[index[a]] - mean[a]
-        for b in range(a):
-            residual -= factor[a, b] * whitened[b]
-        whitened[a] = residual / factor[a, a]
-        distance += whitened[a] ** 2
-    return -0.5 * (dof + k) * math.log1p(distance / dof)
-
-
-def centres_of(terms: Terms) -> np.ndarray:
-    """Return where each T_j is drawn to, (2, d): a value, or the ends of an interval."""
-    low, high = terms.parameters[:, 0].copy(), terms.parameters[:, 0].copy()
-    between = (terms.family >= BETWEEN) & (terms.family < TRUNCATED)
-    high[between] = terms.parameters[between, 2]
-    return np.stack([low, high])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -210,6 +165,8 @@ class SurrogateJump:
     target
         What is sampled.
     """
+
+    scratch = ("_summary", "_offset", "tried", "taken")
 
     def __init__(self, surrogate: Surrogate, blocks: list[np.ndarray], target: Target) -> None:
         assert target.terms is not None

@@ -26,9 +26,9 @@ x. A discrete record is F(u) for a whole interval of u, and u is drawn uniformly
 each move. Both leave p(theta, x | s_dp) alone, because p(theta, x, u | s_dp) has it as its margin.
 A model that is only a simulator carries u in its state.
 
-**Proposals.** `proposals` has three: a random walk, an independent jump from the learned shape,
-and a jump from the prior; `surrogate` has a fourth, for models and queries with a formula for T. An
-iteration does a few steps of each with the same u; how many is
+**Proposals.** `proposals` has four: a random walk, an independent jump from the learned shape, a
+jump aimed at the release, and a jump from the prior; `surrogate` has one more, for models and
+queries with a formula for T. An iteration does a few steps of each with the same u; how many is
 chosen in warm-up, from how far each carries theta for what it costs, and may be none.
 
 All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.arguments import whole_number
-from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
+from noiseaware.sampler.moves.proposals import AimedJump, Jump, PriorJump, Walk
 from noiseaware.sampler.moves.surrogate import SurrogateJump
 from noiseaware.sampler.moves.tuning import (
     FEW_RECORDS,
@@ -67,7 +67,7 @@ FIRST_WINDOW = 32
 LOOK_EVERY = 16
 """Iterations of warm-up between two looks at how the total answers to theta."""
 
-STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 3, Jump: 2}
+STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 2, Jump: 2, AimedJump: 2}
 """Steps of each kind of proposal in an iteration of warm-up; early on only walks get anywhere.
 With more than two blocks it is one step of each, or warm-up would take longer than the draws; and
 with a surrogate only one of each in the first block, since the surrogate does the work."""
@@ -114,6 +114,8 @@ class Transport:
         surrogate = target.surrogate()
         if surrogate is not None:
             proposals.append(SurrogateJump(surrogate, blocks, target))
+        elif target.terms is not None:
+            proposals += [AimedJump(index, target.terms) for index in blocks]
         prior = [
             coordinates.to_vector(target.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
@@ -161,6 +163,7 @@ class Transport:
             if steps == 0:
                 continue
             from_prior = isinstance(proposal, PriorJump)
+            aimed = isinstance(proposal, AimedJump)
             if isinstance(proposal, SurrogateJump):
                 proposal.hold(target, u)
                 if warming:
@@ -172,14 +175,19 @@ class Transport:
                     theta_new = target.sample_prior(rng)
                     log_ratio = 0.0  # q is the prior, so that the two cancel
                 else:
+                    if aimed:
+                        proposal.total = total_now
                     log_q = proposal.propose(v, prepared, k, proposed)
                     theta_new, log_jacobian = coordinates.from_vector(proposed)
                     prior_new = model.log_prior(theta_new) + log_jacobian
                     log_ratio = prior_new - prior_now + log_q
-                candidates = target.build(theta_new, u)
-                total_new = target.total(candidates)
-                log_g_new = target.log_g(total_new)
-                log_ratio += log_g_new - log_g_now
+                if log_ratio > -math.inf:
+                    candidates = target.build(theta_new, u)
+                    total_new = target.total(candidates)
+                    log_g_new = target.log_g(total_new)
+                    log_ratio += log_g_new - log_g_now
+                    if aimed:
+                        log_ratio += proposal.back(v, proposed, total_new)
                 # So far out that theta rounds to the edge of its support, a prior density may be
                 # infinite; there is no mass there, and such a proposal is refused.
                 accept = log_uniform[k] < log_ratio < math.inf
@@ -265,14 +273,14 @@ class Transport:
                     least=0 if target.can_update else 1,
                     most=MOST_COST[few],
                 )
-                _safeguard(tuning["steps"])
+                _safeguard(tuning["steps"], len(target.coordinates.blocks(LARGEST_BLOCK)))
             tuning["cost"] = total_cost(tuning["steps"], explores, cost)
             expected = expected_time(inside, others, tuning["steps"])
             tuning["autocorrelation_time"] = excess * expected
         tuning.update(shape=None, gains=None, warming=False)
 
 
-def _safeguard(steps: list[int]) -> None:
+def _safeguard(steps: list[int], blocks: int) -> None:
     """Let no single proposal do all the work.
 
     A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior.
@@ -280,9 +288,9 @@ def _safeguard(steps: list[int]) -> None:
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
     a coefficient better than its sign) is found, and left, by draws from the prior. The proposals
-    are the prior's and then, for each block, two walks and a jump.
+    are the prior's, for each block two walks and a jump, and then those that know the release.
     """
-    for k in range(1, len(steps) - 2, 3):
+    for k in range(1, 1 + 3 * blocks, 3):
         total = sum(steps[k : k + 3])
         least = total // 5
         largest = k + int(np.argmax(steps[k : k + 3]))
