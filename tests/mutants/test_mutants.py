@@ -531,8 +531,8 @@ MUTANTS = (
             Edit(
                 Transport,
                 "step",
-                "prior_now, log_g_now = prior_new, log_g_new",
-                "prior_now = prior_new",
+                "prior_now, log_g_now, total_now = prior_new, log_g_new, total_new",
+                "prior_now, total_now = prior_new, total_new",
             ),
         ),
     ),
