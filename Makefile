@@ -4,12 +4,13 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint browser validate bench clean
+.PHONY: help setup demo test lint browser docs validate bench clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib"
+	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
 	@echo "make browser   Chromium for the tests of the report, by apt-get if need be; test calls it"
 	@echo "make setup     only the environment in $(VENV); the others call it"
@@ -49,9 +50,16 @@ browser:
 test: lint browser
 	$(RUN) -m pytest -m "not full" -n 2
 
+# Installed only if it is missing, so that the site builds without network.
+docs: $(READY)
+	@$(RUN) -c 'import furo, myst_parser, sphinx' 2>/dev/null \
+		|| $(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@$(RUN) -m sphinx -q -n -W --keep-going docs docs/_build/html
+	@echo "The site: docs/_build/html/index.html"
+
 validate: $(READY)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt
-	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py tests/behaviour/test_site.py
 	$(RUN) -m pytest -m full -n 2
 
 bench: $(READY)
@@ -59,4 +67,4 @@ bench: $(READY)
 	$(RUN) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist docs/_build

@@ -1,0 +1,62 @@
+"""The site: every page has its place, it builds without a warning and loads nothing from elsewhere."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import noiseaware as na
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.relative_to(DOCS).parts)
+
+
+def test_every_page_is_in_a_toctree():
+    placed = {DOCS / "index.md"}
+    for page in PAGES:
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+            entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+            for entry in entries:
+                found = list(page.parent.glob(f"{entry}.md"))
+                assert found, f"{page.name} lists {entry}, which is not there"
+                placed.update(found)
+    assert [str(page.relative_to(DOCS)) for page in PAGES if page not in placed] == []
+
+
+def test_every_ready_model_is_on_the_page_of_models():
+    text = (DOCS / "models.md").read_text(encoding="utf-8")
+    assert [name for name in na.models._TYPES if name not in text] == []
+
+
+def test_the_example_of_the_naive_analysis_runs(tmp_path, capsys):
+    path = ROOT / "examples" / "against_naive.py"
+    spec = importlib.util.spec_from_file_location("against_naive", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main(replicates=2, draws=200, path=str(tmp_path / "naive.png"))
+    assert "of 2 miss" in capsys.readouterr().out
+    assert (tmp_path / "naive.png").stat().st_size > 0
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    for needed in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(needed, reason=f"{needed} is missing: make docs installs it")
+    build = subprocess.run(
+        [
+            *(sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going"),
+            *("-d", str(tmp_path / "read"), str(DOCS), str(tmp_path / "html")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert build.returncode == 0, build.stderr
+    for page in (tmp_path / "html").rglob("*.html"):
+        loaded = re.findall(
+            r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]*)", page.read_text()
+        )
+        assert loaded == [], f"{page.name} loads {loaded}"
