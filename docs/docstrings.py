@@ -73,7 +73,7 @@ def _indent(line: str) -> int:
 
 
 def translate(lines: list[str]) -> list[str]:
-    """Translate a docstring, line by line; the sections of NumPy docstrings are left to napoleon."""
+    """Translate a docstring line by line; the sections of NumPy docstrings are left to napoleon."""
     out: list[str] = []
     section, base, i = "", 0, 0
     while i < len(lines):

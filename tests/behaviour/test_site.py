@@ -1,4 +1,4 @@
-"""The site: every page has its place, it builds without a warning and loads nothing from elsewhere."""
+"""The site: every page has its place, it builds without a warning and loads nothing."""
 
 import importlib.util
 import re
@@ -18,7 +18,9 @@ PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.relative_to(DO
 def test_every_page_is_in_a_toctree():
     placed = {DOCS / "index.md"}
     for page in PAGES:
-        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        for block in re.findall(
+            r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.S
+        ):
             entries = [line for line in block.splitlines() if line and not line.startswith(":")]
             for entry in entries:
                 found = list(page.parent.glob(f"{entry}.md"))
