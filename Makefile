@@ -18,7 +18,7 @@ help:
 setup: $(READY)
 
 $(READY): pyproject.toml requirements/dev.txt
-	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@echo "Setting up $(VENV) (once, one to two minutes) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "noiseaware needs Python 3.11 or newer")'
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt

@@ -49,6 +49,15 @@ def test_other_names_count_by_their_order(frame):
     np.testing.assert_array_equal(MOMENTS.statistic(table), MOMENTS.statistic(RECORDS))
 
 
+def test_variables_of_a_table_are_found_by_name(frame):
+    query = na.queries.Margins([2, 3], [["sex"], ["sex", "age"]], ["sex", "age"])
+    table = frame({"age": [2, 0, 1], "size": [1.5, 1.6, 1.7], "sex": [1, 1, 0]})
+    np.testing.assert_array_equal(query.cells(table), query.cells([[1, 2], [1, 0], [0, 1]]))
+    query.check_records(table)
+    with pytest.raises(ValueError, match="levels of sex"):
+        query.check_records(frame({"age": [0], "sex": [2]}))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

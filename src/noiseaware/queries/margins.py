@@ -22,6 +22,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import variable_names, whole_number
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
     check_integer_dtype,
@@ -142,6 +143,11 @@ class Margins:
         set_field(self, "_first_cell", np.array(first_cell, dtype=np.int64))
         set_field(self, "_strides", strides)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names by which columns of a frame are found: those of the variables."""
+        return self.variables
+
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cells that each record adds 1 to, one in each margin, (n, M).
 
@@ -150,7 +156,7 @@ class Margins:
         records
             The levels of the variables, (n, K).
         """
-        records = as_integer_records(records)
+        records = as_integer_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self.n_levels):
             self.check_records(records)  # compiled code would read past the end
         cells = np.empty((records.shape[0], len(self.margins)), dtype=np.int64)
@@ -188,7 +194,7 @@ class Margins:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are levels of this query's variables."""
-        array = np.asarray(records)
+        array = as_array(records, self)
         if array.ndim != 2 or array.shape[1] != len(self.n_levels):
             raise ValueError(
                 f"records must have shape (n, {len(self.n_levels)}), one column for each variable; "
