@@ -90,7 +90,7 @@ def test_geweke_on_classes_of_ones_own(seed):
     for model in (Coin(), Simulator()):
         result = na.geweke(
             model, mechanism, n_records=4, replicates=150, rounds=4, random_seed=seed,
-            false_alarm=1e-5,
+            false_alarm=1e-6,
         )  # fmt: skip
         assert result, str(result)
 

@@ -140,3 +140,16 @@ QUICK_SETTINGS = [
     setting for setting in SETTINGS if setting[0] in WITH_EVERY_MECHANISM or setting[1] == "laplace"
 ]
 QUICK_IDS = ["/".join(setting) for setting in QUICK_SETTINGS]
+
+# Five seconds and more of SBC each; Geweke's test of them is quick, and `make validate` does both.
+SLOW_IN_SBC = {
+    "dirichlet/laplace/mix",
+    "gamma/laplace/mix",
+    "logistic-regression/laplace/mix",
+    "naive-bayes/gaussian/mix",
+    "naive-bayes/discrete-laplace/mix",
+    "naive-bayes/discrete-gaussian/mix",
+    "poisson-regression/laplace/mix",
+    "stratified-means/laplace/mix",
+}
+QUICK_SBC_IDS = [name for name in QUICK_IDS if name not in SLOW_IN_SBC]

@@ -78,7 +78,7 @@ def test_discrete_draws_have_the_mass_of_the_density(ends):
     mass = np.exp([plain_log_g(float(v), *ends, float(total)) for v in grid])
     counts = np.array([(released == v).sum() for v in grid])
     assert counts.sum() == draws
-    assert chisquare(counts, draws * mass / mass.sum()).pvalue > 1e-5
+    assert chisquare(counts, draws * mass / mass.sum()).pvalue > 1e-6
 
 
 def test_continuous_draws_have_the_density():
@@ -92,7 +92,7 @@ def test_continuous_draws_have_the_density():
     density = np.exp([folded_noise.log_density([v], [2.0]) for v in grid])
     steps = 0.5 * (density[1:] + density[:-1])
     cdf = np.append(0.0, np.cumsum(steps)) / steps.sum()
-    assert kstest(released, lambda v: np.interp(v, grid, cdf)).pvalue > 1e-5
+    assert kstest(released, lambda v: np.interp(v, grid, cdf)).pvalue > 1e-6
 
 
 def problem(lower, upper, discrete, value):
@@ -125,7 +125,7 @@ def test_geweke(moves):
         replicates=400,
         moves=na.moves.algorithm1() if moves else None,
         random_seed=4,
-        false_alarm=1e-5,
+        false_alarm=1e-6,
     )
     assert outcome, outcome
 
@@ -138,7 +138,7 @@ def test_sbc():
         n_records=6,
         replicates=150,
         random_seed=5,
-        false_alarm=1e-5,
+        false_alarm=1e-6,
     )
     assert outcome, outcome
 

@@ -1,6 +1,6 @@
 """The numbers of the mechanisms: densities, noise and guarantees, against independent ones.
 
-Every statistical test here has a false-alarm rate of 1e-5, a fixed seed (change it with the
+Every statistical test here has a false-alarm rate of 1e-6, a fixed seed (change it with the
 environment variable NOISEAWARE_TEST_SEED) and planted bugs that it is shown to catch.
 """
 
@@ -19,7 +19,7 @@ from noiseaware.mechanisms.discrete_laplace import discrete_laplace
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms, log_g, term
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220601"))
-FALSE_ALARM = 1e-5
+FALSE_ALARM = 1e-6
 DRAWS = 100_000
 
 Laplace = mechanisms.Laplace

@@ -364,9 +364,8 @@ MUTANTS = (
             Edit(
                 target.Target,
                 "propose",
-                "return np.ascontiguousarray(self.model.sample_records(theta, m, rng)), None",
-                "self.last = self.model.sample_records(theta, m, rng)\n"
-                "        return self.last, None",
+                "made = self.model.sample_records(theta, m, rng)",
+                "made = self.last = self.model.sample_records(theta, m, rng)",
             ),
             Edit(
                 parameters.ParameterUpdate,

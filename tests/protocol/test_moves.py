@@ -262,7 +262,10 @@ def test_a_step_is_a_function_of_the_state(name, where):
 
 
 def same(one, other):
-    """Whether two tunings are the same, arrays and objects included."""
+    """Whether two tunings are the same, arrays and objects included.
+
+    What an object calls its `scratch` is worked out anew in every step: no part of its tuning.
+    """
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple):
@@ -270,7 +273,9 @@ def same(one, other):
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other, equal_nan=True)
     if hasattr(one, "__dict__"):
-        return type(one) is type(other) and same(vars(one), vars(other))
+        scratch = getattr(type(one), "scratch", ())
+        kept = [{k: v for k, v in vars(x).items() if k not in scratch} for x in (one, other)]
+        return type(one) is type(other) and same(*kept)
     return one == other
 
 

@@ -383,7 +383,7 @@ class LinearRegression:
         known_mean = np.zeros(p) if self.feature_mean is None else self.feature_mean
         known = np.eye(p) if self.feature_covariance is None else self.feature_covariance
         fixed = [
-            self.coefficient_sd**-2,
+            self._prior_precision,
             self.noise_variance_shape,
             self.noise_variance_scale,
             self.feature_mean_sd**-2,
