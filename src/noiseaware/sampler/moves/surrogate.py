@@ -69,6 +69,11 @@ STEPS = 10
 FEWEST, MOST = 32, 96
 """Steps with the formula for one look at the records: so many a coordinate, within bounds."""
 
+STEPS_PER_RECORD = {False: 0.04, True: 0.015}
+MOST_EVER = 500
+"""Where a pass over the records is long, more steps with the formula cost little: about a quarter
+of an iteration of Algorithm 1, without and with cells."""
+
 RIDGE = 1.0
 """Weight of no drift at all, in visited points one standard deviation away."""
 
@@ -174,6 +179,8 @@ class SurrogateJump:
         size = target.coordinates.size
         self.index = np.arange(size)
         self.steps = min(max(STEPS * size, FEWEST), MOST)
+        per_record = STEPS_PER_RECORD[target.uses_cells]
+        self.steps = max(self.steps, min(int(per_record * target.n), MOST_EVER))
         count, widest = len(blocks), max(map(len, blocks))
         self.widths = np.array([len(block) for block in blocks])
         self.blocks = np.zeros((count, widest), dtype=np.int64)

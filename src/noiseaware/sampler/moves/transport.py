@@ -112,10 +112,10 @@ class Transport:
         for index in blocks:
             proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
         surrogate = target.surrogate()
+        if target.terms is not None and (surrogate is None or len(blocks) <= 2):
+            proposals += [AimedJump(index, target.terms) for index in blocks]
         if surrogate is not None:
             proposals.append(SurrogateJump(surrogate, blocks, target))
-        elif target.terms is not None:
-            proposals += [AimedJump(index, target.terms) for index in blocks]
         prior = [
             coordinates.to_vector(target.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
@@ -126,7 +126,9 @@ class Transport:
         if self.steps is not None:
             steps = [self.steps] * len(proposals)
         elif surrogate is not None:
-            steps = [1, 1, 1, 1, *[0] * (len(proposals) - 5), 1]
+            steps = [1] * len(proposals)
+            if len(blocks) > 2:
+                steps[4:-1] = [0] * (len(proposals) - 5)
         elif len(blocks) > 2:
             steps = [1] * len(proposals)
         else:
@@ -273,17 +275,22 @@ class Transport:
                     least=0 if target.can_update else 1,
                     most=MOST_COST[few],
                 )
-                _safeguard(tuning["steps"], len(target.coordinates.blocks(LARGEST_BLOCK)))
+                _safeguard(
+                    tuning["steps"],
+                    len(target.coordinates.blocks(LARGEST_BLOCK)),
+                    explored=tuning["steps"][-1] if explores[-1] else 0,
+                )
             tuning["cost"] = total_cost(tuning["steps"], explores, cost)
             expected = expected_time(inside, others, tuning["steps"])
             tuning["autocorrelation_time"] = excess * expected
         tuning.update(shape=None, gains=None, warming=False)
 
 
-def _safeguard(steps: list[int], blocks: int) -> None:
+def _safeguard(steps: list[int], blocks: int, explored: int) -> None:
     """Let no single proposal do all the work.
 
-    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior.
+    A fifth of a block's steps is for each of the two walks, a sixth of all for the prior, and at
+    least one for each proposal next to a surrogate, which may stick where its formula is far off.
 
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
@@ -298,4 +305,7 @@ def _safeguard(steps: list[int], blocks: int) -> None:
             if steps[walk] < least and walk != largest:
                 steps[largest] -= least - steps[walk]
                 steps[walk] = least
+    if explored and blocks <= 2:
+        for k in range(1, len(steps) - 1):
+            steps[k] = max(steps[k], 1)
     steps[0] = max(steps[0], sum(steps) // 6)
