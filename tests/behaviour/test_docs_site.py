@@ -44,9 +44,10 @@ def test_the_example_of_the_naive_analysis_runs(tmp_path, capsys):
     assert (tmp_path / "naive.png").stat().st_size > 0
 
 
+@pytest.mark.full
 def test_the_site_builds_without_a_warning(tmp_path):
     for needed in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(needed, reason=f"{needed} is missing: make docs installs it")
+        pytest.importorskip(needed, reason=f"the site needs {needed}, which make docs installs")
     build = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going"),
