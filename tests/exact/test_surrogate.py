@@ -159,7 +159,7 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
     jump.shares[:] = 0.0
     jump.shares[list(kinds)] = 1.0 / len(kinds)
     jump.steps = 5
-    tuning.update(steps=[0, 0, 0, 0, 1], warming=False)
+    tuning.update(steps=[*[0] * (len(tuning["proposals"]) - 1), 1], warming=False)
     check_steps(target, u, move, state, tuning)
 
 
