@@ -1,16 +1,18 @@
-"""Releases that were made by other libraries, read as `noiseaware.Release`.
+"""Releases that were made by other libraries, and models that were written for others.
 
-One file a library; each has a function `release` that reads the noise, its scale and what was done
-after the noise, and gives a `Release` that `noiseaware.sample` takes:
+One file a library. For releases, each has a function `release` that reads the noise, its scale and
+what was done after the noise, and gives a `Release` that `noiseaware.sample` takes:
 
 - `opendp`: a measurement of OpenDP, or the text that `opendp.prelude.serialize` made of it;
 - `diffprivlib`: a mechanism of IBM's diffprivlib;
 - `tumult`: the noise information of Tumult Analytics.
 
+For models there is `numpyro`: its function `model` takes a NumPyro model as it is.
+
 None of these libraries is imported here: what is read is an object that you hold, or plain JSON.
 What cannot be read is an error that says how to write the release by hand; nothing is guessed.
 """
 
-from noiseaware.interop import diffprivlib, opendp, tumult
+from noiseaware.interop import diffprivlib, numpyro, opendp, tumult
 
-__all__ = ["diffprivlib", "opendp", "tumult"]
+__all__ = ["diffprivlib", "numpyro", "opendp", "tumult"]

@@ -24,8 +24,8 @@ class ParameterUpdate:
     ----------
     kernel : callable or kernel object, optional
         `kernel(theta, records, rng) -> theta`, or an object as in `noiseaware.kernels`, which may
-        learn in warm-up. If not given, the model's own `update_parameters`; for a model that has
-        only `log_prior` and `log_likelihood`, `kernels.Slice()`.
+        learn in warm-up. If not given, the model's own: `update_parameters`, or a kernel object
+        `kernel`; for a model that has only `log_prior` and `log_likelihood`, `kernels.Slice()`.
     """
 
     def __init__(self, kernel: Any = None) -> None:
@@ -48,7 +48,11 @@ class ParameterUpdate:
         """Return the kernel: the one given, the model's own, or a ready one."""
         if self.kernel is not None:
             return self.kernel
-        return getattr(target.model, "update_parameters", READY)
+        model = target.model
+        if hasattr(model, "update_parameters"):
+            return model.update_parameters
+        own = getattr(model, "kernel", None)
+        return own if hasattr(own, "step") else READY
 
     def _where(self, target: Target) -> str:
         """Return what to call the kernel in a message."""
@@ -83,7 +87,8 @@ class ParameterUpdate:
         """Draw theta by the kernel."""
         kernel = self._kernel(target)
         if hasattr(kernel, "step"):
-            return kernel.step(target, state, tuning)
+            reported = kernel.step(target, state, tuning)
+            return reported if self.reports else ()
         made = kernel(state.theta, state.records, state.rng)
         state.theta = target.as_theta(self._where(target), made)
         return ()

@@ -1,0 +1,550 @@
+"""A NumPyro model, taken as it is: its prior, its likelihood of a record, its own NUTS.
+
+The form
+--------
+A function of the number of records and, for each observed site, of its values, or None to draw
+them:
+
+    def model(n, x=None, y=None):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
+        with numpyro.plate("records", n):
+            x = numpyro.sample("x", dist.Normal(0.0, 1.0), obs=x)
+            numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+
+* the first argument is n; each other argument has the default None and the name of the site whose
+  `obs` it is. All that a record holds must be such a site: what is confidential is imputed,
+  features too;
+* the other sites are the parameters, with the prior that the function gives them. They may depend
+  on each other, but neither on n nor on the records. Their supports are read off their
+  distributions: real, positive, between 0 and 1, simplex, positive definite matrix;
+* given the parameters, records are independent and alike: a `plate` over n, or distributions whose
+  batch shape is (n,). The log probability of each site has the shape (n,).
+
+A record is the row of the sites' values in the order of the arguments; a site with an event shape
+takes as many columns as it has entries. With one site of scalars a record is a scalar. Records are
+int64 if all sites are discrete, otherwise float64.
+
+What else a NumPyro model may hold is an error, because a posterior by data augmentation would be
+another one than the model's: parameters that are discrete, or there for each record (marginalise
+them); other observed sites and `factor` (the prior could not be drawn from); `mask`, `scale` and
+subsampling. `deterministic` sites are left out.
+
+How it is computed
+------------------
+The function is traced by NumPyro's handlers with theta substituted. log p(theta) is the sum of the
+log probabilities of the parameters' sites, in their natural coordinates; log f(x_i | theta) that of
+the observed sites. Functions are compiled for numbers of records that are powers of two, and what
+is too much is cut off, which changes nothing for records that are independent.
+
+theta given the records is drawn by NumPyro's NUTS (`NUTS`) on log p(v | x), v the unconstrained
+vector of noiseaware, with the step size and the mass matrix of
+`noiseaware.kernels.hamiltonian`, learned in warm-up and then frozen: NumPyro's own adaptation takes
+the density to stay the same, and here it moves with the imputed records.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.arguments import whole_number
+from noiseaware.kernels.hamiltonian import Hamiltonian, needs
+from noiseaware.parameters import Parameter
+
+__all__ = ["NUTS", "NumPyroModel", "model"]
+
+Theta = dict[str, NDArray[np.float64]]
+
+FORM = (
+    "a NumPyro model must be a function of the number of records and of the values of each "
+    "observed site: def model(n, x=None, y=None), with numpyro.sample('x', ..., obs=x)"
+)
+_FEW, _SOME = 5, 3
+"""Records that are looked at when a model is taken, and a part of them."""
+
+
+def model(
+    function: Callable[..., Any],
+    *,
+    kernel: Any = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Sequence[Any]] | None = None,
+) -> NumPyroModel:
+    """Turn a NumPyro model into a model that `noiseaware.sample` takes.
+
+    Parameters
+    ----------
+    function : callable
+        The NumPyro model: `function(n, x=None, ...)`, n the number of records and the others the
+        values of the observed sites of these names.
+    kernel : kernel, optional
+        For p(theta | x): an object as in `noiseaware.kernels`, such as
+        `noiseaware.kernels.BlackJax(algorithm="hmc")`. If not given, NumPyro's NUTS, `NUTS()`.
+    dims : mapping, optional
+        Names of the axes of a parameter, such as ``{"coefficients": ["term"]}``.
+    coords : mapping, optional
+        Labels along named axes, such as ``{"term": ["intercept", "slope"]}``.
+
+    Returns
+    -------
+    NumPyroModel
+
+    Raises
+    ------
+    ValueError or TypeError
+        For a model that is not of the accepted form, with what is wrong.
+    """
+    return NumPyroModel(function, kernel, dims, coords)
+
+
+class NUTS:
+    """NumPyro's No-U-Turn sampler as a kernel for p(theta | x); tuned in warm-up and then frozen.
+
+    Parameters
+    ----------
+    steps : int
+        Steps in an iteration.
+    max_tree_depth : int
+        The trajectory is doubled at most so often.
+    target_acceptance : float
+        What the step size is tuned to.
+    """
+
+    reports = ("kernel_acceptance", "kernel_divergence")
+
+    def __init__(
+        self, steps: int = 1, max_tree_depth: int = 10, target_acceptance: float = 0.8
+    ) -> None:
+        self.max_tree_depth = whole_number("max_tree_depth", max_tree_depth)
+        self._kernel = Hamiltonian(
+            "NUTS", self._transition, self._density, None, steps, target_acceptance, 1
+        )
+        self.steps = self._kernel.steps
+
+    def __repr__(self) -> str:
+        return f"NUTS(steps={self.steps})"
+
+    def _density(self, model: Any) -> Callable[..., Any]:
+        return model.jax_log_density
+
+    def _transition(self, density: Callable[..., Any]) -> Callable[..., Any]:
+        from numpyro.infer.hmc import hmc
+
+        def nuts(key, v, step_size, inverse_mass, length):
+            # No warm-up of its own: it does one step with what it is given.
+            start, step = hmc(lambda v: -density(v), algo="NUTS")
+            state = start(
+                v,
+                num_warmup=0,
+                step_size=step_size,
+                inverse_mass_matrix=inverse_mass,
+                adapt_step_size=False,
+                adapt_mass_matrix=False,
+                dense_mass=inverse_mass.ndim == 2,
+                max_tree_depth=self.max_tree_depth,
+                rng_key=key,
+            )
+            state = step(state)
+            return state.z, state.accept_prob, state.diverging
+
+        return nuts
+
+    def check(self, target: Any) -> None:
+        """Raise if the model is not a NumPyro one."""
+        if not hasattr(target.model, "jax_log_density"):
+            raise ValueError(
+                "NUTS is the kernel of noiseaware.interop.numpyro.model(...); for a "
+                f"{type(target.model).__name__}, use noiseaware.kernels.BlackJax(...)"
+            )
+        self._kernel.check(target)
+
+    def start(self, target: Any, state: Any) -> dict[str, Any]:
+        """Begin with unit masses."""
+        return self._kernel.start(target, state)
+
+    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
+        """Do `steps` steps; report the acceptance and the share that diverged."""
+        return self._kernel.step(target, state, tuning)
+
+    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Tune the step size and the mass matrix."""
+        self._kernel.learn(target, state, tuning)
+
+    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Stop learning."""
+        self._kernel.freeze(target, state, tuning)
+
+
+class NumPyroModel:
+    """A NumPyro model as a model of noiseaware; made by `model`.
+
+    Attributes
+    ----------
+    function
+        The NumPyro model.
+    parameters
+        Its sites that are not observed.
+    kernel
+        The kernel for p(theta | x).
+    column_names
+        Names of the columns of a record.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        kernel: Any = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        needs("jax", "numpyro")
+        if not callable(function):
+            raise TypeError(f"{FORM}; got {function!r}")
+        self.function = function
+        self.kernel = NUTS() if kernel is None else kernel
+        if not hasattr(self.kernel, "step") or isinstance(self.kernel, type):
+            raise TypeError(
+                "kernel must be an object as in noiseaware.kernels, such as "
+                f"noiseaware.kernels.BlackJax(); got {kernel!r}"
+            )
+        self._data = _data_arguments(function)
+        self._made: dict[str, Any] = {}
+        self._read(dict(dims or {}), dict(coords or {}))
+
+    def __repr__(self) -> str:
+        return f"NumPyroModel({getattr(self.function, '__name__', self.function)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled functions stay where they were made.
+        return {**self.__dict__, "_made": {}}
+
+    # Reading the function.
+
+    def _read(self, dims: dict[str, Any], coords: dict[str, Any]) -> None:
+        """Find the sites, and check that they are of the accepted form."""
+        import jax
+
+        with jax.enable_x64(True):
+            key = jax.random.key(0)
+            few = self._trace({}, _FEW, {}, key)
+            some = self._shapes(_SOME)
+            for name in self._data:
+                if name not in few or few[name]["type"] != "sample":
+                    raise ValueError(
+                        f"{FORM}; it has the argument {name!r}, but its sites are {list(few)}"
+                    )
+            self._latent = [
+                name
+                for name, site in few.items()
+                if site["type"] == "sample" and name not in self._data
+            ]
+            for name, site in few.items():
+                _check_site(name, site, name in self._data)
+            parameters = []
+            for name in self._latent:
+                value = few[name]["value"]
+                if some.get(name) != value.shape:
+                    raise ValueError(
+                        f"the site {name!r} is there for each record (its shape grows with n); a "
+                        "parameter must not be. Marginalise it, or make it a part of the record "
+                        "by an argument of this name"
+                    )
+                names = tuple(dims.pop(name, ()))
+                labels = {dim: coords[dim] for dim in names if dim in coords}
+                support = _support(name, few[name]["fn"])
+                parameters.append(Parameter(name, value.shape, support, names, labels))
+            if dims:
+                raise ValueError(f"dims must be of parameters ({self._latent}); got {list(dims)}")
+            self.parameters = tuple(parameters)
+            if not parameters:
+                raise ValueError("the NumPyro model has no parameter: every site is observed")
+            self._columns = [
+                (name, few[name]["value"].shape[1:], few[name]["value"].dtype)
+                for name in self._data
+            ]
+            for name in self._data:
+                _check_length(name, few[name])
+            theta = {name: few[name]["value"] for name in self._latent}
+            observed = {name: few[name]["value"] for name in self._data}
+            log_f = self._check_observed(theta, observed, key)
+        self._scalar = len(self._columns) == 1 and self._columns[0][1] == ()
+        discrete = all(np.issubdtype(dtype, np.integer) for _, _, dtype in self._columns)
+        self._dtype = np.dtype(np.int64 if discrete else np.float64)
+        self.column_names = [
+            name if event == () else f"{name}{j + 1}"
+            for name, event, _ in self._columns
+            for j in range(int(np.prod(event)))
+        ]
+        values = [np.asarray(observed[name], self._dtype).reshape(_FEW, -1) for name in self._data]
+        records = values[0][:, 0] if self._scalar else np.concatenate(values, axis=1)
+        self._check_alike({name: np.asarray(theta[name]) for name in theta}, records, log_f)
+
+    def _shapes(self, n: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each site with n records, without computing anything."""
+        import jax
+
+        def values(key: Any) -> Any:
+            trace = self._trace({}, n, {}, key)
+            return {name: s["value"] for name, s in trace.items() if s["type"] == "sample"}
+
+        made = jax.eval_shape(values, jax.random.key(0))
+        return {name: value.shape for name, value in made.items()}
+
+    def _check_observed(self, theta: Any, observed: Any, key: Any) -> NDArray[Any]:
+        """Check that the arguments are the `obs` of their sites; return log f of few records."""
+        trace = self._trace(theta, _FEW, observed, key)
+        for name in self._data:
+            if not trace[name]["is_observed"]:
+                raise ValueError(
+                    f"the argument {name!r} is not the obs of the site {name!r}; {FORM}"
+                )
+            if not np.array_equal(trace[name]["value"], observed[name]):
+                raise ValueError(
+                    f"the site {name!r} must be observed as the argument {name!r} is, without a "
+                    "change"
+                )
+        each = [trace[name]["fn"].log_prob(trace[name]["value"]) for name in self._data]
+        return np.sum([np.asarray(part) for part in each], axis=0)
+
+    def _check_alike(self, theta: Theta, records: NDArray[Any], few: NDArray[Any]) -> None:
+        """Check that log f of a record depends neither on the others nor on how many there are.
+
+        `few` is log f of these records when the function is told of no others; the same function
+        is asked here with others behind and before them.
+        """
+        for order in (np.arange(_FEW), np.arange(_FEW)[::-1], np.zeros(_FEW, dtype=int)):
+            if not np.allclose(
+                self.log_likelihood(theta, records[order]), few[order], rtol=1e-8, atol=1e-8
+            ):
+                raise ValueError(
+                    "records must be independent and alike given the parameters; in this NumPyro "
+                    "model the log probability of a record depends on the others, on its place "
+                    "or on n"
+                )
+
+    def _trace(self, theta: Any, n: int, observed: Any, key: Any) -> Any:
+        """Run the function with these values of the sites, and return what it did."""
+        from numpyro import handlers
+
+        seeded = handlers.seed(handlers.substitute(self.function, data=theta), key)
+        trace = handlers.trace(seeded).get_trace(n, **observed)
+        return {name: site for name, site in trace.items() if site["type"] != "plate"}
+
+    # The densities, in JAX.
+
+    def _log_prior(self, theta: Any) -> Any:
+        import jax
+
+        trace = self._trace(theta, 1, {}, jax.random.key(0))
+        return sum(trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in self._latent)
+
+    def _log_likelihood(self, theta: Any, records: Any) -> Any:
+        import jax
+
+        n = len(records)
+        trace = self._trace(theta, n, self._split(records), jax.random.key(0))
+        return sum(trace[name]["fn"].log_prob(trace[name]["value"]) for name in self._data)
+
+    def jax_log_density(self, theta: Any, records: Any) -> Any:
+        """Log p(theta) + sum_i log f(x_i | theta), for JAX to differentiate."""
+        return self._log_prior(theta) + self._log_likelihood(theta, records).sum()
+
+    def _split(self, records: Any) -> dict[str, Any]:
+        """Return the values of each observed site."""
+        if self._scalar:
+            name, _, dtype = self._columns[0]
+            return {name: records.astype(dtype)}
+        values, at = {}, 0
+        for name, event, dtype in self._columns:
+            width = int(np.prod(event))
+            part = records[:, at : at + width]
+            values[name] = part.reshape(len(records), *event).astype(dtype)
+            at += width
+        return values
+
+    def _compiled(self, name: str) -> Any:
+        """Return one of the functions below, compiled once."""
+        import jax
+
+        if name not in self._made:
+            if name == "sample_prior":
+                made = jax.jit(self._draw_prior)
+            elif name == "sample_records":
+                made = jax.jit(self._draw_records, static_argnums=1)
+            else:
+                made = jax.jit(getattr(self, f"_{name}"))
+            self._made[name] = made
+        return self._made[name]
+
+    def _draw_prior(self, key_data: Any) -> Any:
+        trace = self._trace({}, 1, {}, _key(key_data))
+        return {name: trace[name]["value"] for name in self._latent}
+
+    def _draw_records(self, theta: Any, n: int, key_data: Any) -> Any:
+        import jax.numpy as jnp
+
+        trace = self._trace(theta, n, {}, _key(key_data))
+        if self._scalar:
+            return trace[self._data[0]]["value"].astype(self._dtype)
+        values = [trace[name]["value"].reshape(n, -1) for name in self._data]
+        return jnp.concatenate([value.astype(self._dtype) for value in values], axis=1)
+
+    # The methods of a model.
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior."""
+        import jax
+
+        with jax.enable_x64(True):
+            theta = self._compiled("sample_prior")(_key_data(rng))
+        return {name: np.array(theta[name], dtype=np.float64) for name in self._latent}
+
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Log p(theta), in the natural coordinates."""
+        import jax
+
+        with jax.enable_x64(True):
+            return float(self._compiled("log_prior")(self._arrays(theta)))
+
+    def sample_records(
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+    ) -> NDArray[Any]:
+        """Draw n records given theta."""
+        import jax
+
+        with jax.enable_x64(True):
+            draw = self._compiled("sample_records")
+            records = draw(self._arrays(theta), _at_least(n), _key_data(rng))
+        return np.array(np.asarray(records)[:n], dtype=self._dtype, order="C")
+
+    def log_likelihood(self, theta: Mapping[str, Any], records: NDArray[Any]) -> NDArray[Any]:
+        """Log f(x_i | theta) of each record, (n,)."""
+        import jax
+
+        n = len(records)
+        if n == 0:
+            return np.empty(0)
+        filled = records[np.minimum(np.arange(_at_least(n)), n - 1)]
+        with jax.enable_x64(True):
+            each = self._compiled("log_likelihood")(self._arrays(theta), filled)
+        return np.array(np.asarray(each)[:n], dtype=np.float64)
+
+    def _arrays(self, theta: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.asarray(theta[name], dtype=np.float64) for name in self._latent}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise ValueError: a function cannot be written to a file."""
+        raise ValueError("a NumPyro model is a function, which cannot be written to a file")
+
+
+def _data_arguments(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the observed sites from the function's arguments."""
+    try:
+        arguments = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise TypeError(f"{FORM}; got {function!r}, which does not say its arguments") from None
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    fits = (
+        len(arguments) >= 2
+        and arguments[0].kind in (plain[0], inspect.Parameter.POSITIONAL_ONLY)
+        and arguments[0].default is inspect.Parameter.empty
+        and all(a.kind in plain and a.default is None for a in arguments[1:])
+    )
+    if not fits:
+        signature = ", ".join(map(str, arguments))
+        raise TypeError(f"{FORM}; got the arguments ({signature})")
+    return [argument.name for argument in arguments[1:]]
+
+
+def _check_site(name: str, site: Any, is_data: bool) -> None:
+    """Raise for what would make the posterior another one than the model's."""
+    from numpyro import distributions
+
+    if site["type"] in ("deterministic", "mutable"):
+        return
+    if site["type"] != "sample":
+        raise ValueError(f"the site {name!r} is a {site['type']}, which has no prior")
+    if site["is_observed"]:
+        raise ValueError(
+            f"the site {name!r} is observed (or a factor) without being an argument: the prior of "
+            f"the parameters given it could not be drawn from. {FORM}"
+        )
+    part = site["fn"]
+    while hasattr(part, "base_dist") and not isinstance(part, distributions.MaskedDistribution):
+        part = part.base_dist
+    if isinstance(part, distributions.MaskedDistribution):
+        raise ValueError(f"the site {name!r} is masked: its draws would not follow its density")
+    if site.get("scale") is not None:
+        raise ValueError(
+            f"the log probability of the site {name!r} is scaled (handlers.scale, or a plate with "
+            "a subsample): its draws would not follow its density"
+        )
+    if not is_data and site["fn"].support.is_discrete:
+        raise ValueError(
+            f"the site {name!r} is a discrete parameter; NUTS has no gradient there. Marginalise "
+            "it (numpyro.distributions.MixtureSameFamily, for one)"
+        )
+
+
+def _check_length(name: str, site: Any) -> None:
+    n = _FEW
+    value = site["value"]
+    shape = site["fn"].log_prob(value).shape
+    if value.shape[:1] != (n,) or shape != (n,):
+        raise ValueError(
+            f"the site {name!r} must have n values and n log probabilities, one a record: put it "
+            f"into numpyro.plate('records', n). With n = {n} its values have shape {value.shape} "
+            f"and its log probabilities {shape}"
+        )
+
+
+def _support(name: str, distribution: Any) -> str:
+    """Return the support of a parameter in the words of `noiseaware.Parameter`."""
+    from numpyro.distributions import constraints
+
+    constraint = distribution.support
+    while hasattr(constraint, "base_constraint"):
+        constraint = constraint.base_constraint
+    kind = type(constraint)
+    lower, upper = (getattr(constraint, f"{side}_bound", None) for side in ("lower", "upper"))
+    if kind is type(constraints.real):
+        return "real"
+    if lower is not None and upper is None and np.all(np.asarray(lower) == 0):
+        return "positive"
+    if upper is not None and np.all(np.asarray(lower) == 0) and np.all(np.asarray(upper) == 1):
+        return "unit"
+    if kind is type(constraints.simplex):
+        return "simplex"
+    if kind is type(constraints.positive_definite):
+        if len(distribution.batch_shape) == 0:
+            return "covariance"
+        raise ValueError(
+            f"the site {name!r} is several matrices (batch shape {distribution.batch_shape}); "
+            "give each a site of its own"
+        )
+    raise ValueError(
+        f"the site {name!r} has the support {constraint}; the parameters of noiseaware are real, "
+        "positive, between 0 and 1, simplexes or positive definite matrices. Sample one of these "
+        "and compute the other from it: for a number between a and b, u between 0 and 1 and "
+        "a + (b - a) * u"
+    )
+
+
+def _at_least(n: int) -> int:
+    """Return the smallest power of two that is at least n."""
+    return 1 << max(0, int(n) - 1).bit_length()
+
+
+def _key_data(rng: np.random.Generator) -> NDArray[np.uint32]:
+    """Draw the bits of a key for JAX."""
+    return rng.integers(0, 2**32, size=2, dtype=np.uint32)
+
+
+def _key(key_data: Any) -> Any:
+    import jax
+
+    return jax.random.wrap_key_data(key_data, impl="threefry2x32")

@@ -1,0 +1,182 @@
+"""HMC and NUTS on p(theta | x), by BlackJAX, on a log density written in JAX.
+
+What is left alone, what is tuned and where the random numbers come from is in `hamiltonian.py`.
+With a fixed step size epsilon and mass matrix M,
+
+* `"nuts"` is the No-U-Turn sampler with multinomial weights of the states of a trajectory, which
+  has no length to choose;
+* `"hmc"` does L leapfrog steps and accepts their end with probability min(1, exp(-change of
+  energy)). L is drawn uniformly from 1, ..., `leapfrog_steps` before each step and does not depend
+  on where the chain is, so the kernel is a mixture of kernels that each leave p(v | x) alone; with
+  one fixed L, a trajectory could come back to where it began.
+
+JAX works in double precision here, inside a block that ends with the step: the setting of JAX
+elsewhere in the program stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noiseaware.arguments import whole_number
+from noiseaware.kernels.hamiltonian import Hamiltonian, needs
+
+ALGORITHMS = ("nuts", "hmc")
+
+
+class BlackJax:
+    """HMC or NUTS on p(theta | x), by BlackJAX; tuned in warm-up and then frozen.
+
+    It needs the extra `jax`. The density is given in one of three ways: `log_density`; `log_prior`
+    and `log_likelihood`; or neither, and then the model's own `log_prior` and `log_likelihood` are
+    taken, which JAX must be able to trace (written with `jax.numpy`, returning JAX arrays).
+
+    Parameters
+    ----------
+    log_density : callable, optional
+        `log_density(theta, records)`: log p(theta) + sum_i log f(x_i | theta), one number.
+    log_prior : callable, optional
+        `log_prior(theta)`: one number.
+    log_likelihood : callable, optional
+        `log_likelihood(theta, records)`: one number for each record.
+    algorithm : str
+        ``"nuts"`` or ``"hmc"``.
+    steps : int
+        Steps in an iteration.
+    leapfrog_steps : int
+        The largest number of leapfrog steps of an HMC step.
+    max_doublings : int
+        NUTS stops after so many doublings of its trajectory.
+    target_acceptance : float
+        What the step size is tuned to.
+    coordinates : object, optional
+        Maps between theta and a real vector of your own: `size`, `to_vector(theta) -> v` and
+        `from_vector(v) -> (theta, log_jacobian)`, the second written in JAX. If not given, those of
+        the parameters' supports.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> na.moves.ParameterUpdate(na.kernels.BlackJax(steps=2))
+    ParameterUpdate(BlackJax(algorithm='nuts', steps=2))
+    """
+
+    reports = ("kernel_acceptance", "kernel_divergence")
+
+    def __init__(
+        self,
+        log_density: Callable[..., Any] | None = None,
+        *,
+        log_prior: Callable[..., Any] | None = None,
+        log_likelihood: Callable[..., Any] | None = None,
+        algorithm: str = "nuts",
+        steps: int = 1,
+        leapfrog_steps: int = 16,
+        max_doublings: int = 10,
+        target_acceptance: float = 0.8,
+        coordinates: Any = None,
+    ) -> None:
+        if algorithm not in ALGORITHMS:
+            raise ValueError(f"algorithm must be 'nuts' or 'hmc'; got {algorithm!r}")
+        if (log_prior is None) != (log_likelihood is None):
+            raise ValueError("log_prior and log_likelihood go together; got only one of them")
+        if log_density is not None and log_prior is not None:
+            raise ValueError("give log_density, or log_prior and log_likelihood; got all three")
+        for name, given in (
+            ("log_density", log_density),
+            ("log_prior", log_prior),
+            ("log_likelihood", log_likelihood),
+        ):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} must be a function; got {given!r}")
+        self.log_density, self.log_prior, self.log_likelihood = (
+            log_density,
+            log_prior,
+            log_likelihood,
+        )
+        self.algorithm = algorithm
+        self.leapfrog_steps = whole_number("leapfrog_steps", leapfrog_steps)
+        self.max_doublings = whole_number("max_doublings", max_doublings)
+        self._kernel = Hamiltonian(
+            "BlackJax",
+            self._transition,
+            self._density,
+            coordinates,
+            steps,
+            target_acceptance,
+            self.leapfrog_steps if algorithm == "hmc" else 1,
+        )
+        self.steps = self._kernel.steps
+
+    def __repr__(self) -> str:
+        return f"BlackJax(algorithm={self.algorithm!r}, steps={self.steps})"
+
+    def _density(self, model: Any) -> Callable[..., Any]:
+        """Return log p(theta) + log f(x | theta) as it was given, or the model's own."""
+        if self.log_density is not None:
+            return self.log_density
+        if self.log_prior is not None:
+            return joined(self.log_prior, self.log_likelihood)
+        own = getattr(model, "jax_log_density", None)
+        return own if own is not None else joined(model.log_prior, model.log_likelihood)
+
+    def _transition(self, density: Callable[..., Any]) -> Callable[..., Any]:
+        import blackjax
+
+        def nuts(key, v, step_size, inverse_mass, length):
+            state = blackjax.nuts.init(v, density)
+            step = blackjax.nuts.build_kernel()
+            state, info = step(key, state, density, step_size, inverse_mass, self.max_doublings)
+            return state.position, info.acceptance_rate, info.is_divergent
+
+        def hmc(key, v, step_size, inverse_mass, length):
+            state = blackjax.hmc.init(v, density)
+            step = blackjax.hmc.build_kernel()
+            state, info = step(key, state, density, step_size, inverse_mass, length)
+            return state.position, info.acceptance_rate, info.is_divergent
+
+        return nuts if self.algorithm == "nuts" else hmc
+
+    def check(self, target: Any) -> None:
+        """Raise if a library is missing, or if JAX cannot differentiate the density."""
+        needs("jax", "blackjax")
+        if self.log_density is None and self.log_prior is None:
+            for method in ("log_prior", "log_likelihood"):
+                if not hasattr(target.model, method):
+                    raise ValueError(
+                        "BlackJax needs log_density, or log_prior and log_likelihood, or a model "
+                        f"that has both; {type(target.model).__name__} has no {method}"
+                    )
+        self._kernel.check(target)
+
+    def start(self, target: Any, state: Any) -> dict[str, Any]:
+        """Begin with unit masses."""
+        return self._kernel.start(target, state)
+
+    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
+        """Do `steps` steps; report the acceptance and the share that diverged."""
+        return self._kernel.step(target, state, tuning)
+
+    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Tune the step size and the mass matrix."""
+        self._kernel.learn(target, state, tuning)
+
+    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Stop learning."""
+        self._kernel.freeze(target, state, tuning)
+
+
+def joined(log_prior: Any, log_likelihood: Any) -> Callable[..., Any]:
+    """Return log p(theta) + sum_i log f(x_i | theta)."""
+
+    def log_density(theta: Any, records: Any) -> Any:
+        each = log_likelihood(theta, records)
+        if getattr(each, "shape", None) != (len(records),):
+            raise ValueError(
+                f"log_likelihood must return one number for each record, shape ({len(records)},); "
+                f"got {getattr(each, 'shape', type(each).__name__)}"
+            )
+        return log_prior(theta) + each.sum()
+
+    return log_density

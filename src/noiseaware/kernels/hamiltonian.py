@@ -1,0 +1,324 @@
+"""What the kernels that follow a gradient share: the density, the tuning, the compiled step.
+
+**The density.** v is the unconstrained vector of theta, and what is left alone is
+
+    log p(v | x) = log p(theta(v)) + log |d theta / d v| + sum_i log f(x_i | theta(v)) + constant.
+
+A Hamiltonian step with a fixed step size and a fixed mass matrix leaves it alone (Neal 2011; NUTS:
+Hoffman and Gelman 2014). The records x are an argument of the compiled step, so that it is
+compiled once for each shape of the records, and the value and the gradient of the density are
+taken anew at the beginning of each step, because x has changed since the last.
+
+**The tuning**, in warm-up only, is two things, both kept as plain arrays in the chain's tuning:
+
+* the *mass matrix* M. The best one is the precision of v given x. At stationarity the score
+  s = d log p(v | x) / d v has mean zero, and E(s s') = E(-d^2 log p(v | x) / d v d v'), which is
+  that precision if p(v | x) is normal; the step has the score anyway, so the average of s s' over
+  a window costs nothing. Averaging over v alone would instead give the spread of theta given the
+  release, over which x varies too, and which is much wider. Windows end at the powers of two. The
+  average is drawn towards its diagonal, all the more in short windows;
+* the *step size*, by the dual averaging of Hoffman and Gelman (2014, section 3.2) towards an
+  acceptance of `target_acceptance`, begun afresh with each mass matrix, where the last one ended.
+
+When warm-up ends both are frozen: what is called later neither reads nor writes what was averaged.
+
+**Random numbers.** The key of a step is 64 bits drawn from the chain's own generator, so a chain
+is a function of its state, and no key is used twice.
+
+References
+----------
+Neal, R. M. (2011). MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo, ch. 5.
+Hoffman, M. D. and Gelman, A. (2014). The No-U-Turn sampler. Journal of Machine Learning Research
+    15.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from noiseaware.arguments import whole_number
+from noiseaware.kernels.jax_coordinates import JaxCoordinates
+
+LARGEST_DENSE = 64
+"""Coordinates up to which the mass matrix is a full one; beyond, it is diagonal."""
+
+FIRST_WINDOW = 8
+"""Steps of warm-up after which the mass matrix is taken for the first time."""
+
+FIRST_STEP_SIZE = 0.5
+
+ENOUGH = 25
+"""Steps of dual averaging before its average is taken for the step size."""
+
+# Dual averaging: the constants that Hoffman and Gelman (2014) recommend.
+SHRINKAGE, DELAY, DECAY = 0.05, 10.0, 0.75
+
+
+def needs(*libraries: str) -> None:
+    """ImportError, with what to install, unless these libraries are there."""
+    import importlib
+
+    for library in libraries:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise ImportError(
+                f"this needs {library}, which comes with the extra `jax`: "
+                "pip install 'noiseaware[jax]'"
+            ) from error
+
+
+class Hamiltonian:
+    """A tuned Hamiltonian kernel; `BlackJax` and `interop.numpyro.NUTS` say which.
+
+    Parameters
+    ----------
+    name
+        What messages call the kernel.
+    transition
+        `transition(density) -> move`, where `move(key, v, step_size, inverse_mass, length)` returns
+        the new v, the acceptance, and whether the step diverged.
+    density
+        `density(model) -> f` with f(theta, records) = log p(theta) + log f(x | theta) in JAX.
+    coordinates
+        None, or the user's own.
+    steps, target_acceptance, longest
+        Steps an iteration, what the step size is tuned to, and the largest `length`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transition: Callable[..., Any],
+        density: Callable[[Any], Callable[..., Any]],
+        coordinates: Any,
+        steps: int,
+        target_acceptance: float,
+        longest: int,
+    ) -> None:
+        if not 0.0 < target_acceptance < 1.0:
+            raise ValueError(
+                f"target_acceptance must be between 0 and 1; got {target_acceptance!r}"
+            )
+        for method in ("to_vector", "from_vector", "size") if coordinates is not None else ():
+            if not hasattr(coordinates, method):
+                raise TypeError(
+                    "coordinates must have size, to_vector(theta) and from_vector(v); "
+                    f"{type(coordinates).__name__} has no {method}"
+                )
+        self.name = name
+        self.transition, self.density, self.coordinates = transition, density, coordinates
+        self.steps = whole_number("steps", steps)
+        self.target_acceptance = float(target_acceptance)
+        self.longest = longest
+        self._made: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled code stays where it was made; a worker compiles its own.
+        return {**self.__dict__, "_made": {}}
+
+    def _compiled(self, target: Any) -> tuple[Any, Any]:
+        """Return the coordinates and the compiled step for this model, made once."""
+        model, parameters = target.model, tuple(target.model.parameters)
+        made = self._made.get(id(model))
+        if made is None or made[0] is not model or made[1] != parameters:
+            coordinates = self.coordinates or JaxCoordinates(parameters)
+            log_density = log_density_of_vector(self.name, self.density(model), coordinates)
+            step = compiled_step(log_density, coordinates, self.transition, self.steps)
+            # The model is kept so that its id is not taken by another.
+            made = self._made[id(model)] = (model, parameters, coordinates, step)
+        return made[2], made[3]
+
+    def check(self, target: Any) -> None:
+        """Raise if the density is not one number that JAX can differentiate."""
+        import jax
+
+        rng = np.random.default_rng(0)
+        theta = target.model.sample_prior(rng)
+        records, _ = target.propose(theta, min(target.n, 3), rng)
+        coordinates = self.coordinates or JaxCoordinates(tuple(target.model.parameters))
+        log_density = log_density_of_vector(self.name, self.density(target.model), coordinates)
+        v = np.asarray(coordinates.to_vector(theta), dtype=np.float64)
+        if v.shape != (coordinates.size,):
+            raise ValueError(
+                f"to_vector of the coordinates of {self.name} must return "
+                f"({coordinates.size},) numbers; got shape {v.shape}"
+            )
+        with jax.enable_x64(True):
+            jax.eval_shape(jax.grad(log_density), v, records)
+
+    def start(self, target: Any, state: Any) -> dict[str, Any]:
+        """Begin with a mass matrix of 1."""
+        coordinates, _ = self._compiled(target)
+        return first_tuning(coordinates.size)
+
+    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
+        """Do `steps` steps; report the acceptance and the share of steps that diverged."""
+        import jax
+
+        coordinates, run = self._compiled(target)
+        rng = state.rng
+        key = rng.integers(0, 2**32, size=2, dtype=np.uint32)
+        lengths = rng.integers(1, self.longest + 1, size=self.steps)
+        v = np.asarray(coordinates.to_vector(state.theta), dtype=np.float64)
+        with jax.enable_x64(True):
+            made = run(key, v, tuning["step_size"], tuning["inverse_mass"], lengths, state.records)
+        theta, new, score, acceptance, divergent = made
+        if not np.array_equal(new, v):  # a rejection leaves theta as it is, to the last bit
+            state.theta = {
+                parameter.name: np.array(theta[parameter.name], dtype=np.float64)
+                for parameter in target.model.parameters
+            }
+        if tuning["warming"]:
+            tuning["acceptance"], tuning["score"] = float(acceptance), np.array(score)
+        return float(acceptance), float(divergent)
+
+    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Tune the step size and, at the end of a window, the mass matrix."""
+        learn(tuning, self.target_acceptance)
+
+    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Take the averaged step size, and learn no more."""
+        freeze(tuning)
+
+
+def log_density_of_vector(name: str, density: Any, coordinates: Any) -> Callable[..., Any]:
+    """Return log p(v | x) as a function of v and the records, Jacobian included."""
+    import jax
+    import jax.numpy as jnp
+
+    def log_density(v: Any, records: Any) -> Any:
+        theta, log_jacobian = coordinates.from_vector(v)
+        try:
+            value = density(theta, records)
+        except jax.errors.JAXTypeError as error:
+            raise TypeError(
+                f"the log density that {name} is given must be written with jax.numpy, for "
+                "values that are not known yet: no float(...), no NumPy function, no `if` on a "
+                f"parameter. JAX says: {str(error).splitlines()[0]}"
+            ) from error
+        value = jnp.asarray(value) + log_jacobian
+        if value.shape != ():
+            raise ValueError(
+                f"the log density that {name} is given must be one number; got shape {value.shape}"
+            )
+        # Far out, where the arithmetic of the model ends, nothing is accepted.
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+    return log_density
+
+
+def compiled_step(
+    log_density: Any, coordinates: Any, transition: Any, steps: int
+) -> Callable[..., Any]:
+    """Return a compiled function that does `steps` steps given the records."""
+    import jax
+
+    def run(key, v, step_size, inverse_mass, lengths, records):
+        def density(v):
+            return log_density(v, records)
+
+        move = transition(density)
+        keys = jax.random.split(jax.random.wrap_key_data(key, impl="threefry2x32"), steps)
+
+        def body(k, carry):
+            v, acceptance, divergent = carry
+            v, probability, diverged = move(keys[k], v, step_size, inverse_mass, lengths[k])
+            return v, acceptance + probability, divergent + diverged
+
+        v, acceptance, divergent = jax.lax.fori_loop(0, steps, body, (v, 0.0, 0.0))
+        theta, _ = coordinates.from_vector(v)
+        return theta, v, jax.grad(density)(v), acceptance / steps, divergent / steps
+
+    return jax.jit(run)
+
+
+def first_tuning(size: int) -> dict[str, Any]:
+    """Return the tuning at the beginning: unit masses."""
+    dense = size <= LARGEST_DENSE
+    return {
+        "step_size": FIRST_STEP_SIZE,
+        "inverse_mass": np.eye(size) if dense else np.ones(size),
+        "warming": True,
+        "acceptance": 0.0,
+        "score": np.zeros(size),
+        "squares": np.zeros((size, size) if dense else size),
+        "count": 0,
+        "window": 0,
+        "averaging": _averaging(FIRST_STEP_SIZE),
+    }
+
+
+def learn(tuning: dict[str, Any], target_acceptance: float) -> None:
+    """Learn from the last step's acceptance and score; in warm-up only."""
+    tuning["count"] += 1
+    score = tuning["score"]
+    if np.isfinite(score).all():
+        dense = tuning["squares"].ndim == 2
+        tuning["squares"] += np.outer(score, score) if dense else score**2
+        tuning["window"] += 1
+    _tune_step_size(tuning, target_acceptance)
+    count = tuning["count"]
+    if count >= FIRST_WINDOW and count & (count - 1) == 0:
+        _take_mass(tuning)
+
+
+def freeze(tuning: dict[str, Any]) -> None:
+    """Keep what a step needs, and nothing to learn from."""
+    kept = {
+        "step_size": _averaged(tuning),
+        "inverse_mass": tuning["inverse_mass"],
+        "warming": False,
+    }
+    tuning.clear()
+    tuning.update(kept)
+
+
+def _averaging(step_size: float) -> np.ndarray:
+    """Return dual averaging at its beginning: how often, mean of errors, mean of logs, begun at."""
+    return np.array([0.0, 0.0, math.log(step_size), math.log(step_size)])
+
+
+def _averaged(tuning: dict[str, Any]) -> float:
+    """Return the step size that dual averaging has found, or where it began if that is recent."""
+    times, _, average, begun = tuning["averaging"]
+    return math.exp(average if times >= ENOUGH else begun)
+
+
+def _tune_step_size(tuning: dict[str, Any], target_acceptance: float) -> None:
+    """One update of dual averaging (Hoffman and Gelman 2014, their Algorithm 5)."""
+    times, error, average, begun = tuning["averaging"]
+    times += 1.0
+    acceptance = tuning["acceptance"] if math.isfinite(tuning["acceptance"]) else 0.0
+    weight = 1.0 / (times + DELAY)
+    error = (1.0 - weight) * error + weight * (target_acceptance - acceptance)
+    log_step = math.log(10.0) + begun - math.sqrt(times) / SHRINKAGE * error
+    weight = times**-DECAY
+    average = weight * log_step + (1.0 - weight) * average
+    tuning["averaging"] = np.array([times, error, average, begun])
+    tuning["step_size"] = math.exp(log_step)
+
+
+def _take_mass(tuning: dict[str, Any]) -> None:
+    """Take the mass matrix from the window that ends, and begin another."""
+    window, squares = tuning["window"], tuning["squares"]
+    if window:
+        precision = squares / window
+        if precision.ndim == 1:
+            tuning["inverse_mass"] = 1.0 / np.maximum(precision, 1e-12)
+        else:
+            variances = np.maximum(np.diag(precision), 1e-12)
+            pull = len(variances) + 5.0
+            precision = (window * precision + pull * np.diag(variances)) / (window + pull)
+            inverse = np.linalg.inv(precision)
+            tuning["inverse_mass"] = 0.5 * (inverse + inverse.T)
+    tuning["squares"] = np.zeros_like(squares)
+    tuning["window"] = 0
+    # Measured by the mass matrix, a step is about as long before as after.
+    step_size = _averaged(tuning)
+    tuning["averaging"] = _averaging(step_size)
+    tuning["step_size"] = step_size
