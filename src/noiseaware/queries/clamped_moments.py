@@ -9,12 +9,20 @@ column places[m] of the statistic.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.queries.arguments import Bound, bound_array, check_norm, vector_norm
+from noiseaware.queries.arguments import (
+    Bound,
+    as_bounds,
+    as_float_records,
+    bound_array,
+    check_norm,
+    vector_norm,
+)
 
 BLOCK = 512
 """Records that are summarised together; their moments stay in the cache meanwhile."""
@@ -91,11 +99,53 @@ def clamped_totals(records, centre, scale, places, total):
                 position += 1
 
 
+class ClampedMoments(NamedTuple):
+    """The moments as a query writes them; the arguments of `clamped_moments`."""
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    places: NDArray[np.int64]
+
+    def of_each(self, records: ArrayLike, query: Any) -> NDArray[np.float64]:
+        """Return the moments of each record of the query, (n, q (q + 3) / 2)."""
+        records = as_float_records(records, query)
+        if records.ndim != 2 or records.shape[1] != len(self.centre):
+            query.check_records(records)  # compiled code would read past the end
+        moments = np.empty((records.shape[0], len(self.places)))
+        clamped_moments(records, self.centre, self.scale, self.places, moments)
+        return moments
+
+    def of_all(self, records: ArrayLike, query: Any) -> NDArray[np.float64]:
+        """Return the sum of the moments over the records of the query, (q (q + 3) / 2,)."""
+        records = as_float_records(records, query)
+        if records.ndim != 2 or records.shape[1] != len(self.centre):
+            query.check_records(records)
+        total = np.zeros(len(self.places))
+        clamped_totals(records, self.centre, self.scale, self.places, total)
+        return total
+
+
+def bounds_of_columns(
+    lower: ArrayLike, upper: ArrayLike, q: int, right: str
+) -> tuple[Bound, Bound]:
+    """Return the bounds of q columns; the error says what would be `right` if not a number."""
+    low, high = as_bounds(lower, upper)
+    for name, bound in (("lower", low), ("upper", high)):
+        if isinstance(bound, tuple) and len(bound) != q:
+            raise ValueError(f"{name} must be a number or {right}; got {len(bound)} numbers")
+    return low, high
+
+
+def product_names(columns: list[str]) -> list[str]:
+    """Return the names of all squares and products of the columns, row by row."""
+    return [f"{x}^2" if x == y else f"{x}*{y}" for j, x in enumerate(columns) for y in columns[j:]]
+
+
 def centre_and_scale(
-    lower: Bound, upper: Bound, width: int
+    lower: Bound, upper: Bound, q: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middle of the bounds and 2 / (upper - lower), each (width,)."""
-    a, b = bound_array(lower, width), bound_array(upper, width)
+    """Return the middle of the bounds and 2 / (upper - lower), each (q,)."""
+    a, b = bound_array(lower, q), bound_array(upper, q)
     half_width = b / 2 - a / 2
     if half_width.min() < 1e-300:
         raise ValueError(f"upper - lower is too small to divide by; got {(b - a).min()}")

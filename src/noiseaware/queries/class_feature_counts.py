@@ -22,14 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import (
-    as_integer_records,
-    check_integer_dtype,
-    check_norm,
-    check_range,
-    vector_norm,
-)
-from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
+from noiseaware.queries.counts import count_sensitivity, count_statistic
 from noiseaware.queries.protocol import Neighbours
 
 
@@ -169,9 +163,8 @@ class ClassFeatureCounts:
         neighbours
             `"change"` or `"add-remove"`.
         """
-        check_norm(norm, neighbours)
         changed_cells = self.n_features * (2 if neighbours == "change" else 1)
-        return vector_norm(np.ones(changed_cells), norm)
+        return count_sensitivity(changed_cells, norm, neighbours)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are classes and levels of this query."""

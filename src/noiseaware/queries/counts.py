@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from noiseaware.queries.arguments import check_norm, vector_norm
+
 
 @njit(cache=True, nogil=True)
 def count_statistic(cells, n_cells):
@@ -29,3 +31,9 @@ def count_statistic(cells, n_cells):
             if cell >= 0:
                 statistic[i, cell] += 1.0
     return statistic
+
+
+def count_sensitivity(changed_cells: int, norm: float, neighbours: str) -> float:
+    """Return the norm of what one record moves, 1 in each of so many cells."""
+    check_norm(norm, neighbours)
+    return vector_norm(np.ones(changed_cells), norm)

@@ -18,11 +18,9 @@ from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,
     check_integer_dtype,
-    check_norm,
     check_range,
-    vector_norm,
 )
-from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.counts import count_sensitivity, count_statistic
 from noiseaware.queries.protocol import Neighbours
 
 
@@ -181,9 +179,8 @@ class Histogram:
         neighbours
             `"change"` or `"add-remove"`.
         """
-        check_norm(norm, neighbours)
         changed_cells = min(2, len(self.names)) if neighbours == "change" else 1
-        return vector_norm(np.ones(changed_cells), norm)
+        return count_sensitivity(changed_cells, norm, neighbours)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""

@@ -23,14 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import variable_names, whole_number
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import (
-    as_integer_records,
-    check_integer_dtype,
-    check_norm,
-    check_range,
-    vector_norm,
-)
-from noiseaware.queries.counts import count_statistic
+from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
+from noiseaware.queries.counts import count_sensitivity, count_statistic
 from noiseaware.queries.protocol import Neighbours
 
 
@@ -188,9 +182,8 @@ class Margins:
         neighbours
             `"change"` or `"add-remove"`.
         """
-        check_norm(norm, neighbours)
         changed_cells = len(self.margins) * (2 if neighbours == "change" else 1)
-        return vector_norm(np.ones(changed_cells), norm)
+        return count_sensitivity(changed_cells, norm, neighbours)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are levels of this query's variables."""

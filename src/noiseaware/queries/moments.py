@@ -15,18 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import (
-    Bound,
-    as_bounds,
-    as_float_records,
-    bound_to_json,
-    check_numbers,
-)
+from noiseaware.queries.arguments import Bound, bound_to_json, check_numbers
 from noiseaware.queries.clamped_moments import (
+    ClampedMoments,
+    bounds_of_columns,
     centre_and_scale,
-    clamped_moments,
-    clamped_totals,
     moments_sensitivity,
+    product_names,
 )
 from noiseaware.queries.protocol import Neighbours
 
@@ -61,35 +56,20 @@ class Moments:
     upper: Bound
     names: tuple[str, ...] = field(repr=False, compare=False)
     integer_valued: ClassVar[bool] = False
-    _centre: NDArray[np.float64] = field(repr=False, compare=False)
-    _scale: NDArray[np.float64] = field(repr=False, compare=False)
-    _places: NDArray[np.int64] = field(repr=False, compare=False)
+    _moments: ClampedMoments = field(repr=False, compare=False)
 
     def __init__(self, n_columns: int, lower: ArrayLike, upper: ArrayLike) -> None:
         q = whole_number("n_columns", n_columns)
-        low, high = as_bounds(lower, upper)
-        for name, bound in (("lower", low), ("upper", high)):
-            if isinstance(bound, tuple) and len(bound) != q:
-                raise ValueError(
-                    f"{name} must be a number or {q} numbers, one for each column; "
-                    f"got {len(bound)} numbers"
-                )
-        centre, scale = centre_and_scale(low, high, q)
+        low, high = bounds_of_columns(lower, upper, q, f"{q} numbers, one for each column")
         columns = [f"x{j}" for j in range(1, q + 1)]
-        products = [
-            f"{columns[j]}^2" if j == k else f"{columns[j]}*{columns[k]}"
-            for j in range(q)
-            for k in range(j, q)
-        ]
-        names = (*columns, *products)
+        names = (*columns, *product_names(columns))
+        moments = ClampedMoments(*centre_and_scale(low, high, q), np.arange(len(names)))
         set_field = object.__setattr__  # the way around `frozen`, for the constructor only
         set_field(self, "n_columns", q)
         set_field(self, "lower", low)
         set_field(self, "upper", high)
         set_field(self, "names", names)
-        set_field(self, "_centre", centre)
-        set_field(self, "_scale", scale)
-        set_field(self, "_places", np.arange(len(names)))
+        set_field(self, "_moments", moments)
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the moments of each record, (n, q (q + 3) / 2).
@@ -99,12 +79,7 @@ class Moments:
         records
             (n, q).
         """
-        records = as_float_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._centre):
-            self.check_records(records)  # compiled code would read past the end
-        moments = np.empty((records.shape[0], len(self.names)))
-        clamped_moments(records, self._centre, self._scale, self._places, moments)
-        return moments
+        return self._moments.of_each(records, self)
 
     def total(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the sum of `statistic` over the records, (q (q + 3) / 2,).
@@ -114,12 +89,7 @@ class Moments:
         records
             (n, q).
         """
-        records = as_float_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._centre):
-            self.check_records(records)
-        total = np.zeros(len(self.names))
-        clamped_totals(records, self._centre, self._scale, self._places, total)
-        return total
+        return self._moments.of_all(records, self)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         r"""Return how far one record can move the total; every value is attained.

@@ -23,18 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import (
-    Bound,
-    as_bounds,
-    as_float_records,
-    bound_to_json,
-    check_numbers,
-)
+from noiseaware.queries.arguments import Bound, bound_to_json, check_numbers
 from noiseaware.queries.clamped_moments import (
+    ClampedMoments,
+    bounds_of_columns,
     centre_and_scale,
-    clamped_moments,
-    clamped_totals,
     moments_sensitivity,
+    product_names,
 )
 from noiseaware.queries.protocol import Neighbours
 
@@ -79,35 +74,22 @@ class RegressionMoments:
     upper: Bound
     names: tuple[str, ...] = field(repr=False, compare=False)
     integer_valued: ClassVar[bool] = False
-    _centre: NDArray[np.float64] = field(repr=False, compare=False)
-    _scale: NDArray[np.float64] = field(repr=False, compare=False)
-    _places: NDArray[np.int64] = field(repr=False, compare=False)
+    _moments: ClampedMoments = field(repr=False, compare=False)
 
     def __init__(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         p = whole_number("n_features", n_features)
-        low, high = as_bounds(lower, upper)
-        for name, bound in (("lower", low), ("upper", high)):
-            if isinstance(bound, tuple) and len(bound) != p + 1:
-                raise ValueError(
-                    f"{name} must be a number or {p + 1} numbers ({p} features, then the "
-                    f"response); got {len(bound)} numbers"
-                )
-        centre, scale = centre_and_scale(low, high, p + 1)
+        right = f"{p + 1} numbers ({p} features, then the response)"
+        low, high = bounds_of_columns(lower, upper, p + 1, right)
+        moments = ClampedMoments(*centre_and_scale(low, high, p + 1), _places(p))
         features = [f"x{j}" for j in range(1, p + 1)]
-        products = [
-            f"{features[j]}^2" if j == k else f"{features[j]}*{features[k]}"
-            for j in range(p)
-            for k in range(j, p)
-        ]
-        names = ("y", *(f"{x}*y" for x in features), "y^2", *features, *products)
+        products = (f"{x}*y" for x in features)
+        names = ("y", *products, "y^2", *features, *product_names(features))
         set_field = object.__setattr__  # the way around `frozen`, for the constructor only
         set_field(self, "n_features", p)
         set_field(self, "lower", low)
         set_field(self, "upper", high)
         set_field(self, "names", names)
-        set_field(self, "_centre", centre)
-        set_field(self, "_scale", scale)
-        set_field(self, "_places", _places(p))
+        set_field(self, "_moments", moments)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -122,12 +104,7 @@ class RegressionMoments:
         records
             Features, then the response, (n, p + 1).
         """
-        records = as_float_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._centre):
-            self.check_records(records)  # compiled code would read past the end
-        moments = np.empty((records.shape[0], len(self.names)))
-        clamped_moments(records, self._centre, self._scale, self._places, moments)
-        return moments
+        return self._moments.of_each(records, self)
 
     def total(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the sum of `statistic` over the records, ((p + 1)(p + 4) / 2,).
@@ -137,12 +114,7 @@ class RegressionMoments:
         records
             Features, then the response, (n, p + 1).
         """
-        records = as_float_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._centre):
-            self.check_records(records)
-        total = np.zeros(len(self.names))
-        clamped_totals(records, self._centre, self._scale, self._places, total)
-        return total
+        return self._moments.of_all(records, self)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         r"""Return how far one record can move the total; every value is attained.
@@ -170,7 +142,7 @@ class RegressionMoments:
 
     def scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return c and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
-        return self._centre, self._scale
+        return self._moments.centre, self._moments.scale
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, p + 1)."""
