@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import noiseaware as na
-from benchmarks import tables
+from benchmarks import settings, tables
 
 N_RECORDS = 200
 EPSILONS = (0.1, 1.0, 10.0)
@@ -26,6 +26,35 @@ Example = tuple[Any, Any, dict[str, Any]]
 TWO_FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], [0.3, 1.0]]}
 
 EXAMPLES: dict[str, Example] = {
+    "Bernoulli": (na.models.Bernoulli(), na.queries.Count(), {"probability": 0.3}),
+    "Categorical": (
+        na.models.Categorical(4),
+        na.queries.Histogram(n_levels=4),
+        {"probabilities": [0.4, 0.3, 0.2, 0.1]},
+    ),
+    "Normal": (
+        na.models.Normal(),
+        na.queries.Histogram(edges=[-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0]),
+        {"mean": 0.7, "variance": 1.5},
+    ),
+    "LinearRegression": (
+        na.models.LinearRegression(2),
+        na.queries.RegressionMoments(2, -10.0, 10.0),
+        {
+            "coefficients": [-1.79, -2.89, -0.66],
+            "noise_variance": 2.0,
+            "feature_mean": [0.9, -1.17],
+            "feature_covariance": [[1.0, 0.0], [0.0, 1.0]],
+        },
+    ),
+    "NaiveBayes": (
+        na.models.NaiveBayes(5, (3,) * 5, 2.0),
+        na.queries.ClassFeatureCounts(5, (3,) * 5),
+        {
+            "class_probabilities": settings.CLASS_PROBABILITIES,
+            "feature_probabilities": settings.FEATURE_PROBABILITIES,
+        },
+    ),
     "Exponential": (na.models.Exponential(), na.queries.Sum(0.0, 10.0), {"rate": 0.5}),
     "Dirichlet": (
         na.models.Dirichlet(4),

@@ -17,7 +17,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 ENOUGH = {True: 3.0, False: 4.5}
-MOST_CYCLES = {True: 3, False: 2}
+MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
@@ -33,7 +33,7 @@ class Interweave:
     *moves
         The moves, in order.
     cycles : int, optional
-        c. None chooses 1, 2 or 3 in warm-up; without a `Transport` among the moves there
+        c. None chooses it in warm-up, up to 8; without a `Transport` among the moves there
         is nothing to learn it from, and it is 1.
     """
 
