@@ -47,7 +47,7 @@ from noiseaware.mechanisms.exponential import Exponential
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
 from noiseaware.mechanisms.gaussian import Gaussian
-from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.guarantee import Guarantee, with_guarantee
 from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.mechanisms.k_norm_gradient import KNormGradient
 from noiseaware.mechanisms.laplace import Laplace
@@ -155,6 +155,4 @@ def from_dict(entries: dict[str, Any]) -> MechanismLike:
         scale=positive("scale", entries["scale"]),
         neighbours=entries.get("neighbours", "change"),
     )
-    if "guarantee" in entries:
-        mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
-    return mechanism
+    return with_guarantee(mechanism, entries)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.frames import as_array
+from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
 from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours, confirmed
-from noiseaware.mechanisms.terms import Terms, additive_terms, log_g
+from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms, additive_terms, log_density
 from noiseaware.queries import Neighbours, QueryLike
 
 if TYPE_CHECKING:
@@ -74,11 +75,7 @@ class AdditiveNoise:
         total
             T, the query summed over the records, (d,).
         """
-        family, parameters = self.terms(values)
-        total = np.asarray(total, dtype=np.float64)
-        if total.shape != family.shape:
-            raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
-        return float(log_g(family, parameters, total))
+        return log_density(self.terms(values), total)
 
     def terms(self, values: ArrayLike) -> Terms:
         """Return the same log density, coordinate by coordinate, for compiled code."""
@@ -112,19 +109,9 @@ class AdditiveNoise:
         # Release knows mechanisms (it reads them from files), so it is imported late.
         from noiseaware.release import Release
 
-        self._check_rng(rng)
-        records = as_array(records, self.query)
-        self.query.check_records(records)
+        records = records_to_release(self.query, records, rng)
         total = self.query.statistic(records).sum(axis=0)
         return Release(total + self._noise(len(total), rng), self, len(records))
-
-    @staticmethod
-    def _check_rng(rng: Any) -> None:
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(
-                "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
-                f"got {rng!r}"
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.
@@ -151,6 +138,62 @@ class AdditiveNoise:
         return f"{type(self).__name__}({self.query!r}, scale={self.scale!r}{neighbours})"
 
 
+class LaplaceNoise(AdditiveNoise):
+    """What `Laplace` and `DiscreteLaplace` share."""
+
+    family = LAPLACE
+
+    def __init__(
+        self,
+        query: QueryLike,
+        epsilon: float | None = None,
+        scale: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._set_query(query, neighbours)
+        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
+
+
+class GaussianNoise(AdditiveNoise):
+    """What `Gaussian` and `DiscreteGaussian` share."""
+
+    family = GAUSSIAN
+
+    def __init__(
+        self,
+        query: QueryLike,
+        scale: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._set_query(query, neighbours)
+        self.scale, self.guarantee = gaussian_noise(
+            query,
+            neighbours,
+            scale=scale,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            mu=mu,
+            discrete=self.discrete,
+        )
+
+
+def records_to_release(query: Any, records: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
+    """Return the records of `privatize` as an array, after a look at them and at `rng`."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
+            f"got {rng!r}"
+        )
+    records = as_array(records, query)
+    query.check_records(records)
+    return records
+
+
 def check_query(query: Any) -> None:
     """TypeError unless `query` has what a mechanism asks of a query."""
     missing = [name for name in ("names", "statistic", "sensitivity") if not hasattr(query, name)]
@@ -168,13 +211,7 @@ def check_values(
 
     With `withheld`, NaN is allowed: a value that was not published.
     """
-    try:
-        # NumPy would read the text "1" as a number, and drop an imaginary part.
-        if np.asarray(values).dtype.kind not in "biufO":
-            raise TypeError
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"values must be numbers; got {values!r}") from None
+    array = as_numbers(values)
     if array.ndim == 0:
         array = array[np.newaxis]
     if array.ndim != 1 or len(array) != len(names):
@@ -195,6 +232,17 @@ def check_values(
                 f"got {array[bad[0]]} for {names[bad[0]]!r}"
             )
     return array
+
+
+def as_numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """`values` as a new float64 array of any shape, or a TypeError."""
+    try:
+        # NumPy would read the text "1" as a number, and drop an imaginary part.
+        if np.asarray(values).dtype.kind not in "biufO":
+            raise TypeError
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"values must be numbers; got {values!r}") from None
 
 
 def _shortened(names: tuple[str, ...]) -> str:

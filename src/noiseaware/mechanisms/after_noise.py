@@ -51,8 +51,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.frames import as_array
-from noiseaware.mechanisms.additive import AdditiveNoise, check_values
+from noiseaware.mechanisms.additive import AdditiveNoise, check_values, records_to_release
 from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import (
@@ -60,7 +59,7 @@ from noiseaware.mechanisms.terms import (
     Terms,
     additive_terms,
     between_code,
-    log_g,
+    log_density,
     truncated_code,
 )
 from noiseaware.queries import QueryLike
@@ -157,11 +156,7 @@ class AfterNoise:
         total
             T, the query summed over the records, (d,).
         """
-        family, parameters = self.terms(values)
-        total = np.asarray(total, dtype=np.float64)
-        if total.shape != family.shape:
-            raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
-        return float(log_g(family, parameters, total))
+        return log_density(self.terms(values), total)
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate a release of these records. For simulation only."""
@@ -460,9 +455,7 @@ class Truncated(AfterNoise):
         """
         from noiseaware.release import Release
 
-        self.noise._check_rng(rng)
-        records = as_array(records, self.query)
-        self.query.check_records(records)
+        records = records_to_release(self.query, records, rng)
         total = self.query.statistic(records).sum(axis=0)
         low, high = self._ends(len(total))
         noise = self.noise

@@ -14,16 +14,21 @@ from typing import Any
 import numpy as np
 
 from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
-from noiseaware.mechanisms.guarantee import Guarantee, Kind
+from noiseaware.mechanisms.guarantee import Guarantee, Kind, pure_or_unknown
 from noiseaware.queries import Neighbours, QueryLike
 
 _GAUSSIAN_WAYS = "scale, epsilon (with delta), rho and mu"
 
 
 def laplace_noise(
-    query: QueryLike, neighbours: Neighbours, *, epsilon: float | None, scale: float | None
+    query: QueryLike,
+    neighbours: Neighbours,
+    *,
+    epsilon: float | None,
+    scale: float | None,
+    norm: float = 1,
 ) -> tuple[float, Guarantee]:
-    """Return the scale and guarantee of Laplace noise, continuous or discrete.
+    """Return the scale and guarantee of Laplace noise (of noise by another norm: `k_norm`).
 
     epsilon = Delta_1 / scale. With a scale that is given, this is the epsilon that the scale and
     the sensitivity really give, whatever was intended.
@@ -31,13 +36,11 @@ def laplace_noise(
     check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
     if scale is not None:
         scale = positive("scale", scale)
-        sensitivity, reason = known_sensitivity(query, 1, neighbours)
-        if sensitivity is None:
-            return scale, Guarantee("unknown", neighbours=neighbours, reason=reason)
-        epsilon = sensitivity / scale
-    else:
-        epsilon = positive("epsilon", epsilon)
-        scale = scale_for(query, 1, neighbours, epsilon)
+        sensitivity, reason = known_sensitivity(query, norm, neighbours)
+        epsilon = None if sensitivity is None else sensitivity / scale
+        return scale, pure_or_unknown(epsilon, neighbours, reason)
+    epsilon = positive("epsilon", epsilon)
+    scale = scale_for(query, norm, neighbours, epsilon)
     return scale, Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
 
 

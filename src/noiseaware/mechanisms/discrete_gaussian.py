@@ -25,14 +25,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.calibrate import gaussian_noise
+from noiseaware.mechanisms.additive import GaussianNoise
 from noiseaware.mechanisms.discrete_laplace import discrete_laplace
-from noiseaware.mechanisms.terms import GAUSSIAN
-from noiseaware.queries import Neighbours, QueryLike
 
 
-class DiscreteGaussian(AdditiveNoise):
+class DiscreteGaussian(GaussianNoise):
     """Integer Gaussian noise on every coordinate of an integer-valued query's total.
 
     Give exactly one of: the scale, epsilon with delta, rho.
@@ -53,30 +50,7 @@ class DiscreteGaussian(AdditiveNoise):
         `"change"` (one record is changed) or `"add-remove"`.
     """
 
-    family = GAUSSIAN
     discrete = True
-
-    def __init__(
-        self,
-        query: QueryLike,
-        scale: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._set_query(query, neighbours)
-        self.scale, self.guarantee = gaussian_noise(
-            query,
-            neighbours,
-            scale=scale,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            mu=mu,
-            discrete=True,
-        )
 
     def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return discrete_gaussian(self.scale, size, rng)

@@ -21,13 +21,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.terms import LAPLACE
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.mechanisms.additive import LaplaceNoise
 
 
-class DiscreteLaplace(AdditiveNoise):
+class DiscreteLaplace(LaplaceNoise):
     """Integer Laplace noise on every coordinate of an integer-valued query's total.
 
     Parameters
@@ -42,18 +39,7 @@ class DiscreteLaplace(AdditiveNoise):
         `"change"` (one record is changed) or `"add-remove"`.
     """
 
-    family = LAPLACE
     discrete = True
-
-    def __init__(
-        self,
-        query: QueryLike,
-        epsilon: float | None = None,
-        scale: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._set_query(query, neighbours)
-        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
 
     def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return discrete_laplace(self.scale, size, rng)

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware import queries
 from noiseaware.mechanisms.additive import check_query, check_values
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
 from noiseaware.mechanisms.joint import Joint, exponential
-from noiseaware.mechanisms.joint_mechanism import JointMechanism, read_entries, with_guarantee
+from noiseaware.mechanisms.joint_mechanism import JointMechanism, read_entries
 from noiseaware.queries import Neighbours, QueryLike
 
 
@@ -122,10 +122,7 @@ class Exponential(JointMechanism):
         else:
             self.scale = positive("scale", scale)
             epsilon = None if sensitivity is None else 2.0 * sensitivity / self.scale
-        if epsilon is None:
-            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
-        else:
-            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+        self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
 
     def _length(self, values: NDArray[np.float64]) -> int:
         return len(self.outputs)

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import FOLDED, N_PARAMETERS, Terms, log_g
+from noiseaware.mechanisms.terms import FOLDED, N_PARAMETERS, Terms, log_density
 
 if TYPE_CHECKING:
     from noiseaware.release import Release
@@ -96,11 +96,7 @@ class Folded:
         total
             T, the query summed over the records, (d,).
         """
-        family, parameters = self.terms(values)
-        total = np.asarray(total, dtype=np.float64)
-        if total.shape != family.shape:
-            raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
-        return float(log_g(family, parameters, total))
+        return log_density(self.terms(values), total)
 
     def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the released values as a new float64 array (d,); ValueError outside the range."""

@@ -41,19 +41,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.joint_mechanism import read_entries, with_guarantee
-from noiseaware.mechanisms.terms import LAPLACE
+from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.mechanisms.guarantee import with_guarantee
+from noiseaware.mechanisms.joint_mechanism import read_entries
+from noiseaware.mechanisms.losses import regression_bound, regression_records
 from noiseaware.queries import Neighbours
-from noiseaware.queries.arguments import (
-    as_bounds,
-    as_float_records,
-    bound_array,
-    bound_to_json,
-    check_norm,
-    check_numbers,
-)
+from noiseaware.queries.arguments import as_bounds, as_float_records, bound_to_json, check_norm
 
 
 @njit(cache=True, nogil=True)
@@ -113,12 +106,8 @@ class ObjectiveCoefficients:
         self.loss = loss
         self.n_features = p = whole_number("n_features", n_features)
         self.lower, self.upper = as_bounds(lower, upper)
-        entries = p + (loss == "linear")
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if isinstance(bound, tuple) and len(bound) != entries:
-                raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
-        self._lower = np.resize(bound_array(self.lower, entries), p + 1)
-        self._upper = np.resize(bound_array(self.upper, entries), p + 1)
+        self._lower = regression_bound("lower", self.lower, p, loss == "linear")
+        self._upper = regression_bound("upper", self.upper, p, loss == "linear")
         weights = [f"w{j}" for j in range(1, p + 1)]
         constant = ["1"] if loss == "linear" else []
         pairs = [f"{weights[j]}*{weights[k]}" for j in range(p) for k in range(j, p)]
@@ -143,13 +132,7 @@ class ObjectiveCoefficients:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the shape is right, and a logistic response is 0 or 1."""
-        array = np.asarray(records)
-        check_numbers(array)
-        if array.ndim != 2 or array.shape[1] != self.n_features + 1:
-            raise ValueError(
-                f"records must have shape (n, {self.n_features + 1}), the response last; "
-                f"got {array.shape}"
-            )
+        array = regression_records(records, self.n_features)
         if self.loss == "logistic":
             bad = (array[:, -1] != 0) & (array[:, -1] != 1)
             if bad.any():
@@ -170,7 +153,7 @@ class ObjectiveCoefficients:
         return f"ObjectiveCoefficients({arguments})"
 
 
-class Functional(AdditiveNoise):
+class Functional(LaplaceNoise):
     """Laplace noise on the coefficients of a regression's polynomial objective.
 
     The released values are the noisy coefficients, not the minimiser; see the module.
@@ -193,7 +176,6 @@ class Functional(AdditiveNoise):
     4.0
     """
 
-    family = LAPLACE
     discrete = False
 
     def __init__(
@@ -207,8 +189,7 @@ class Functional(AdditiveNoise):
         neighbours: Neighbours = "change",
     ) -> None:
         query = ObjectiveCoefficients(loss, n_features, lower, upper)
-        self._set_query(query, neighbours)
-        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
+        super().__init__(query, epsilon, scale, neighbours)
 
     def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.laplace(scale=self.scale, size=size)

@@ -23,13 +23,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.calibrate import gaussian_noise
-from noiseaware.mechanisms.terms import GAUSSIAN
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.mechanisms.additive import GaussianNoise
 
 
-class Gaussian(AdditiveNoise):
+class Gaussian(GaussianNoise):
     """Gaussian noise on every coordinate of the query's total.
 
     Give exactly one of: the scale, epsilon with delta, rho, mu.
@@ -59,23 +56,7 @@ class Gaussian(AdditiveNoise):
     Gaussian differential privacy with mu = 0.5 (and zCDP with rho = 0.125), when one record is changed
     """  # noqa: E501
 
-    family = GAUSSIAN
     discrete = False
-
-    def __init__(
-        self,
-        query: QueryLike,
-        scale: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._set_query(query, neighbours)
-        self.scale, self.guarantee = gaussian_noise(
-            query, neighbours, scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu
-        )
 
     def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.normal(scale=self.scale, size=size)

@@ -162,10 +162,24 @@ class Guarantee:
         return cls(**entries)
 
 
+def pure_or_unknown(epsilon: float | None, neighbours: Neighbours, reason: str) -> Guarantee:
+    """Return the pure promise of epsilon; with None, why there is no promise that is known."""
+    if epsilon is None:
+        return Guarantee("unknown", neighbours=neighbours, reason=reason)
+    return Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+
+
 def check_neighbours(neighbours: str) -> None:
     """ValueError unless `neighbours` is one of the two relations."""
     if neighbours not in list(_NEIGHBOURS_IN_WORDS):
         raise ValueError(f"neighbours must be 'change' or 'add-remove'; got {neighbours!r}")
+
+
+def with_guarantee(mechanism: Any, entries: dict[str, Any]) -> Any:
+    """Return the mechanism with the guarantee that the file states, if it states one."""
+    if "guarantee" in entries:
+        mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
+    return mechanism
 
 
 def confirmed(real: Guarantee, stated: Guarantee) -> Guarantee:

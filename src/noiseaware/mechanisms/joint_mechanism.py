@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.frames import as_array
-from noiseaware.mechanisms.additive import check_values
+from noiseaware.mechanisms.additive import check_values, records_to_release
 from noiseaware.mechanisms.guarantee import Guarantee, confirmed
 from noiseaware.mechanisms.joint import Joint, log_joint
 from noiseaware.queries import Neighbours
@@ -85,13 +84,7 @@ class JointMechanism:
         # Release knows mechanisms (it reads them from files), so it is imported late.
         from noiseaware.release import Release
 
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(
-                "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
-                f"got {rng!r}"
-            )
-        records = as_array(records, self.query)
-        self.query.check_records(records)
+        records = records_to_release(self.query, records, rng)
         return Release(self._draw(records, rng), self, len(records))
 
     def take_guarantee(self, stated: Guarantee) -> None:
@@ -120,13 +113,6 @@ def read_entries(
     if foreign:
         raise ValueError(f"a mechanism may have {', '.join(known)}; got {foreign[0]!r}")
     return {name: entries[name] for name in entries if name not in ("type", "guarantee")}
-
-
-def with_guarantee(mechanism: Any, entries: dict[str, Any]) -> Any:
-    """Return the mechanism with the guarantee that the file states, if it states one."""
-    if "guarantee" in entries:
-        mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
-    return mechanism
 
 
 def norm_to_json(norm: float) -> float | str:

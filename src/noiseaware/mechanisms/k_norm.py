@@ -25,20 +25,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware import queries
 from noiseaware.mechanisms.additive import check_query
-from noiseaware.mechanisms.calibrate import (
-    check_one_way,
-    known_sensitivity,
-    positive,
-    scale_for,
-)
-from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.calibrate import laplace_noise
+from noiseaware.mechanisms.guarantee import check_neighbours, with_guarantee
 from noiseaware.mechanisms.joint import Joint, ball_noise, k_norm, norm_code
 from noiseaware.mechanisms.joint_mechanism import (
     JointMechanism,
     norm_of,
     norm_to_json,
     read_entries,
-    with_guarantee,
 )
 from noiseaware.queries import Neighbours, QueryLike
 
@@ -80,19 +74,9 @@ class KNorm(JointMechanism):
         norm_code(norm)
         self.query, self.neighbours = query, neighbours
         self.norm: Any = norm_of(norm)
-        check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
-        if epsilon is not None:
-            epsilon = positive("epsilon", epsilon)
-            self.scale = scale_for(query, self.norm, neighbours, epsilon)
-            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
-            return
-        self.scale = positive("scale", scale)
-        sensitivity, reason = known_sensitivity(query, self.norm, neighbours)
-        if sensitivity is None:
-            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
-        else:
-            epsilon = sensitivity / self.scale
-            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+        self.scale, self.guarantee = laplace_noise(
+            query, neighbours, epsilon=epsilon, scale=scale, norm=self.norm
+        )
 
     def joint(self, values: ArrayLike) -> Joint:
         """Return the log density of these released values, for compiled code."""

@@ -41,14 +41,13 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.mechanisms import losses
 from noiseaware.mechanisms.additive import check_values
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
 from noiseaware.mechanisms.joint import Joint, ball_noise, gradient, gradient_grid, norm_code
 from noiseaware.mechanisms.joint_mechanism import (
     JointMechanism,
     norm_of,
     norm_to_json,
     read_entries,
-    with_guarantee,
 )
 from noiseaware.mechanisms.objective_perturbation import (
     check_definite,
@@ -129,10 +128,7 @@ class KNormGradient(JointMechanism):
             if sensitivity is not None:
                 epsilon = sensitivity / self.scale
                 epsilon += min(epsilon, by_determinant)
-        if epsilon is None:
-            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
-        else:
-            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+        self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
 
     def _length(self, values: NDArray[np.float64]) -> int:
         q = len(values)

@@ -18,13 +18,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.terms import LAPLACE
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.mechanisms.additive import LaplaceNoise
 
 
-class Laplace(AdditiveNoise):
+class Laplace(LaplaceNoise):
     """Laplace noise on every coordinate of the query's total.
 
     Parameters
@@ -48,18 +45,7 @@ class Laplace(AdditiveNoise):
     pure differential privacy with epsilon = 0.5, when one record is changed
     """
 
-    family = LAPLACE
     discrete = False
-
-    def __init__(
-        self,
-        query: QueryLike,
-        epsilon: float | None = None,
-        scale: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._set_query(query, neighbours)
-        self.scale, self.guarantee = laplace_noise(query, neighbours, epsilon=epsilon, scale=scale)
 
     def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.laplace(scale=self.scale, size=size)

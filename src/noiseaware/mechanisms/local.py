@@ -50,8 +50,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.frames import as_array
-from noiseaware.mechanisms.additive import check_query
+from noiseaware.mechanisms.additive import as_numbers, check_query, records_to_release
 from noiseaware.mechanisms.calibrate import (
     check_one_way,
     gaussian_noise,
@@ -60,7 +59,7 @@ from noiseaware.mechanisms.calibrate import (
     probability,
 )
 from noiseaware.mechanisms.discrete_laplace import discrete_laplace
-from noiseaware.mechanisms.guarantee import Guarantee, confirmed
+from noiseaware.mechanisms.guarantee import Guarantee, confirmed, with_guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, LINEAR, N_PARAMETERS, Terms, term
 from noiseaware.queries import Histogram, QueryLike
 from noiseaware.queries import from_dict as query_from_dict
@@ -168,13 +167,7 @@ class LocalMechanism:
         ValueError
             If they are not one-dimensional, not finite, or not what h can give.
         """
-        try:
-            # NumPy would read the text "1" as a number, and drop an imaginary part.
-            if np.asarray(values).dtype.kind not in "biufO":
-                raise TypeError
-            array = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"values must be numbers; got {values!r}") from None
+        array = as_numbers(values)
         if array.ndim != 1:
             raise ValueError(
                 f"values must be one number for each record, (n,); got shape {array.shape}"
@@ -207,13 +200,7 @@ class LocalMechanism:
         """
         from noiseaware.release import Release
 
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(
-                "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
-                f"got {rng!r}"
-            )
-        records = as_array(records, self.query)
-        self.query.check_records(records)
+        records = records_to_release(self.query, records, rng)
         return Release(self._respond(records, rng), self, len(records))
 
     def take_guarantee(self, stated: Guarantee) -> None:
@@ -271,12 +258,8 @@ class LocalNoise(LocalMechanism):
     def from_dict(cls, entries: dict[str, Any]) -> LocalNoise:
         """Read back what `to_dict` wrote; the scale is read, never computed again."""
         _check_fields(cls.__name__, entries, ("scale", "query"))
-        mechanism = cls(
-            query_from_dict(entries["query"]), scale=positive("scale", entries["scale"])
-        )
-        if "guarantee" in entries:
-            mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
-        return mechanism
+        query, scale = query_from_dict(entries["query"]), positive("scale", entries["scale"])
+        return with_guarantee(cls(query, scale=scale), entries)
 
     def __init__(self, query: QueryLike, *, scale: float | None = None) -> None:
         raise NotImplementedError
@@ -483,10 +466,7 @@ class RandomizedResponse(LocalMechanism):
     def from_dict(cls, entries: dict[str, Any]) -> RandomizedResponse:
         """Read back what `to_dict` wrote; the probability is read, never computed again."""
         _check_fields(cls.__name__, entries, ("n_levels", "truth"))
-        mechanism = cls(entries["n_levels"], truth=entries["truth"])
-        if "guarantee" in entries:
-            mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
-        return mechanism
+        return with_guarantee(cls(entries["n_levels"], truth=entries["truth"]), entries)
 
     def __repr__(self) -> str:
         return f"RandomizedResponse(n_levels={self.n_levels}, truth={self.truth!r})"

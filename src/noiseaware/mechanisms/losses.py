@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.arguments import whole_number
 from noiseaware.queries import Neighbours
 from noiseaware.queries.arguments import (
+    Bound,
     as_bounds,
     as_float_records,
     bound_array,
@@ -98,6 +99,25 @@ def regression_derivatives(kind, records, s, lower, upper, intercept, result):
                 position += 1
 
 
+def regression_bound(name: str, bound: Bound, p: int, linear: bool) -> NDArray[np.float64]:
+    """Return a bound as an array (p + 1,); a list has that of the response only if `linear`."""
+    entries = p + linear
+    if isinstance(bound, tuple) and len(bound) != entries:
+        raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
+    return np.resize(bound_array(bound, entries), p + 1)
+
+
+def regression_records(records: ArrayLike, p: int) -> NDArray[Any]:
+    """Return the records as an array; ValueError unless they are (n, p + 1) finite numbers."""
+    array = np.asarray(records)
+    check_numbers(array)
+    if array.ndim != 2 or array.shape[1] != p + 1:
+        raise ValueError(
+            f"records must have shape (n, {p + 1}), the response last; got {array.shape}"
+        )
+    return array
+
+
 class _RegressionLoss:
     """What the two regression losses share; records (n, p + 1), the response last."""
 
@@ -112,12 +132,9 @@ class _RegressionLoss:
         self.n_features = whole_number("n_features", n_features)
         self.lower, self.upper = as_bounds(lower, upper)
         self.intercept = bool(intercept)
-        entries = n_features + (self.kind == LINEAR)
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if isinstance(bound, tuple) and len(bound) != entries:
-                raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
-        self._lower = np.resize(bound_array(self.lower, entries), n_features + 1)
-        self._upper = np.resize(bound_array(self.upper, entries), n_features + 1)
+        linear = self.kind == LINEAR
+        self._lower = regression_bound("lower", self.lower, n_features, linear)
+        self._upper = regression_bound("upper", self.upper, n_features, linear)
         features = tuple(f"x{j}" for j in range(1, n_features + 1))
         self.names = (("intercept",) if self.intercept else ()) + features
 
@@ -143,13 +160,7 @@ class _RegressionLoss:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are (n, n_features + 1) finite numbers."""
-        array = np.asarray(records)
-        check_numbers(array)
-        if array.ndim != 2 or array.shape[1] != self.n_features + 1:
-            raise ValueError(
-                f"records must have shape (n, {self.n_features + 1}), the response last; "
-                f"got {array.shape}"
-            )
+        regression_records(records, self.n_features)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the loss as JSON: its type and the arguments of its constructor."""

@@ -55,14 +55,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.mechanisms import losses
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
 from noiseaware.mechanisms.joint import SQUARED, Joint, ball_noise, gradient, norm_code
 from noiseaware.mechanisms.joint_mechanism import (
     JointMechanism,
     norm_of,
     norm_to_json,
     read_entries,
-    with_guarantee,
 )
 from noiseaware.queries import Neighbours
 
@@ -131,10 +130,7 @@ class ObjectivePerturbation(JointMechanism):
         else:
             self.scale = positive("scale", scale)
             epsilon = None if sensitivity is None else sensitivity / self.scale + spent
-        if epsilon is None:
-            self.guarantee = Guarantee("unknown", neighbours=neighbours, reason=reason)
-        else:
-            self.guarantee = Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
+        self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
 
     def _sensitivity(self) -> tuple[float | None, str]:
         if self.gaussian:

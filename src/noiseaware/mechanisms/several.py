@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.terms import Terms, log_g
+from noiseaware.mechanisms.terms import Terms, log_density
 from noiseaware.queries import InGroup, Neighbours, QueryLike
 
 if TYPE_CHECKING:
@@ -158,11 +158,7 @@ class Several:
         total
             The totals of all parts, (d,).
         """
-        family, parameters = self.terms(values)
-        total = np.asarray(total, dtype=np.float64)
-        if total.shape != family.shape:
-            raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
-        return float(log_g(family, parameters, total))
+        return log_density(self.terms(values), total)
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.mechanisms.folding import log_folded_laplace
 from noiseaware.mechanisms.intervals import (
@@ -177,6 +177,15 @@ def log_g(family, parameters, total):
             total[j],
         )
     return result
+
+
+def log_density(terms: Terms, total: ArrayLike) -> float:
+    """Return `log_g` of these terms at T, for callers that are not compiled."""
+    family, parameters = terms
+    total = np.asarray(total, dtype=np.float64)
+    if total.shape != family.shape:
+        raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
+    return float(log_g(family, parameters, total))
 
 
 def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> Terms:
