@@ -545,9 +545,9 @@ MUTANTS = (
         transport.check_held_innovations,
         (
             Edit(
-                records.RecordSweep,
-                "step",
-                "state.innovations[begin:end][accepted] = innovations[accepted]",
+                records,
+                "keep",
+                "state.innovations[now][accepted] = innovations[accepted]",
                 "pass",
             ),
         ),

@@ -236,25 +236,7 @@ def accept_joint_compiled(
 ):
     """Accept or reject m proposals one after another, under a joint log density.
 
-    Parameters
-    ----------
-    code, parameters
-        The two parts of a `Joint`.
-    total : (d,)
-        T(x), updated in place.
-    current, proposed : (m, d)
-        t_i(x_i) and t_i(x_i*).
-    correction : (m,) or (0,)
-        log f(x*)/f(x) + log q(x|x*)/q(x*|x); empty where it is zero (Algorithm 1).
-    log_uniform : (m,)
-        Logarithms of uniform random numbers.
-    accepted : (m,) bool
-        Filled with the decisions.
-
-    Returns
-    -------
-    float
-        The smallest log ratio of g that was met, at most 0.
+    As `sampler.moves.records.accept_dense`, with the two parts of a `Joint` for the terms.
     """
     if code == EXPONENTIAL:
         return accept_exponential(

@@ -24,7 +24,7 @@ from numba import njit
 
 from noiseaware.arguments import whole_number
 from noiseaware.mechanisms.terms import log_g
-from noiseaware.sampler.moves.records import RecordSweep, accept, keep_accepted, shift
+from noiseaware.sampler.moves.records import RecordSweep, accept, keep, shift
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
@@ -193,7 +193,6 @@ class BlockSweep:
         family, parameters = target.terms
         loop = accept_blocks_cells if target.uses_cells else accept_blocks_dense
         total = target.total(state.records)
-        flat = state.records.reshape(target.n, -1)
         chunk = max(size, CHUNK // size * size)
         count, lowest = 0, 0.0
         for begin in range(0, target.n, chunk):
@@ -211,14 +210,7 @@ class BlockSweep:
                 accepted,
             )
             lowest = min(lowest, smallest)
-            count += keep_accepted(
-                accepted,
-                flat[begin:end],
-                candidates.reshape(end - begin, -1),
-                state.acceptance[begin:end],
-            )
-            if innovations is not None and state.innovations is not None:
-                state.innovations[begin:end][accepted] = innovations[accepted]
+            count += keep(state, begin, accepted, candidates, innovations)
         return count / target.n, lowest
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:

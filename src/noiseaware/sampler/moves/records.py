@@ -132,6 +132,16 @@ def keep_accepted(accepted, records, candidates, counts):
     return total
 
 
+def keep(state: ChainState, begin: int, accepted, candidates, innovations) -> int:
+    """Put the accepted candidates for the records from `begin` on in place; return how many."""
+    m = len(accepted)
+    now = slice(begin, begin + m)
+    if innovations is not None and state.innovations is not None:
+        state.innovations[now][accepted] = innovations[accepted]
+    flat = state.records[now].reshape(m, -1)
+    return keep_accepted(accepted, flat, candidates.reshape(m, -1), state.acceptance[now])
+
+
 def accept_joint(
     target: Target, total, current, proposed, correction, log_uniform, accepted
 ) -> float:
@@ -233,7 +243,6 @@ class RecordSweep:
         # A database of one chunk needs its statistics once, for the total and for the loop.
         statistic = target.statistic(records, 0) if size == n else None
         total = target.total(records) if statistic is None else target.sum(statistic)
-        flat = records.reshape(n, -1)
         count, lowest = 0, 0.0
         for begin in range(0, n, size):
             end = min(begin + size, n)
@@ -250,14 +259,7 @@ class RecordSweep:
                 accepted,
             )
             lowest = min(lowest, smallest)
-            count += keep_accepted(
-                accepted,
-                flat[begin:end],
-                candidates.reshape(end - begin, -1),
-                state.acceptance[begin:end],
-            )
-            if innovations is not None and state.innovations is not None:
-                state.innovations[begin:end][accepted] = innovations[accepted]
+            count += keep(state, begin, accepted, candidates, innovations)
         return count / n, lowest
 
     def _propose(

@@ -63,6 +63,16 @@ FEWEST_STEPS, MOST_STEPS = 64, 4096
 
 
 @njit(cache=True, nogil=True)
+def corner_of(corner, cell, step, far, width):
+    """Return a corner of the box that a step moves: its cell, and by how much its count grows."""
+    for a in range(width):
+        if corner >> a & 1:
+            cell += far[a]
+            step = -step
+    return cell, step
+
+
+@njit(cache=True, nogil=True)
 def table_steps(
     family,
     parameters,
@@ -121,12 +131,7 @@ def table_steps(
             continue
         log_ratio = 0.0
         for corner in range(1 << width):
-            cell = ends[i, 0]
-            step = sizes[i]
-            for a in range(width):
-                if corner >> a & 1:
-                    cell += far[a]
-                    step = -step
+            cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
             new = counts[cell] + step
             if new < 0 or new >= log_weights.shape[1]:
                 log_ratio = -math.inf
@@ -136,12 +141,7 @@ def table_steps(
             continue
         # What the total would gain, entry by entry: most of it cancels.
         for corner in range(1 << width):
-            cell = ends[i, 0]
-            step = sizes[i]
-            for a in range(width):
-                if corner >> a & 1:
-                    cell += far[a]
-                    step = -step
+            cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
             counts[cell] += step
             for a in range(cells.shape[1]):
                 if cells[cell, a] >= 0:
@@ -153,12 +153,7 @@ def table_steps(
         accepted += keep
         if not keep:
             for corner in range(1 << width):
-                cell = ends[i, 0]
-                step = sizes[i]
-                for a in range(width):
-                    if corner >> a & 1:
-                        cell += far[a]
-                        step = -step
+                cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
                 counts[cell] -= step
         for j in range(change.shape[0]):
             if not keep:
