@@ -101,7 +101,7 @@ def model(
     return NumPyroModel(function, kernel, dims, coords)
 
 
-class NUTS:
+class NUTS(Hamiltonian):
     """NumPyro's No-U-Turn sampler as a kernel for p(theta | x); tuned in warm-up and then frozen.
 
     Parameters
@@ -114,16 +114,11 @@ class NUTS:
         What the step size is tuned to.
     """
 
-    reports = ("kernel_acceptance", "kernel_divergence")
-
     def __init__(
         self, steps: int = 1, max_tree_depth: int = 10, target_acceptance: float = 0.8
     ) -> None:
         self.max_tree_depth = whole_number("max_tree_depth", max_tree_depth)
-        self._kernel = Hamiltonian(
-            "NUTS", self._transition, self._density, None, steps, target_acceptance, 1
-        )
-        self.steps = self._kernel.steps
+        super().__init__(steps, target_acceptance)
 
     def __repr__(self) -> str:
         return f"NUTS(steps={self.steps})"
@@ -160,23 +155,7 @@ class NUTS:
                 "NUTS is the kernel of noiseaware.interop.numpyro.model(...); for a "
                 f"{type(target.model).__name__}, use noiseaware.kernels.BlackJax(...)"
             )
-        self._kernel.check(target)
-
-    def start(self, target: Any, state: Any) -> dict[str, Any]:
-        """Begin with unit masses."""
-        return self._kernel.start(target, state)
-
-    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
-        """Do `steps` steps; report the acceptance and the share that diverged."""
-        return self._kernel.step(target, state, tuning)
-
-    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
-        """Tune the step size and the mass matrix."""
-        self._kernel.learn(target, state, tuning)
-
-    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
-        """Stop learning."""
-        self._kernel.freeze(target, state, tuning)
+        super().check(target)
 
 
 class NumPyroModel:

@@ -25,7 +25,7 @@ from noiseaware.kernels.hamiltonian import Hamiltonian, needs
 ALGORITHMS = ("nuts", "hmc")
 
 
-class BlackJax:
+class BlackJax(Hamiltonian):
     """HMC or NUTS on p(theta | x), by BlackJAX; tuned in warm-up and then frozen.
 
     It needs the extra `jax`. The density is given in one of three ways: `log_density`; `log_prior`
@@ -62,8 +62,6 @@ class BlackJax:
     ParameterUpdate(BlackJax(algorithm='nuts', steps=2))
     """
 
-    reports = ("kernel_acceptance", "kernel_divergence")
-
     def __init__(
         self,
         log_density: Callable[..., Any] | None = None,
@@ -98,16 +96,8 @@ class BlackJax:
         self.algorithm = algorithm
         self.leapfrog_steps = whole_number("leapfrog_steps", leapfrog_steps)
         self.max_doublings = whole_number("max_doublings", max_doublings)
-        self._kernel = Hamiltonian(
-            "BlackJax",
-            self._transition,
-            self._density,
-            coordinates,
-            steps,
-            target_acceptance,
-            self.leapfrog_steps if algorithm == "hmc" else 1,
-        )
-        self.steps = self._kernel.steps
+        longest = self.leapfrog_steps if algorithm == "hmc" else 1
+        super().__init__(steps, target_acceptance, coordinates, longest)
 
     def __repr__(self) -> str:
         return f"BlackJax(algorithm={self.algorithm!r}, steps={self.steps})"
@@ -148,23 +138,7 @@ class BlackJax:
                         "BlackJax needs log_density, or log_prior and log_likelihood, or a model "
                         f"that has both; {type(target.model).__name__} has no {method}"
                     )
-        self._kernel.check(target)
-
-    def start(self, target: Any, state: Any) -> dict[str, Any]:
-        """Begin with unit masses."""
-        return self._kernel.start(target, state)
-
-    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
-        """Do `steps` steps; report the acceptance and the share that diverged."""
-        return self._kernel.step(target, state, tuning)
-
-    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
-        """Tune the step size and the mass matrix."""
-        self._kernel.learn(target, state, tuning)
-
-    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
-        """Stop learning."""
-        self._kernel.freeze(target, state, tuning)
+        super().check(target)
 
 
 def joined(log_prior: Any, log_likelihood: Any) -> Callable[..., Any]:

@@ -77,28 +77,18 @@ class Hamiltonian:
 
     Parameters
     ----------
-    name
-        What messages call the kernel.
-    transition
-        `transition(density) -> move`, where `move(key, v, step_size, inverse_mass, length)` returns
-        the new v, the acceptance, and whether the step diverged.
-    density
-        `density(model) -> f` with f(theta, records) = log p(theta) + log f(x | theta) in JAX.
+    steps, target_acceptance
+        Steps an iteration, and what the step size is tuned to.
     coordinates
         None, or the user's own.
-    steps, target_acceptance, longest
-        Steps an iteration, what the step size is tuned to, and the largest `length`.
+    longest
+        The largest `length` of a step.
     """
 
+    reports = ("kernel_acceptance", "kernel_divergence")
+
     def __init__(
-        self,
-        name: str,
-        transition: Callable[..., Any],
-        density: Callable[[Any], Callable[..., Any]],
-        coordinates: Any,
-        steps: int,
-        target_acceptance: float,
-        longest: int,
+        self, steps: int, target_acceptance: float, coordinates: Any = None, longest: int = 1
     ) -> None:
         if not 0.0 < target_acceptance < 1.0:
             raise ValueError(
@@ -110,8 +100,7 @@ class Hamiltonian:
                     "coordinates must have size, to_vector(theta) and from_vector(v); "
                     f"{type(coordinates).__name__} has no {method}"
                 )
-        self.name = name
-        self.transition, self.density, self.coordinates = transition, density, coordinates
+        self.coordinates = coordinates
         self.steps = whole_number("steps", steps)
         self.target_acceptance = float(target_acceptance)
         self.longest = longest
@@ -121,14 +110,28 @@ class Hamiltonian:
         # Compiled code stays where it was made; a worker compiles its own.
         return {**self.__dict__, "_made": {}}
 
+    def _density(self, model: Any) -> Callable[..., Any]:
+        """Return f(theta, records) = log p(theta) + log f(x | theta), in JAX."""
+        raise NotImplementedError
+
+    def _transition(self, density: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a step on the density of v, `move(key, v, step_size, inverse_mass, length)`.
+
+        It returns the new v, the acceptance, and whether the step diverged.
+        """
+        raise NotImplementedError
+
+    def _log_density(self, model: Any, coordinates: Any) -> Callable[..., Any]:
+        return log_density_of_vector(type(self).__name__, self._density(model), coordinates)
+
     def _compiled(self, target: Any) -> tuple[Any, Any]:
         """Return the coordinates and the compiled step for this model, made once."""
         model, parameters = target.model, tuple(target.model.parameters)
         made = self._made.get(id(model))
         if made is None or made[0] is not model or made[1] != parameters:
             coordinates = self.coordinates or JaxCoordinates(parameters)
-            log_density = log_density_of_vector(self.name, self.density(model), coordinates)
-            step = compiled_step(log_density, coordinates, self.transition, self.steps)
+            log_density = self._log_density(model, coordinates)
+            step = compiled_step(log_density, coordinates, self._transition, self.steps)
             # The model is kept so that its id is not taken by another.
             made = self._made[id(model)] = (model, parameters, coordinates, step)
         return made[2], made[3]
@@ -141,18 +144,18 @@ class Hamiltonian:
         theta = target.model.sample_prior(rng)
         records, _ = target.propose(theta, min(target.n, 3), rng)
         coordinates = self.coordinates or JaxCoordinates(tuple(target.model.parameters))
-        log_density = log_density_of_vector(self.name, self.density(target.model), coordinates)
+        log_density = self._log_density(target.model, coordinates)
         v = np.asarray(coordinates.to_vector(theta), dtype=np.float64)
         if v.shape != (coordinates.size,):
             raise ValueError(
-                f"to_vector of the coordinates of {self.name} must return "
+                f"to_vector of the coordinates of {type(self).__name__} must return "
                 f"({coordinates.size},) numbers; got shape {v.shape}"
             )
         with jax.enable_x64(True):
             jax.eval_shape(jax.grad(log_density), v, records)
 
     def start(self, target: Any, state: Any) -> dict[str, Any]:
-        """Begin with a mass matrix of 1."""
+        """Begin with unit masses."""
         coordinates, _ = self._compiled(target)
         return first_tuning(coordinates.size)
 
