@@ -275,6 +275,9 @@ class Transport:
                     least=0 if target.can_update else 1,
                     most=MOST_COST[few],
                 )
+                if few and not explores[-1] and not any(tuning["steps"]):
+                    # One warm-up may be too hopeful about the other moves, and steps are cheap.
+                    tuning["steps"] = [1] * len(explores)
                 _safeguard(
                     tuning["steps"],
                     len(target.coordinates.blocks(LARGEST_BLOCK)),
