@@ -640,9 +640,9 @@ CLOSED_FORM_BUGS = [
     ),
     (
         "Poisson regression by quadrature",
-        "poisson_regression.py",
-        "            self._top,\n            coefficients,",
-        "            10.0,\n            coefficients,",
+        "generalised_regression.py",
+        "        *self._response,\n        read_parameter",
+        "        self._response[0],\n        10.0,\n        read_parameter",
     ),
     (
         "Poisson regression by quadrature",
@@ -882,8 +882,8 @@ JOINT_BUGS = {
     "degrees of freedom reversed": (
         "feature covariance",
         CLASS,
-        "(self.feature_covariance_df - j) for j in range(p)]",
-        "(self.feature_covariance_df - j) for j in reversed(range(p))]",
+        "prior.gamma_shapes.tolist()",
+        "prior.gamma_shapes[::-1].tolist()",
     ),
     "Bartlett's factor transposed": (
         "feature covariance",
@@ -905,7 +905,7 @@ JOINT_BUGS = {
     ),
     "the prior of other coefficients": (
         "logistic",
-        "logistic_regression.py",
+        "generalised_regression.py",
         "self.coefficient_sd**-2",
         "self.coefficient_sd**-4",
     ),
@@ -924,8 +924,8 @@ JOINT_BUGS = {
     "no degrees of freedom from the records": (
         "Poisson regression",
         "features.py",
-        "(self.df + len(records) - np.arange(p))",
-        "(self.df - np.arange(p))",
+        "self.prior.gamma_shapes + 0.5 * len(records)",
+        "self.prior.gamma_shapes",
     ),
     "a cell of the wrong class": (
         "naive Bayes",

@@ -103,6 +103,14 @@ def read_floats(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]
     return array
 
 
+def read_finite(records: ArrayLike, width: int) -> NDArray[np.float64]:
+    """Return records as `read_floats` does; ValueError unless all are finite."""
+    array = read_floats("records", records, width)
+    if not np.isfinite(array).all():
+        raise ValueError("records must be finite; got NaN or an infinite number")
+    return array
+
+
 def read_durations(records: ArrayLike) -> NDArray[np.float64]:
     """Return records as a contiguous float64 array of shape ``(n,)``."""
     array = np.ascontiguousarray(records, dtype=np.float64)

@@ -2,8 +2,8 @@
 
     x_0^i ~ N_p(m, Sigma),   m_j ~ N(0, s^2),   Sigma ~ InverseWishart(df, S)
 
-as in `linear_regression.py`, whose docstring has the full conditionals. `LogisticRegression` and
-`PoissonRegression` each hold one `Features` and add a response to it.
+as in `linear_regression.py`, whose docstring has the full conditionals. Each model of a regression
+holds one `Features` and adds a response to it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ from noiseaware.models.arguments import (
     read_parameter,
     real_array,
 )
-from noiseaware.models.conjugate import (
-    draw_inverse_wishart,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
+from noiseaware.models.conjugate import log_normal_iid
+from noiseaware.models.inverse_wishart import InverseWishart
 from noiseaware.models.response_kernels import update_features
 from noiseaware.parameters import Parameter
 
@@ -56,78 +52,58 @@ class Features:
             else covariance_matrix("feature_covariance", feature_covariance, p)
         )
         self.mean_sd = positive_number("feature_mean_sd", feature_mean_sd)
-        self.df = (
-            p + 3.0
-            if feature_covariance_df is None
-            else positive_number("feature_covariance_df", feature_covariance_df)
+        self.prior = InverseWishart(
+            "feature_covariance", "n_features", p, feature_covariance_df, feature_covariance_scale
         )
-        if self.df <= p - 1:
-            raise ValueError(
-                f"feature_covariance_df must be above n_features - 1 = {p - 1}, or the prior is "
-                f"not proper; got {feature_covariance_df!r}"
-            )
-        self.scale = (
-            2.0 * np.eye(p)
-            if feature_covariance_scale is None
-            else covariance_matrix("feature_covariance_scale", feature_covariance_scale, p)
-        )
-        self._scale_factor = np.linalg.cholesky(self.scale)
-        self._constant = log_inverse_wishart_constant(self.df, self._scale_factor)
         self.names = [f"x{j + 1}" for j in range(p)]
 
+    def coefficients(self) -> Parameter:
+        """Return the coefficients of a response as a parameter, the intercept first."""
+        labels = {"coefficient": ["intercept", *self.names]}
+        return Parameter("coefficients", (self.p + 1,), "real", ("coefficient",), labels)
+
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the coefficients, and those of mean and covariance that are unknown."""
-        p, names = self.p, self.names
-        labels = {"coefficient": ["intercept", *names]}
-        found = [Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)]
+        """Return those of mean and covariance that are unknown."""
+        found = []
         if self.mean is None:
-            found.append(Parameter("feature_mean", (p,), "real", ("feature",), {"feature": names}))
+            labels = {"feature": self.names}
+            found.append(Parameter("feature_mean", (self.p,), "real", ("feature",), labels))
         if self.covariance is None:
-            dims, labels = ("feature", "feature_bis"), {"feature": names, "feature_bis": names}
-            found.append(Parameter("feature_covariance", (p, p), "covariance", dims, labels))
+            found.append(self.prior.parameter("feature", self.names))
         return tuple(found)
 
-    def read(
-        self, theta: Mapping[str, Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return beta, m and Sigma, each from theta or from what is known."""
-        p = self.p
-        coefficients = read_parameter(theta, "coefficients", (p + 1,))
-        mean, covariance = self.mean, self.covariance
+    def read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return m and Sigma, each from theta or from what is known."""
+        p, mean, covariance = self.p, self.mean, self.covariance
         if mean is None:
             mean = read_parameter(theta, "feature_mean", (p,))
         if covariance is None:
             covariance = read_parameter(theta, "feature_covariance", (p, p))
-        return coefficients, mean, covariance
+        return mean, covariance
 
-    def sample_prior(self, coefficient_sd: float, rng: np.random.Generator) -> Theta:
-        """Draw the coefficients and what is unknown of the features."""
-        p = self.p
-        theta: Theta = {"coefficients": coefficient_sd * rng.standard_normal(p + 1)}
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw what is unknown."""
+        theta: Theta = {}
         if self.mean is None:
-            theta["feature_mean"] = self.mean_sd * rng.standard_normal(p)
+            theta["feature_mean"] = self.mean_sd * rng.standard_normal(self.p)
         if self.covariance is None:
-            covariance = np.empty((p, p))
-            gammas = rng.standard_gamma(0.5 * (self.df - np.arange(p)))
-            normals = rng.standard_normal(p * (p - 1) // 2)
-            draw_inverse_wishart(self.scale, gammas, normals, 0, covariance)
-            theta["feature_covariance"] = covariance
+            theta["feature_covariance"] = self.prior.sample(rng)
         return theta
 
-    def log_prior(self, coefficient_sd: float, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
-        coefficients, mean, covariance = self.read(theta)
-        total = log_normal_iid(coefficients, 0.0, coefficient_sd)
+    def log_prior(self, theta: Mapping[str, Any]) -> float:
+        """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
+        mean, covariance = self.read(theta)
+        total = 0.0
         if self.mean is None:
             total += log_normal_iid(mean, 0.0, self.mean_sd)
         if self.covariance is None:
-            total += log_inverse_wishart(covariance, self.df, self._scale_factor, self._constant)
+            total += self.prior.log_density(covariance)
         return total
 
     def update(
         self, theta: Mapping[str, Any], records: NDArray[np.float64], rng: np.random.Generator
     ) -> Theta:
-        """Draw what is unknown of the features, given the records: a Gibbs scan."""
+        """Draw what is unknown, given the records: a Gibbs scan."""
         if self.mean is not None and self.covariance is not None:
             return {}
         p = self.p
@@ -139,15 +115,13 @@ class Features:
             n_normals += p
         if self.covariance is None:
             new["feature_covariance"] = covariance_out = np.empty((p, p))
-            n_normals += p * (p - 1) // 2
-            gammas = rng.standard_gamma(0.5 * (self.df + len(records) - np.arange(p)))
-        _, mean, covariance = self.read(theta)
+            n_normals += self.prior.n_normals
+            gammas = rng.standard_gamma(self.prior.gamma_shapes + 0.5 * len(records))
         update_features(
             records,
-            mean,
-            covariance,
+            *self.read(theta),
             self.mean_sd**-2,
-            self.scale,
+            self.prior.scale,
             rng.standard_normal(n_normals),
             gammas,
             mean_out,
@@ -157,11 +131,9 @@ class Features:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments, ready for JSON; None for what is left at its default."""
-        usual = np.array_equal(self.scale, 2.0 * np.eye(self.p))
         return {
             "feature_mean": None if self.mean is None else self.mean.tolist(),
             "feature_covariance": None if self.covariance is None else self.covariance.tolist(),
             "feature_mean_sd": self.mean_sd,
-            "feature_covariance_df": None if self.df == self.p + 3 else self.df,
-            "feature_covariance_scale": None if usual else self.scale.tolist(),
+            **self.prior.to_dict(),
         }

@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.models.arguments import check_levels, read_floats, read_integers
+from noiseaware.models.arguments import check_levels, read_finite, read_floats, read_integers
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.inverse_cdf import SPACING, uniform_between
 
@@ -289,10 +289,7 @@ def log_likelihood_normal(
 
 def check_normal(records: ArrayLike, n_groups: int) -> None:
     """Raise ValueError unless these are groups with finite numbers."""
-    array = read_normal(records)
-    if not np.isfinite(array).all():
-        raise ValueError("records must be finite; got NaN or an infinite number")
-    groups = array[:, 0]
+    groups = read_finite(records, 2)[:, 0]
     wrong = (groups < 0) | (groups >= n_groups) | (groups != np.floor(groups))
     if wrong.any():
         where = int(np.argmax(wrong))

@@ -53,23 +53,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import (
     arguments_repr,
-    covariance_matrix,
     positive_number,
+    read_finite,
     read_floats,
     read_parameter,
-    real_array,
 )
-from noiseaware.models.conjugate import (
-    draw_inverse_wishart,
-    log_inverse_gamma,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
+from noiseaware.models.conjugate import log_inverse_gamma, log_normal_iid
+from noiseaware.models.features import Features
 from noiseaware.models.surrogates import REGRESSION, Surrogate, summarise_normals
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.queries import RegressionMoments
@@ -139,67 +132,30 @@ class LinearRegression:
         feature_covariance_df: float | None = None,
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
-        p = self.n_features = whole_number("n_features", n_features)
+        features = self._features = Features(
+            n_features,
+            feature_mean,
+            feature_covariance,
+            feature_mean_sd,
+            feature_covariance_df,
+            feature_covariance_scale,
+        )
+        self.n_features = features.p
+        self.feature_mean, self.feature_covariance = features.mean, features.covariance
+        self.feature_mean_sd = features.mean_sd
+        self.feature_covariance_df = features.prior.df
+        self.feature_covariance_scale = features.prior.scale
         self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
         self.noise_variance = (
             None if noise_variance is None else positive_number("noise_variance", noise_variance)
         )
-        self.feature_mean = (
-            None if feature_mean is None else real_array("feature_mean", feature_mean, (p,))
-        )
-        self.feature_covariance = (
-            None
-            if feature_covariance is None
-            else covariance_matrix("feature_covariance", feature_covariance, p)
-        )
         self.noise_variance_shape = positive_number("noise_variance_shape", noise_variance_shape)
         self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
-        self.feature_mean_sd = positive_number("feature_mean_sd", feature_mean_sd)
-        self.feature_covariance_df = (
-            p + 3.0
-            if feature_covariance_df is None
-            else positive_number("feature_covariance_df", feature_covariance_df)
-        )
-        if self.feature_covariance_df <= p - 1:
-            raise ValueError(
-                f"feature_covariance_df must be above n_features - 1 = {p - 1}, or the prior is "
-                f"not proper; got {feature_covariance_df!r}"
-            )
-        self.feature_covariance_scale = (
-            2.0 * np.eye(p)
-            if feature_covariance_scale is None
-            else covariance_matrix("feature_covariance_scale", feature_covariance_scale, p)
-        )
-        self.parameters: tuple[Parameter, ...] = self._parameters()
-        self.innovations = Innovations("normal", p + 1)
+        noise = (Parameter("noise_variance", (), "positive"),) if noise_variance is None else ()
+        self.parameters = (features.coefficients(), *noise, *features.parameters())
+        self.innovations = Innovations("normal", features.p + 1)
+        self.column_names = [*features.names, "y"]
         self._prepare()
-
-    def _parameters(self) -> tuple[Parameter, ...]:
-        p = self.n_features
-        features = [f"x{j + 1}" for j in range(p)]
-        coefficients = ["intercept", *features]
-        found = [
-            Parameter(
-                "coefficients", (p + 1,), "real", ("coefficient",), {"coefficient": coefficients}
-            )
-        ]
-        if self.noise_variance is None:
-            found.append(Parameter("noise_variance", (), "positive"))
-        if self.feature_mean is None:
-            found.append(
-                Parameter("feature_mean", (p,), "real", ("feature",), {"feature": features})
-            )
-        if self.feature_covariance is None:
-            found.append(
-                Parameter(
-                    "feature_covariance",
-                    (p, p),
-                    "covariance",
-                    ("feature", "feature_bis"),
-                    {"feature": features, "feature_bis": features},
-                )
-            )
-        return tuple(found)
 
     def _prepare(self) -> None:
         """Work out once what every call needs."""
@@ -218,63 +174,37 @@ class LinearRegression:
         if self.feature_mean is None:
             self._n_normals += p
         if self.feature_covariance is None:
-            self._n_normals += p * (p - 1) // 2
-            gamma_shapes += [0.5 * (self.feature_covariance_df - j) for j in range(p)]
+            self._n_normals += self._features.prior.n_normals
+            gamma_shapes += self._features.prior.gamma_shapes.tolist()
         self._gamma_shapes = gamma_shapes
-        self._scale_factor = np.linalg.cholesky(self.feature_covariance_scale)
-        self._covariance_constant = log_inverse_wishart_constant(
-            self.feature_covariance_df, self._scale_factor
-        )
 
     def _read(
         self, theta: Mapping[str, Any]
     ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
         """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
-        p = self.n_features
-        coefficients = read_parameter(theta, "coefficients", (p + 1,))
+        coefficients = read_parameter(theta, "coefficients", (self.n_features + 1,))
         noise_variance = self.noise_variance
         if noise_variance is None:
             noise_variance = float(theta["noise_variance"])
-        mean = self.feature_mean
-        if mean is None:
-            mean = read_parameter(theta, "feature_mean", (p,))
-        covariance = self.feature_covariance
-        if covariance is None:
-            covariance = read_parameter(theta, "feature_covariance", (p, p))
-        return coefficients, noise_variance, mean, covariance
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of a record's entries, for imputed databases."""
-        return [*(f"x{j}" for j in range(1, self.n_features + 1)), "y"]
+        return coefficients, noise_variance, *self._features.read(theta)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():
-            raise ValueError("records must be finite; got NaN or an infinite number")
+        read_finite(records, self.n_features + 1)
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
-        p = self.n_features
-        theta: Theta = {"coefficients": self.coefficient_sd * rng.standard_normal(p + 1)}
+        coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
+        theta: Theta = {"coefficients": coefficients}
         if self.noise_variance is None:
             theta["noise_variance"] = np.array(
                 self.noise_variance_scale / rng.standard_gamma(self.noise_variance_shape)
             )
-        if self.feature_mean is None:
-            theta["feature_mean"] = self.feature_mean_sd * rng.standard_normal(p)
-        if self.feature_covariance is None:
-            covariance = np.empty((p, p))
-            gammas = rng.standard_gamma(0.5 * (self.feature_covariance_df - np.arange(p)))
-            normals = rng.standard_normal(p * (p - 1) // 2)
-            draw_inverse_wishart(self.feature_covariance_scale, gammas, normals, 0, covariance)
-            theta["feature_covariance"] = covariance
-        return theta
+        return theta | self._features.sample_prior(rng)
 
     def log_prior(self, theta: Mapping[str, Any]) -> float:
         """Return log p(theta), normalised; Sigma by its lower triangle."""
-        p = self.n_features
-        coefficients = read_parameter(theta, "coefficients", (p + 1,))
+        coefficients = read_parameter(theta, "coefficients", (self.n_features + 1,))
         total = log_normal_iid(coefficients, 0.0, self.coefficient_sd)
         if self._all_known:
             return total
@@ -282,17 +212,7 @@ class LinearRegression:
             total += log_inverse_gamma(
                 float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
             )
-        if self.feature_mean is None:
-            mean = read_parameter(theta, "feature_mean", (p,))
-            total += log_normal_iid(mean, 0.0, self.feature_mean_sd)
-        if self.feature_covariance is None:
-            total += log_inverse_wishart(
-                read_parameter(theta, "feature_covariance", (p, p)),
-                self.feature_covariance_df,
-                self._scale_factor,
-                self._covariance_constant,
-            )
-        return total
+        return total + self._features.log_prior(theta)
 
     def sample_records(
         self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
@@ -393,7 +313,7 @@ class LinearRegression:
             *scale,
             *known_mean,
             *known.reshape(-1),
-            *self._scale_factor.reshape(-1),
+            *self._features.prior.scale_factor.reshape(-1),
         ]
         unknown = [self.noise_variance, self.feature_mean, self.feature_covariance]
         integers = np.array([p, *(value is None for value in unknown)], dtype=np.int64)
@@ -401,22 +321,14 @@ class LinearRegression:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
-        df, scale = self.feature_covariance_df, self.feature_covariance_scale
-        usual_scale = np.array_equal(scale, 2.0 * np.eye(self.n_features))
         return {
             "type": "LinearRegression",
             "n_features": self.n_features,
             "coefficient_sd": self.coefficient_sd,
             "noise_variance": self.noise_variance,
-            "feature_mean": None if self.feature_mean is None else self.feature_mean.tolist(),
-            "feature_covariance": (
-                None if self.feature_covariance is None else self.feature_covariance.tolist()
-            ),
             "noise_variance_shape": self.noise_variance_shape,
             "noise_variance_scale": self.noise_variance_scale,
-            "feature_mean_sd": self.feature_mean_sd,
-            "feature_covariance_df": None if df == self.n_features + 3 else df,
-            "feature_covariance_scale": None if usual_scale else scale.tolist(),
+            **self._features.to_dict(),
         }
 
     def __repr__(self) -> str:

@@ -12,36 +12,25 @@ A record is (x_0, y): p features and a response, a row of p + 1 floats with the 
 The features are random because the confidential ones are not published either. m and Sigma are
 known, or unknown with the priors of `LinearRegression`: m_j ~ N(0, s^2), and Sigma inverse Wishart.
 
-The kernel
-----------
-Given x, beta and (m, Sigma) are independent. `update_parameters` does one Metropolis-Hastings step
-on beta, from a Student t distribution around the mode of p(beta | x) that does not depend on where
-beta is (`response_kernels.py` has the derivation), and one Gibbs scan of m and Sigma, with the
-conditionals of `linear_regression.py`.
+`generalised_regression.py` has the kernel for p(theta | x).
 
 The construction x = F(u; theta)
 --------------------------------
-u is p + 2 standard normals. With Sigma = L L', x_0 = m + L u_{1..p}. The last two make the
-exponential variable E = (u_{p+1}^2 + u_{p+2}^2) / 2, and y = 1 if E >= log(1 + exp(-eta)), which
-has the probability 1 / (1 + exp(-eta)).
-Given y, E is drawn from an exponential distribution between the edges that give y, and the angle of
-(u_{p+1}, u_{p+2}) uniformly.
+That of `generalised_regression.py`, from p + 2 standard normals: the last two make an exponential
+variable E, and y = 1 if E >= log(1 + exp(-eta)), which has the probability 1 / (1 + exp(-eta)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from noiseaware.models import generalised_regression as shared
 from noiseaware.models import response_kernels as kernels
-from noiseaware.models.arguments import arguments_repr, positive_number, read_floats
+from noiseaware.models.arguments import arguments_repr, positive_number, read_finite
 from noiseaware.models.features import Features
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.parameters import Innovations
 
 
 class LogisticRegression:
@@ -81,6 +70,14 @@ class LogisticRegression:
     array([[0.3, 1. ]])
     """
 
+    sample_prior = shared.sample_prior
+    log_prior = shared.log_prior
+    sample_records = shared.sample_records
+    log_likelihood = shared.log_likelihood
+    update_parameters = shared.update_parameters
+    build_records = shared.build_records
+    recover_innovations = shared.recover_innovations
+
     def __init__(
         self,
         n_features: int,
@@ -103,101 +100,19 @@ class LogisticRegression:
         self.n_features = features.p
         self.feature_mean, self.feature_covariance = features.mean, features.covariance
         self.feature_mean_sd = features.mean_sd
-        self.feature_covariance_df = features.df
-        self.feature_covariance_scale = features.scale
+        self.feature_covariance_df = features.prior.df
+        self.feature_covariance_scale = features.prior.scale
         self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
-        self.parameters: tuple[Parameter, ...] = self.features.parameters()
-        self.innovations = Innovations("normal", self.n_features + 2)
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of a record's entries, for imputed databases."""
-        return [*self.features.names, "y"]
+        self._response = (kernels.LOGISTIC, kernels.STEEPEST)
+        self.parameters = (features.coefficients(), *features.parameters())
+        self.innovations = Innovations("normal", features.p + 2)
+        self.column_names = [*features.names, "y"]
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        array = read_floats("records", records, self.n_features + 1)
-        if not np.isfinite(array).all():
-            raise ValueError("records must be finite; got NaN or an infinite number")
-        response = array[:, -1]
+        response = read_finite(records, self.n_features + 1)[:, -1]
         wrong = (response != 0) & (response != 1)
-        if wrong.any():
-            index = int(np.argmax(wrong))
-            raise ValueError(
-                "the response (the last entry of a record) must be 0 or 1; "
-                f"got {response[index]} in record {index}"
-            )
-
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        return self.features.sample_prior(self.coefficient_sd, rng)
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
-        return self.features.log_prior(self.coefficient_sd, theta)
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n, p + 1)``."""
-        return self.build_records(theta, rng.standard_normal((n, self.n_features + 2)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_floats("records", records, self.n_features + 1)
-        out = np.empty(len(records))
-        kernels.log_likelihood(
-            kernels.LOGISTIC, kernels.STEEPEST, *self.features.read(theta), records, out
-        )
-        return out
-
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
-        """Return a new theta by a kernel that leaves p(theta | x) alone; see the module."""
-        records = read_floats("records", records, self.n_features + 1)
-        coefficients, _, _ = self.features.read(theta)
-        new: Theta = {"coefficients": np.empty(self.n_features + 1)}
-        kernels.update_coefficients(
-            kernels.LOGISTIC,
-            kernels.STEEPEST,
-            coefficients,
-            records,
-            self.coefficient_sd**-2,
-            rng.standard_normal(self.n_features + 1),
-            rng.standard_gamma(0.5 * kernels.DOF),
-            -rng.standard_exponential(),
-            new["coefficients"],
-        )
-        return new | self.features.update(theta, records, rng)
-
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
-        """Return the records F(u_i; theta), ``(n, p + 1)``, of innovations ``(n, p + 2)``."""
-        innovations = read_floats("innovations", innovations, self.n_features + 2)
-        records = np.empty((len(innovations), self.n_features + 1))
-        kernels.build_records(
-            kernels.LOGISTIC, kernels.STEEPEST, *self.features.read(theta), innovations, records
-        )
-        return records
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, p + 2)``; random only in what makes the response."""
-        records = read_floats("records", records, self.n_features + 1)
-        innovations = np.empty((len(records), self.n_features + 2))
-        uniforms = rng.random((len(records), 2))
-        kernels.recover_innovations(
-            kernels.LOGISTIC,
-            kernels.STEEPEST,
-            *self.features.read(theta),
-            records,
-            uniforms,
-            innovations,
-        )
-        return innovations
+        shared.check_response(response, wrong, "0 or 1")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

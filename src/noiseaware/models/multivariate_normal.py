@@ -44,17 +44,13 @@ from noiseaware.models.arguments import (
     covariance_matrix,
     one_if_equal,
     one_or_each,
-    positive_number,
+    read_finite,
     read_floats,
     read_parameter,
     real_array,
 )
-from noiseaware.models.conjugate import (
-    draw_inverse_wishart,
-    draw_normal_mean,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-)
+from noiseaware.models.conjugate import draw_inverse_wishart, draw_normal_mean
+from noiseaware.models.inverse_wishart import InverseWishart
 from noiseaware.models.linear_algebra import cholesky
 from noiseaware.parameters import Innovations, Parameter
 
@@ -176,49 +172,20 @@ class MultivariateNormal:
         )
         self.mean_mean = one_or_each("mean_mean", mean_mean, q)
         self.mean_sd = one_or_each("mean_sd", mean_sd, q, positive=True)
-        self.covariance_df = (
-            q + 3.0 if covariance_df is None else positive_number("covariance_df", covariance_df)
+        prior = self._prior = InverseWishart(
+            "covariance", "n_columns", q, covariance_df, covariance_scale
         )
-        if self.covariance_df <= q - 1:
-            raise ValueError(
-                f"covariance_df must be above n_columns - 1 = {q - 1}, or the prior is not "
-                f"proper; got {covariance_df!r}"
-            )
-        self.covariance_scale = (
-            2.0 * np.eye(q)
-            if covariance_scale is None
-            else covariance_matrix("covariance_scale", covariance_scale, q)
-        )
-        self.parameters: tuple[Parameter, ...] = self._parameters()
-        self.innovations = Innovations("normal", q)
-        self._precisions = self.mean_sd**-2
-        self._scale_factor = np.linalg.cholesky(self.covariance_scale)
-        self._covariance_constant = log_inverse_wishart_constant(
-            self.covariance_df, self._scale_factor
-        )
-        self._gamma_shapes = 0.5 * (self.covariance_df - np.arange(q))
-
-    def _parameters(self) -> tuple[Parameter, ...]:
-        q, columns = self.n_columns, self.column_names
+        self.covariance_df, self.covariance_scale = prior.df, prior.scale
+        self.column_names = [f"x{j + 1}" for j in range(q)]
         found = []
         if self.mean is None:
-            found.append(Parameter("mean", (q,), "real", ("column",), {"column": columns}))
+            labels = {"column": self.column_names}
+            found.append(Parameter("mean", (q,), "real", ("column",), labels))
         if self.covariance is None:
-            found.append(
-                Parameter(
-                    "covariance",
-                    (q, q),
-                    "covariance",
-                    ("column", "column_bis"),
-                    {"column": columns, "column_bis": columns},
-                )
-            )
-        return tuple(found)
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of a record's entries, for imputed databases."""
-        return [f"x{j}" for j in range(1, self.n_columns + 1)]
+            found.append(prior.parameter("column", self.column_names))
+        self.parameters = tuple(found)
+        self.innovations = Innovations("normal", q)
+        self._precisions = self.mean_sd**-2
 
     def _read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return m and Sigma, each from theta or from what is known."""
@@ -231,20 +198,15 @@ class MultivariateNormal:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        if not np.isfinite(read_floats("records", records, self.n_columns)).all():
-            raise ValueError("records must be finite; got NaN or an infinite number")
+        read_finite(records, self.n_columns)
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
-        q = self.n_columns
         theta: Theta = {}
         if self.mean is None:
-            theta["mean"] = self.mean_mean + self.mean_sd * rng.standard_normal(q)
+            theta["mean"] = self.mean_mean + self.mean_sd * rng.standard_normal(self.n_columns)
         if self.covariance is None:
-            theta["covariance"] = np.empty((q, q))
-            gammas = rng.standard_gamma(self._gamma_shapes)
-            normals = rng.standard_normal(q * (q - 1) // 2)
-            draw_inverse_wishart(self.covariance_scale, gammas, normals, 0, theta["covariance"])
+            theta["covariance"] = self._prior.sample(rng)
         return theta
 
     def log_prior(self, theta: Mapping[str, Any]) -> float:
@@ -255,12 +217,7 @@ class MultivariateNormal:
             z = (read_parameter(theta, "mean", (q,)) - self.mean_mean) / self.mean_sd
             total -= 0.5 * (float(z @ z) + q * _LOG_2PI) + float(np.log(self.mean_sd).sum())
         if self.covariance is None:
-            total += log_inverse_wishart(
-                read_parameter(theta, "covariance", (q, q)),
-                self.covariance_df,
-                self._scale_factor,
-                self._covariance_constant,
-            )
+            total += self._prior.log_density(read_parameter(theta, "covariance", (q, q)))
         return total
 
     def sample_records(
@@ -303,8 +260,8 @@ class MultivariateNormal:
         if self.covariance is None:
             scatter = self.covariance_scale.copy()
             _add_scatter(records, mean, scatter)
-            gammas = rng.standard_gamma(self._gamma_shapes + 0.5 * len(records))
-            normals = rng.standard_normal(q * (q - 1) // 2)
+            gammas = rng.standard_gamma(self._prior.gamma_shapes + 0.5 * len(records))
+            normals = rng.standard_normal(self._prior.n_normals)
             new["covariance"] = np.full((q, q), math.nan)
             draw_inverse_wishart(scatter, gammas, normals, 0, new["covariance"])
         return new
@@ -329,8 +286,6 @@ class MultivariateNormal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
-        df, scale = self.covariance_df, self.covariance_scale
-        usual_scale = np.array_equal(scale, 2.0 * np.eye(self.n_columns))
         return {
             "type": "MultivariateNormal",
             "n_columns": self.n_columns,
@@ -338,8 +293,7 @@ class MultivariateNormal:
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "mean_mean": one_if_equal(self.mean_mean),
             "mean_sd": one_if_equal(self.mean_sd),
-            "covariance_df": None if df == self.n_columns + 3 else df,
-            "covariance_scale": None if usual_scale else scale.tolist(),
+            **self._prior.to_dict(),
         }
 
     def __repr__(self) -> str:
