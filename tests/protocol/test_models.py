@@ -544,12 +544,12 @@ INNOVATION_BUGS = [
     ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
     ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
     (
-        "groups.py",
+        "binary_groups.py",
         "uniform_between(0.0, edge, v)",
         "uniform_between(edge, 1.0, v)",
         "two-proportions",
     ),
-    ("groups.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
+    ("normal_groups.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
     (
         "regression_kernels.py",
         "total -= factor[j, k] * innovations[i, k]",

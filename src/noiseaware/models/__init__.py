@@ -26,7 +26,8 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 
 What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` and `count_cdf.py`
 (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
-`shape_kernels.py` (a slice sampler for shapes), `groups.py` (records whose group is known),
+`shape_kernels.py` (a slice sampler for shapes), `groups.py`, `binary_groups.py` and
+`normal_groups.py` (records whose group is known),
 `hierarchical.py` (groups that share a prior), `features.py` (regressions),
 `generalised_regression.py` and `response_kernels.py` (logistic and Poisson regression),
 `inverse_wishart.py` (the prior of a covariance) and `linear_algebra.py`. Where two models share

@@ -45,8 +45,8 @@ their groups' means, K groups having records, by exp(s/2) each. So
 
 The construction x = F(u; theta)
 --------------------------------
-That of `noiseaware.models.groups`: the outcome is m_g + sqrt(v) u, u standard normal. The transport
-move proposes in the coordinates of `noiseaware.models.hierarchical.NonCentred`.
+That of `normal_groups.py`: the outcome is m_g + sqrt(v) u, u standard normal. The transport move
+proposes in the coordinates of `noiseaware.models.hierarchical.NonCentred`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.models import normal_groups as shared
 from noiseaware.models.arguments import (
     arguments_repr,
     positive_number,
@@ -67,17 +68,7 @@ from noiseaware.models.arguments import (
     real_number,
 )
 from noiseaware.models.conjugate import log_inverse_gamma
-from noiseaware.models.groups import (
-    Groups,
-    build_normal,
-    check_normal,
-    log_likelihood_normal,
-    read_normal,
-    recover_normal,
-    stacked,
-    sum_normal,
-    sum_squares,
-)
+from noiseaware.models.groups import Groups, stacked
 from noiseaware.models.hierarchical import (
     POOL,
     SPREAD_OF_MEANS,
@@ -121,7 +112,7 @@ def _scan(records, spread, variance, totals, sizes, hyper, scale, uniforms, norm
         centre = (location / squared + totals[g] / variance) / precision
         means[g] = centre + normals[1 + g] / math.sqrt(precision)
     squares = np.zeros(n_groups)
-    sum_squares(records, means, squares)
+    shared.sum_squares(records, means, squares)
     out[2 + n_groups] = (scale + 0.5 * squares.sum()) / gamma
 
 
@@ -175,6 +166,11 @@ class StratifiedMeans:
 
     uses_index = True
     column_names = ("group", "outcome")
+    check_records = shared.check_records
+    sample_records = shared.sample_records
+    log_likelihood = shared.log_likelihood
+    build_records = shared.build_records
+    recover_innovations = shared.recover_innovations
 
     def __init__(
         self,
@@ -213,10 +209,6 @@ class StratifiedMeans:
         means = read_parameter(theta, "means", (n_groups,))
         return means, np.full(n_groups, float(theta["variance"]))
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        check_normal(records, len(self.sizes))
-
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
         location, spread, means = draw_shared_prior(len(self.sizes), self._hyper, rng)
@@ -235,27 +227,13 @@ class StratifiedMeans:
             float(theta["location"]), float(theta["spread"]), means, self._hyper
         ) + log_inverse_gamma(float(theta["variance"]), self.variance_shape, self.variance_scale)
 
-    def sample_records(
-        self,
-        theta: Mapping[str, Any],
-        n: int,
-        rng: np.random.Generator,
-        index: ArrayLike | None = None,
-    ) -> NDArray[np.float64]:
-        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
-        return self.build_records(theta, rng.standard_normal((n, 1)), index)
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        return log_likelihood_normal(*self._read(theta), records)
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta by one scan of p(theta | x); see the module docstring."""
-        records = read_normal(records)
+        records = read_floats("records", records, 2)
         n_groups = len(self.sizes)
-        totals, sizes = sum_normal(records, n_groups)
+        totals, sizes = shared.sums(self, records)
         out = np.empty(3 + n_groups)
         _scan(
             records,
@@ -277,20 +255,6 @@ class StratifiedMeans:
             "variance": np.array(out[-1]),
         }
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
-        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        groups = self._groups.of(len(innovations), index)
-        return build_normal(groups, *self._read(theta), innovations)
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        return recover_normal(*self._read(theta), records)
-
     def stretch_records(
         self, theta: Mapping[str, Any], records: ArrayLike, amount: float
     ) -> tuple[Theta, NDArray[np.float64], float]:
@@ -298,8 +262,8 @@ class StratifiedMeans:
 
         Returns theta', the records, and the log ratio of the densities with the Jacobian.
         """
-        records = read_normal(records)
-        totals, sizes = sum_normal(records, len(self.sizes))
+        records = read_floats("records", records, 2)
+        totals, sizes = shared.sums(self, records)
         means = read_parameter(theta, "means", (len(self.sizes),))
         before = float(theta["variance"])
         after = before * math.exp(amount)

@@ -28,7 +28,7 @@ the groups are large, the second where they are small (Yu and Meng 2011 call it 
 
 The construction x = F(u; theta)
 --------------------------------
-That of `noiseaware.models.groups`: the outcome is 1 if u < p_g. The transport move proposes in the
+That of `binary_groups.py`: the outcome is 1 if u < p_g. The transport move proposes in the
 coordinates of `noiseaware.models.hierarchical.NonCentred`.
 
 Reference
@@ -46,23 +46,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models.arguments import (
-    arguments_repr,
-    positive_number,
-    read_floats,
-    read_parameter,
-    real_number,
-)
+from noiseaware.models import binary_groups as shared
+from noiseaware.models.arguments import arguments_repr, positive_number, real_number
 from noiseaware.models.conjugate import SMALLEST
-from noiseaware.models.groups import (
-    Groups,
-    build_binary,
-    check_binary,
-    count_binary,
-    log_likelihood_binary,
-    recover_binary,
-    stacked,
-)
+from noiseaware.models.groups import Groups, stacked
 from noiseaware.models.hierarchical import (
     LOCATION_GIVEN_Z,
     LOGIT,
@@ -190,6 +177,12 @@ class StratifiedProportions:
 
     uses_index = True
     column_names = ("group", "outcome")
+    _read = shared.read
+    check_records = shared.check_records
+    sample_records = shared.sample_records
+    log_likelihood = shared.log_likelihood
+    build_records = shared.build_records
+    recover_innovations = shared.recover_innovations
 
     def __init__(
         self,
@@ -217,9 +210,6 @@ class StratifiedProportions:
         self.coordinates = NonCentred("proportions", n_groups)
         self.innovations = Innovations("uniform", 1)
 
-    def _read(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
-        return read_parameter(theta, "proportions", (len(self.sizes),))
-
     @staticmethod
     def _theta(location: float, spread: float, levels: NDArray[np.float64]) -> Theta:
         proportions = 1.0 / (1.0 + np.exp(-levels))
@@ -228,10 +218,6 @@ class StratifiedProportions:
             "spread": np.array(spread),
             "proportions": np.clip(proportions, SMALLEST, 1.0 - SPACING),
         }
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        check_binary(records, len(self.sizes))
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
@@ -248,26 +234,12 @@ class StratifiedProportions:
         )
         return float(shared - (log_yes + log_no).sum())  # dh/dp = 1 / (p (1 - p))
 
-    def sample_records(
-        self,
-        theta: Mapping[str, Any],
-        n: int,
-        rng: np.random.Generator,
-        index: ArrayLike | None = None,
-    ) -> NDArray[np.int64]:
-        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
-        return self.build_records(theta, rng.random((n, 1)), index)
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        return log_likelihood_binary(self._read(theta), records)
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta by one scan of p(theta | x); see the module docstring."""
         n_groups = len(self.sizes)
-        ones, sizes = count_binary(records, n_groups)
+        ones, sizes = shared.count(self, records)
         p = self._read(theta)
         levels = np.log(p) - np.log1p(-p)
         location, spread = _scan(
@@ -281,20 +253,6 @@ class StratifiedProportions:
             rng.standard_normal(),
         )
         return self._theta(location, spread, levels)
-
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
-    ) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        groups = self._groups.of(len(innovations), index)
-        return build_binary(groups, self._read(theta), innovations)
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
-        return recover_binary(self._read(theta), records, rng)
 
     def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
         """Return the weighted mean of draws of theta."""

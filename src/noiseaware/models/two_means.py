@@ -22,7 +22,7 @@ With n_g records of sum S_g in group g,
 
 The construction x = F(u; theta)
 --------------------------------
-That of `noiseaware.models.groups`: the outcome is m_g + sqrt(v_g) u, u standard normal.
+That of `normal_groups.py`: the outcome is m_g + sqrt(v_g) u, u standard normal.
 
 What is derived
 ---------------
@@ -40,6 +40,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.models import normal_groups as shared
 from noiseaware.models.arguments import (
     arguments_repr,
     positive_number,
@@ -48,17 +49,7 @@ from noiseaware.models.arguments import (
     real_number,
 )
 from noiseaware.models.conjugate import log_inverse_gamma
-from noiseaware.models.groups import (
-    Groups,
-    build_normal,
-    check_normal,
-    log_likelihood_normal,
-    read_normal,
-    recover_normal,
-    stacked,
-    sum_normal,
-    sum_squares,
-)
+from noiseaware.models.groups import Groups, stacked
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
@@ -109,6 +100,11 @@ class TwoMeans:
 
     uses_index = True
     column_names = ("group", "outcome")
+    check_records = shared.check_records
+    sample_records = shared.sample_records
+    log_likelihood = shared.log_likelihood
+    build_records = shared.build_records
+    recover_innovations = shared.recover_innovations
 
     def __init__(
         self,
@@ -147,10 +143,6 @@ class TwoMeans:
             return means, np.full(2, float(theta["variance"]))
         return means, read_parameter(theta, "variances", (2,))
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        check_normal(records, 2)
-
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
         means = self.mean_mean + self.mean_sd * rng.standard_normal(2)
@@ -168,50 +160,22 @@ class TwoMeans:
             total += log_inverse_gamma(float(variance), self.variance_shape, self.variance_scale)
         return total
 
-    def sample_records(
-        self,
-        theta: Mapping[str, Any],
-        n: int,
-        rng: np.random.Generator,
-        index: ArrayLike | None = None,
-    ) -> NDArray[np.float64]:
-        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
-        return self.build_records(theta, rng.standard_normal((n, 1)), index)
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        return log_likelihood_normal(*self._read(theta), records)
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = read_normal(records)
-        sums, sizes = sum_normal(records, 2)
+        records = read_floats("records", records, 2)
+        sums, sizes = shared.sums(self, records)
         _, variances = self._read(theta)
         means = rng.standard_normal(2)
         _draw_means(sums, sizes, variances, self.mean_mean, self.mean_sd**-2, means)
         squares = np.zeros(2)
-        sum_squares(records, means, squares)
+        shared.sum_squares(records, means, squares)
         if self.equal_variances:
             squares, sizes = squares.sum(), sizes.sum()
         gamma = rng.standard_gamma(self.variance_shape + 0.5 * sizes)
         variance = np.asarray((self.variance_scale + 0.5 * squares) / gamma)
         return {"means": means, self._variance: variance}
-
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
-        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        groups = self._groups.of(len(innovations), index)
-        return build_normal(groups, *self._read(theta), innovations)
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        return recover_normal(*self._read(theta), records)
 
     def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
         """Return the difference and the effect size of draws of theta."""

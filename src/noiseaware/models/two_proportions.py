@@ -13,7 +13,7 @@ independent: `TwoProportions.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-That of `noiseaware.models.groups`: the outcome is 1 if u < p_g.
+That of `binary_groups.py`: the outcome is 1 if u < p_g.
 
 What is derived
 ---------------
@@ -30,22 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models.arguments import (
-    arguments_repr,
-    positive_number,
-    read_floats,
-    read_parameter,
-)
+from noiseaware.models import binary_groups as shared
+from noiseaware.models.arguments import arguments_repr, positive_number
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
-from noiseaware.models.groups import (
-    Groups,
-    build_binary,
-    check_binary,
-    count_binary,
-    log_likelihood_binary,
-    recover_binary,
-    stacked,
-)
+from noiseaware.models.groups import Groups, stacked
 from noiseaware.models.inverse_cdf import SPACING
 from noiseaware.parameters import Innovations, Parameter
 
@@ -83,6 +71,12 @@ class TwoProportions:
 
     uses_index = True
     column_names = ("group", "outcome")
+    _read = shared.read
+    check_records = shared.check_records
+    sample_records = shared.sample_records
+    log_likelihood = shared.log_likelihood
+    build_records = shared.build_records
+    recover_innovations = shared.recover_innovations
 
     def __init__(
         self,
@@ -109,14 +103,6 @@ class TwoProportions:
         # A beta variable can round to 0 or 1; the open interval keeps its logit finite.
         return {"proportions": np.clip(rng.beta(a, b, size=2), SMALLEST, 1.0 - SPACING)}
 
-    @staticmethod
-    def _read(theta: Mapping[str, Any]) -> NDArray[np.float64]:
-        return read_parameter(theta, "proportions", (2,))
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        check_binary(records, 2)
-
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
         return self._draw(self.a, self.b, rng)
@@ -130,40 +116,12 @@ class TwoProportions:
             total += (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
         return total
 
-    def sample_records(
-        self,
-        theta: Mapping[str, Any],
-        n: int,
-        rng: np.random.Generator,
-        index: ArrayLike | None = None,
-    ) -> NDArray[np.int64]:
-        """Draw the records of these numbers, or the first n, from f(. | theta); ``(n, 2)``."""
-        return self.build_records(theta, rng.random((n, 1)), index)
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        return log_likelihood_binary(self._read(theta), records)
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
-        ones, sizes = count_binary(records, 2)
+        ones, sizes = shared.count(self, records)
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
-
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike, index: ArrayLike | None = None
-    ) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        groups = self._groups.of(len(innovations), index)
-        return build_binary(groups, self._read(theta), innovations)
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
-        return recover_binary(self._read(theta), records, rng)
 
     def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
         """Return the difference and the log ratio of draws of theta."""
