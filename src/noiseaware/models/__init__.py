@@ -24,8 +24,8 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | `stratified_means.py`    | a group of many, and a float    |
 | `dirichlet.py`           | shares that sum to 1            |
 
-What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py` and `count_cdf.py`
-(discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
+What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py`, `count_cdf.py` and
+`counts.py` (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
 `shape_kernels.py` (a slice sampler for shapes), `groups.py`, `binary_groups.py` and
 `normal_groups.py` (records whose group is known),
 `hierarchical.py` (groups that share a prior), `features.py` (regressions),

@@ -33,6 +33,16 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
+def not_both_known(**given: Any) -> None:
+    """Raise ValueError if neither of two parameters is None, which is what stands for unknown."""
+    if all(value is not None for value in given.values()):
+        names = " and ".join(given)
+        values = " and ".join(f"{name}={value!r}" for name, value in given.items())
+        raise ValueError(
+            f"{names} must not both be known, or there is nothing to infer; got {values}"
+        )
+
+
 def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return ``value`` as a fresh float64 array of finite numbers with this shape.
 
@@ -103,15 +113,15 @@ def read_floats(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]
     return array
 
 
-def read_finite(records: ArrayLike, width: int) -> NDArray[np.float64]:
-    """Return records as `read_floats` does; ValueError unless all are finite."""
-    array = read_floats("records", records, width)
+def read_finite(records: ArrayLike, width: int | None) -> NDArray[np.float64]:
+    """Return records as float64, ``(n,)`` or, with a width, ``(n, width)``; all must be finite."""
+    array = read_numbers(records) if width is None else read_floats("records", records, width)
     if not np.isfinite(array).all():
         raise ValueError("records must be finite; got NaN or an infinite number")
     return array
 
 
-def read_durations(records: ArrayLike) -> NDArray[np.float64]:
+def read_numbers(records: ArrayLike) -> NDArray[np.float64]:
     """Return records as a contiguous float64 array of shape ``(n,)``."""
     array = np.ascontiguousarray(records, dtype=np.float64)
     if array.ndim != 1:
@@ -119,11 +129,9 @@ def read_durations(records: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def check_durations(records: NDArray[np.float64], *, zero: bool = True) -> None:
+def check_durations(given: ArrayLike, *, zero: bool = True) -> None:
     """Raise ValueError unless the records are finite and at least 0, or, without zero, above 0."""
-    bad = ~np.isfinite(records)
-    if bad.any():
-        raise ValueError("records must be finite; got NaN or an infinite number")
+    records = read_finite(given, None)
     bad = records < 0.0 if zero else records <= 0.0
     if bad.any():
         index = int(np.argmax(bad))

@@ -35,8 +35,8 @@ from noiseaware.models.arguments import (
     arguments_repr,
     check_durations,
     positive_number,
-    read_durations,
     read_floats,
+    read_numbers,
 )
 from noiseaware.models.conjugate import log_gamma
 from noiseaware.parameters import Innovations, Parameter
@@ -93,7 +93,7 @@ class Exponential:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        check_durations(read_durations(records))
+        check_durations(records)
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
@@ -111,7 +111,7 @@ class Exponential:
 
     def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_durations(records)
+        records = read_numbers(records)
         rate = float(theta["rate"])
         if not rate > 0.0:
             return np.full(len(records), -math.inf)
@@ -121,7 +121,7 @@ class Exponential:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta, drawn from p(theta | x); see the module docstring."""
-        records = read_durations(records)
+        records = read_numbers(records)
         gamma = rng.standard_gamma(self.rate_shape + len(records))
         return {"rate": np.array(gamma / (self.rate_rate + records.sum()))}
 
@@ -138,7 +138,7 @@ class Exponential:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        records = read_durations(records)
+        records = read_numbers(records)
         innovations = np.empty((len(records), 1))
         _recover_innovations(float(theta["rate"]), records, innovations)
         return innovations

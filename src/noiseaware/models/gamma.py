@@ -54,9 +54,10 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.models.arguments import (
     arguments_repr,
     check_durations,
+    not_both_known,
     positive_number,
-    read_durations,
     read_floats,
+    read_numbers,
 )
 from noiseaware.models.conjugate import SMALLEST, log_gamma
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
@@ -141,11 +142,7 @@ class Gamma:
         rate_shape: float = 2.0,
         rate_rate: float = 1.0,
     ) -> None:
-        if shape is not None and rate is not None:
-            raise ValueError(
-                "shape and rate must not both be known, or there is nothing to infer; "
-                f"got shape={shape!r} and rate={rate!r}"
-            )
+        not_both_known(shape=shape, rate=rate)
         self.shape = None if shape is None else positive_number("shape", shape)
         self.rate = None if rate is None else positive_number("rate", rate)
         self.shape_shape = positive_number("shape_shape", shape_shape)
@@ -168,7 +165,7 @@ class Gamma:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        check_durations(read_durations(records), zero=False)
+        check_durations(records, zero=False)
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
@@ -196,7 +193,7 @@ class Gamma:
 
     def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_durations(records)
+        records = read_numbers(records)
         shape, rate = self._read(theta)
         out = np.full(len(records), -math.inf)
         if shape > 0.0 and rate > 0.0:
@@ -207,7 +204,7 @@ class Gamma:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta: a slice step in log k with r integrated out, then r given k."""
-        records = read_durations(records)
+        records = read_numbers(records)
         total, logs = _sums(records)
         new: Theta = {}
         shape = self.shape
@@ -254,7 +251,7 @@ class Gamma:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        records = read_durations(records)
+        records = read_numbers(records)
         shape, rate = self._read(theta)
         if not rate > 0.0:
             return np.full((len(records), 1), math.nan)

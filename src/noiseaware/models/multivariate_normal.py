@@ -42,6 +42,7 @@ from noiseaware.arguments import whole_number
 from noiseaware.models.arguments import (
     arguments_repr,
     covariance_matrix,
+    not_both_known,
     one_if_equal,
     one_or_each,
     read_finite,
@@ -161,11 +162,7 @@ class MultivariateNormal:
         covariance_scale: ArrayLike | None = None,
     ) -> None:
         q = self.n_columns = whole_number("n_columns", n_columns)
-        if mean is not None and covariance is not None:
-            raise ValueError(
-                "mean and covariance must not both be known, or there is nothing to infer; "
-                f"got mean={mean!r} and covariance={covariance!r}"
-            )
+        not_both_known(mean=mean, covariance=covariance)
         self.mean = None if mean is None else real_array("mean", mean, (q,))
         self.covariance = (
             None if covariance is None else covariance_matrix("covariance", covariance, q)

@@ -34,8 +34,7 @@ need it.
 
 The construction x = F(u; theta)
 --------------------------------
-u is uniform on [0, 1) and x is the inverse CDF at u, counted from above; given x, u is uniform in
-the interval that gives x (`noiseaware.models.count_cdf`).
+That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from above.
 
 References
 ----------
@@ -52,23 +51,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models.arguments import (
-    arguments_repr,
-    check_levels,
-    positive_number,
-    read_floats,
-    read_integers,
-)
+from noiseaware.models import counts
+from noiseaware.models.arguments import arguments_repr, positive_number, read_integers
 from noiseaware.models.conjugate import SMALLEST, gamma_bound, log_gamma
-from noiseaware.models.count_cdf import (
-    LARGEST_COUNT,
-    build_counts,
-    largest_mean,
-    log_masses,
-    log_rising,
-    recover_counts,
-    sum_counts,
-)
+from noiseaware.models.count_cdf import largest_mean, log_rising
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
@@ -203,6 +189,12 @@ class NegativeBinomial:
     array([ 0,  2, 11])
     """
 
+    check_records = counts.check_records
+    sample_records = counts.sample_records
+    log_likelihood = counts.log_likelihood
+    build_records = counts.build_records
+    recover_innovations = counts.recover_innovations
+
     def __init__(
         self,
         mean_shape: float = 1.0,
@@ -235,10 +227,6 @@ class NegativeBinomial:
         mean, size = self._read(theta)
         return min(mean, self._largest_mean), max(size, 1.0 / self._largest_dispersion)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        check_levels(read_integers(records, None), [LARGEST_COUNT + 1], ["the count"])
-
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
         mean = rng.standard_gamma(self.mean_shape) / self.mean_rate
@@ -258,28 +246,12 @@ class NegativeBinomial:
             dispersion, self.dispersion_shape, self.dispersion_rate
         )
 
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.random((n, 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_integers(records, None)
-        out = np.empty(len(records))
-        if not log_masses(*self._read(theta), records, out):
-            self.check_records(records)
-        return out
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta by slice sampling from p(theta | x); see the module docstring."""
         records = read_integers(records, None)
-        total = sum_counts(records)
-        if total < 0.0:
-            self.check_records(records)
+        total = counts.total(self, records)
         n = len(records)
         values, weights = np.empty(n), np.empty(n)
         found = tabulate(records, values, weights)
@@ -293,23 +265,6 @@ class NegativeBinomial:
             "mean": np.array(math.exp(point[_MEAN])),
             "dispersion": np.array(math.exp(point[_DISPERSION])),
         }
-
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        records = np.empty(len(innovations), dtype=np.int64)
-        build_counts(*self._possible(theta), innovations, records)
-        return records
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
-        records = read_integers(records, None)
-        innovations = rng.random((len(records), 1))
-        if not recover_counts(*self._possible(theta), records, innovations):
-            self.check_records(records)
-        return innovations
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

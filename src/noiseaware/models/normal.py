@@ -38,8 +38,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.models.arguments import (
     arguments_repr,
+    not_both_known,
     positive_number,
+    read_finite,
     read_floats,
+    read_numbers,
     real_number,
 )
 from noiseaware.models.conjugate import log_inverse_gamma
@@ -137,11 +140,7 @@ class Normal:
         variance_shape: float = 3.0,
         variance_scale: float = 2.0,
     ) -> None:
-        if mean is not None and variance is not None:
-            raise ValueError(
-                "mean and variance must not both be known, or there is nothing to infer; "
-                f"got mean={mean!r} and variance={variance!r}"
-            )
+        not_both_known(mean=mean, variance=variance)
         self.mean = None if mean is None else real_number("mean", mean)
         self.variance = None if variance is None else positive_number("variance", variance)
         self.mean_mean = real_number("mean_mean", mean_mean)
@@ -163,17 +162,9 @@ class Normal:
         variance = float(theta["variance"]) if self.variance is None else self.variance
         return mean, variance
 
-    @staticmethod
-    def _read_records(records: ArrayLike) -> NDArray[np.float64]:
-        array = np.ascontiguousarray(records, dtype=np.float64)
-        if array.ndim != 1:
-            raise ValueError(f"records must have shape (n,); got shape {array.shape}")
-        return array
-
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        if not np.isfinite(self._read_records(records)).all():
-            raise ValueError("records must be finite; got NaN or an infinite number")
+        read_finite(records, None)
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
@@ -205,7 +196,7 @@ class Normal:
 
     def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = self._read_records(records)
+        records = read_numbers(records)
         out = np.empty(len(records))
         _log_likelihood(*self._read(theta), records, out)
         return out
@@ -214,7 +205,7 @@ class Normal:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = self._read_records(records)
+        records = read_numbers(records)
         new: Theta = {}
         mean = self.mean
         if mean is None:
@@ -243,7 +234,7 @@ class Normal:
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        records = self._read_records(records)
+        records = read_numbers(records)
         innovations = np.empty((len(records), 1))
         _recover_innovations(*self._read(theta), records, innovations)
         return innovations

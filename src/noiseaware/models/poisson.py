@@ -14,8 +14,7 @@ lambda | x ~ Gamma(a + s, b + n): `Poisson.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-u is uniform on [0, 1) and x is the inverse CDF at u, counted from above; given x, u is uniform in
-the interval that gives x (`noiseaware.models.count_cdf`).
+That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from above.
 """
 
 from __future__ import annotations
@@ -27,22 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models.arguments import (
-    arguments_repr,
-    check_levels,
-    positive_number,
-    read_floats,
-    read_integers,
-)
+from noiseaware.models import counts
+from noiseaware.models.arguments import arguments_repr, positive_number, read_integers
 from noiseaware.models.conjugate import SMALLEST, log_gamma
-from noiseaware.models.count_cdf import (
-    LARGEST_COUNT,
-    build_counts,
-    largest_mean,
-    log_masses,
-    recover_counts,
-    sum_counts,
-)
+from noiseaware.models.count_cdf import largest_mean
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
@@ -70,6 +57,12 @@ class Poisson:
     array([1, 3, 8])
     """
 
+    check_records = counts.check_records
+    sample_records = counts.sample_records
+    log_likelihood = counts.log_likelihood
+    build_records = counts.build_records
+    recover_innovations = counts.recover_innovations
+
     def __init__(self, rate_shape: float = 1.0, rate_rate: float = 0.1) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
@@ -82,9 +75,12 @@ class Poisson:
         # A gamma variable with a small shape can round to 0; its logarithm stays finite.
         return {"rate": np.array(max(rng.standard_gamma(shape) / rate, SMALLEST))}
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        check_levels(read_integers(records, None), [LARGEST_COUNT + 1], ["the count"])
+    @staticmethod
+    def _read(theta: Mapping[str, Any]) -> tuple[float, float]:
+        return float(theta["rate"]), math.inf
+
+    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+        return min(float(theta["rate"]), self._largest), math.inf
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
@@ -97,47 +93,13 @@ class Poisson:
             return -math.inf
         return log_gamma(rate, self.rate_shape, self.rate_rate)
 
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.random((n, 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_integers(records, None)
-        out = np.empty(len(records))
-        if not log_masses(float(theta["rate"]), math.inf, records, out):
-            self.check_records(records)
-        return out
-
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
     ) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         records = read_integers(records, None)
-        total = sum_counts(records)
-        if total < 0.0:
-            self.check_records(records)
+        total = counts.total(self, records)
         return self._draw(self.rate_shape + total, self.rate_rate + len(records), rng)
-
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        records = np.empty(len(innovations), dtype=np.int64)
-        build_counts(min(float(theta["rate"]), self._largest), math.inf, innovations, records)
-        return records
-
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
-        records = read_integers(records, None)
-        innovations = rng.random((len(records), 1))
-        rate = min(float(theta["rate"]), self._largest)
-        if not recover_counts(rate, math.inf, records, innovations):
-            self.check_records(records)
-        return innovations
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
