@@ -25,9 +25,9 @@ RELEASE = {
 MODEL = 'type = "Bernoulli"\n'
 
 
-def changed(path, value):
-    """Return the release with one entry replaced; `...` removes it."""
-    content = copy.deepcopy(RELEASE)
+def replaced(content, path, value):
+    """Return a copy with one entry replaced; `...` removes it."""
+    content = copy.deepcopy(content)
     inner = content
     for key in path[:-1]:
         inner = inner[key]
@@ -35,7 +35,12 @@ def changed(path, value):
         del inner[path[-1]]
     else:
         inner[path[-1]] = value
-    return json.dumps(content)
+    return content
+
+
+def changed(path, value):
+    """Return the release with one entry replaced, as a file."""
+    return json.dumps(replaced(RELEASE, path, value))
 
 
 RELEASES = {
@@ -183,14 +188,7 @@ def test_every_field_of_every_mechanism_may_be_missing_or_wrong():
         good = mechanism.to_dict()
         for path in _paths(good):
             for value in (..., None, "text", -1, 1.5, [], {}, [None], {"type": "Laplace"}, True):
-                content = copy.deepcopy(good)
-                inner = content
-                for key in path[:-1]:
-                    inner = inner[key]
-                if value is ...:
-                    del inner[path[-1]]
-                else:
-                    inner[path[-1]] = value
+                content = replaced(good, path, value)
                 try:
                     na.Release.from_dict({**RELEASE, "mechanism": content, "values": [1.0]})
                 except (ValueError, TypeError):

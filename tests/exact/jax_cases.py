@@ -4,16 +4,12 @@ Import this module only behind `pytest.importorskip("jax")` and of the other two
 """
 
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from scipy import stats
 
 import noiseaware as na
-from exact.test_kernels import Die, Proportion, Rate, TwoModes
+from exact.test_kernels import Die
 
-CASES = ("rate", "die", "proportion", "two modes")
-MODELS = {"rate": Rate, "die": Die, "proportion": Proportion, "two modes": TwoModes}
 LOG_PRIORS = {
     "rate": lambda theta: jnp.log(theta["rate"]) - theta["rate"],
     "die": lambda theta: ((Die.prior - 1) * jnp.log(theta["faces"])).sum(),
@@ -60,32 +56,3 @@ def regression(n, x=None, y=None):
         x = numpyro.sample("x", dist.MultivariateNormal(mean, covariance), obs=x)
         fitted = coefficients[0] + x @ coefficients[1:]
         numpyro.sample("y", dist.Normal(fitted, jnp.sqrt(noise_variance)), obs=y)
-
-
-def known(case, n_draws, rng):
-    """Return records, exact draws of p(theta | x), and the CDFs that they have."""
-    if case == "rate":
-        exact = stats.gamma(5.0, scale=1.0 / 4.2)
-        draws = [{"rate": np.array(x)} for x in exact.rvs(n_draws, random_state=rng)]
-        return np.array([0.3, 0.9, 2.0]), draws, [lambda theta: exact.cdf(theta["rate"])]
-    if case == "die":
-        shapes = Die.prior + np.array([1, 0, 2])
-        draws = [{"faces": x} for x in rng.dirichlet(shapes, n_draws)]
-        marginals = [stats.beta(a, shapes.sum() - a) for a in shapes]
-        cdfs = [
-            lambda theta, j=j, b=b: b.cdf(theta["faces"][:, j]) for j, b in enumerate(marginals)
-        ]
-        return np.array([2, 0, 2]), draws, cdfs
-    if case == "proportion":
-        exact = stats.beta(3.0, 2.0)
-        draws = [{"probability": np.array(x)} for x in exact.rvs(n_draws, random_state=rng)]
-        return np.array([1, 1, 0]), draws, [lambda theta: exact.cdf(theta["probability"])]
-    records = np.array([2.5, 1.0])
-    grid = np.linspace(-6.0, 6.0, 40001)
-    log_p = -0.5 * ((grid - 0.3) / 2.0) ** 2
-    log_p -= 0.5 * ((records[:, None] - grid**2) ** 2).sum(axis=0)
-    p = np.exp(log_p - log_p.max())
-    cdf = np.append(0.0, np.cumsum(0.5 * (p[1:] + p[:-1])))
-    cdf /= cdf[-1]
-    draws = [{"m": np.array(x)} for x in np.interp(rng.random(n_draws), cdf, grid)]
-    return records, draws, [lambda theta: np.interp(theta["m"], grid, cdf)]

@@ -136,37 +136,42 @@ def tuned(kernel, target, state, iterations=60):
     return tuning
 
 
-def p_values_of(kernel, case, rng, n_draws):
-    """Exact draws of p(theta | x), through the kernel, against p(theta | x)."""
+CASES = {"rate": Rate, "die": Die, "proportion": Proportion, "two modes": TwoModes}
+
+
+def known(case, n_draws, rng):
+    """Return records, exact draws of p(theta | x), and the CDFs that they have."""
     if case == "rate":
-        model, records = Rate(), np.array([0.3, 0.9, 2.0])
         exact = stats.gamma(5.0, scale=1.0 / 4.2)
         draws = [{"rate": np.array(x)} for x in exact.rvs(n_draws, random_state=rng)]
-        cdfs = [lambda theta: exact.cdf(theta["rate"])]
-    elif case == "die":
-        model, records = Die(), np.array([2, 0, 2])
+        return np.array([0.3, 0.9, 2.0]), draws, [lambda theta: exact.cdf(theta["rate"])]
+    if case == "die":
         shapes = Die.prior + np.array([1, 0, 2])
         draws = [{"faces": x} for x in rng.dirichlet(shapes, n_draws)]
+        marginals = [stats.beta(a, shapes.sum() - a) for a in shapes]
         cdfs = [
-            lambda theta, a=a, j=j: stats.beta(a, shapes.sum() - a).cdf(theta["faces"][:, j])
-            for j, a in enumerate(shapes)
+            lambda theta, j=j, b=b: b.cdf(theta["faces"][:, j]) for j, b in enumerate(marginals)
         ]
-    elif case == "proportion":
-        model, records = Proportion(), np.array([1, 1, 0])
+        return np.array([2, 0, 2]), draws, cdfs
+    if case == "proportion":
         exact = stats.beta(3.0, 2.0)
         draws = [{"probability": np.array(x)} for x in exact.rvs(n_draws, random_state=rng)]
-        cdfs = [lambda theta: exact.cdf(theta["probability"])]
-    else:
-        model, records = TwoModes(), np.array([2.5, 1.0])
-        grid = np.linspace(-6.0, 6.0, 40001)
-        log_p = -0.5 * ((grid - 0.3) / 2.0) ** 2
-        log_p -= 0.5 * ((records[:, None] - grid**2) ** 2).sum(axis=0)
-        p = np.exp(log_p - log_p.max())
-        cdf = np.append(0.0, np.cumsum(0.5 * (p[1:] + p[:-1])))
-        cdf /= cdf[-1]
-        draws = [{"m": np.array(x)} for x in np.interp(rng.random(n_draws), cdf, grid)]
-        cdfs = [lambda theta: np.interp(theta["m"], grid, cdf)]
-    target, state = fixed(model, records, rng)
+        return np.array([1, 1, 0]), draws, [lambda theta: exact.cdf(theta["probability"])]
+    records = np.array([2.5, 1.0])
+    grid = np.linspace(-6.0, 6.0, 40001)
+    log_p = -0.5 * ((grid - 0.3) / 2.0) ** 2
+    log_p -= 0.5 * ((records[:, None] - grid**2) ** 2).sum(axis=0)
+    p = np.exp(log_p - log_p.max())
+    cdf = np.append(0.0, np.cumsum(0.5 * (p[1:] + p[:-1])))
+    cdf /= cdf[-1]
+    draws = [{"m": np.array(x)} for x in np.interp(rng.random(n_draws), cdf, grid)]
+    return records, draws, [lambda theta: np.interp(theta["m"], grid, cdf)]
+
+
+def p_values_of(kernel, case, rng, n_draws=4000, model=None):
+    """Exact draws of p(theta | x), through the kernel, against p(theta | x)."""
+    records, draws, cdfs = known(case, n_draws, rng)
+    target, state = fixed(CASES[case]() if model is None else model, records, rng)
     with np.errstate(all="ignore"):
         tuning = tuned(kernel, target, state)
         out = []
@@ -178,14 +183,13 @@ def p_values_of(kernel, case, rng, n_draws):
     return np.array([stats.kstest(cdf(joined), "uniform", method="asymp").pvalue for cdf in cdfs])
 
 
-CASES = ("rate", "die", "proportion", "two modes")
 KERNELS = (RandomWalk(steps=3), Slice())
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_kernel_leaves_the_posterior_alone(kernel, case, seed):
-    rng = np.random.default_rng([seed, CASES.index(case), 1])
+    rng = np.random.default_rng([seed, list(CASES).index(case), 1])
     p_values = p_values_of(kernel, case, rng, 5000)
     assert p_values.min() > FALSE_ALARM / len(p_values)
 
@@ -407,24 +411,25 @@ def test_the_shape_is_that_of_the_posterior(kernel, seed):
     assert abs(float(factor[0, 0]) * math.sqrt(2000) - 1.0) < 0.1
 
 
+def in_parts(target, kernel, lengths, seed):
+    """The rates of a chain of 50 iterations, 30 of them warm-up, run in parts of these lengths."""
+    moves = (na.moves.ParameterUpdate(kernel), na.moves.RecordSweep())
+    schedule = chain.Schedule(30, 20)
+    state = chain.start(target, moves, np.random.default_rng(seed))
+    parts = []
+    for length in lengths:
+        state, draws = chain.advance(target, moves, schedule, state, length)
+        parts.append(draws)
+    return chain.Draws.join(parts).theta["rate"]
+
+
 @pytest.mark.parametrize("kernel", [RandomWalk(), Slice(steps=2)], ids=repr)
 def test_a_chain_may_be_cut_anywhere(kernel, seed):
     query = na.queries.Sum(0.0, 5.0)
     release = na.Release([9.0], na.mechanisms.Laplace(query, epsilon=1.0), n_records=10)
     target = Target(Rate(), release)
-    moves = (na.moves.ParameterUpdate(kernel), na.moves.RecordSweep())
-    schedule = chain.Schedule(30, 20)
-
-    def run(cuts):
-        state = chain.start(target, moves, np.random.default_rng(seed))
-        parts = []
-        for length in cuts:
-            state, draws = chain.advance(target, moves, schedule, state, length)
-            parts.append(draws)
-        return chain.Draws.join(parts).theta["rate"]
-
-    whole = run([50])
-    assert np.array_equal(whole, run([7, 23, 1, 19]))
+    whole = in_parts(target, kernel, [50], seed)
+    assert np.array_equal(whole, in_parts(target, kernel, [7, 23, 1, 19], seed))
     assert len(np.unique(whole)) > 10
 
 
