@@ -115,6 +115,7 @@ class ByGroup:
 
     Examples
     --------
+    >>> from noiseaware.queries import Count
     >>> query = ByGroup(Count(), n_groups=2, labels=["control", "treated"])
     >>> query.names
     ('control: count of 1', 'treated: count of 1')
@@ -219,6 +220,7 @@ class InGroup:
 
     Examples
     --------
+    >>> from noiseaware.queries import Sum
     >>> query = InGroup(Sum(0, 10), group=1)
     >>> query.statistic([[0, 3.0], [1, 4.0]]).ravel()
     array([0., 4.])
