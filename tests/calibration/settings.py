@@ -118,6 +118,13 @@ def make(model: str, mechanism: str):
     return made, kind(query, **arguments), n_records
 
 
+def check(calibration, model: str, mechanism: str, **options):
+    """`na.geweke` or `na.sbc` must pass with a model and a mechanism of this file."""
+    made, noise, n_records = make(model, mechanism)
+    result = calibration(made, noise, n_records=n_records, **options)
+    assert result, str(result)
+
+
 SETTINGS = [
     (model, mechanism, sampler)
     for model, mechanism, sampler in product(MODELS, MECHANISMS, SAMPLERS)

@@ -9,7 +9,7 @@ steps.
 import pytest
 
 import noiseaware as na
-from calibration.settings import IDS, SAMPLERS, SETTINGS, make
+from calibration.settings import IDS, SAMPLERS, SETTINGS, check
 
 pytestmark = pytest.mark.full
 
@@ -18,27 +18,24 @@ FALSE_ALARM = 3e-6
 
 @pytest.mark.parametrize(("model", "mechanism", "sampler"), SETTINGS, ids=IDS)
 def test_geweke(model, mechanism, sampler, seed):
-    made, noise, n_records = make(model, mechanism)
-    result = na.geweke(
-        made,
-        noise,
-        n_records=n_records,
+    check(
+        na.geweke,
+        model,
+        mechanism,
         replicates=4000,
         rounds=12,
         moves=SAMPLERS[sampler],
         random_seed=seed,
         false_alarm=FALSE_ALARM,
     )
-    assert result, str(result)
 
 
 @pytest.mark.parametrize(("model", "mechanism", "sampler"), SETTINGS, ids=IDS)
 def test_sbc(model, mechanism, sampler, seed):
-    made, noise, n_records = make(model, mechanism)
-    result = na.sbc(
-        made,
-        noise,
-        n_records=n_records,
+    check(
+        na.sbc,
+        model,
+        mechanism,
         replicates=500,
         ranks=19,
         draws=760,
@@ -47,4 +44,3 @@ def test_sbc(model, mechanism, sampler, seed):
         random_seed=seed,
         false_alarm=FALSE_ALARM,
     )
-    assert result, str(result)
