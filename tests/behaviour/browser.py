@@ -11,6 +11,11 @@ import pytest
 
 DESK, PHONE = (1200, 900), (360, 740)
 
+SWITCHES = (
+    "headless=new", "disable-gpu", "no-first-run", "disable-background-networking",
+    "disable-component-update", "disable-sync", "disable-quic", "disable-dev-shm-usage",
+)  # fmt: skip
+
 
 @contextmanager
 def open_browser(folder: Path):
@@ -24,7 +29,7 @@ def open_browser(folder: Path):
 
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for switch in ("headless=new", "disable-gpu", "disable-dev-shm-usage", "no-first-run"):
+    for switch in SWITCHES:
         options.add_argument(f"--{switch}")
     options.add_argument(f"--user-data-dir={folder / 'chromium'}")
     if os.geteuid() == 0:
@@ -37,24 +42,30 @@ def open_browser(folder: Path):
         opened.quit()
 
 
-def assert_page_is_whole(driver, page: Path, size=DESK) -> None:
-    """Open a page; fail on console messages, on anything loaded, on pictures not shown."""
+def open_page(driver, page: Path, size=DESK) -> None:
+    """Open a page in a window of this size."""
+    width, height = size
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
-        {
-            "width": size[0],
-            "height": size[1],
-            "deviceScaleFactor": 1,
-            "mobile": size[0] < 500,
-        },
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
     )
     driver.get(page.resolve().as_uri())
+
+
+def assert_page_is_quiet(driver) -> None:
+    """Fail on console messages, and on anything loaded."""
     assert driver.title
     assert driver.get_log("browser") == []
     loaded = driver.execute_script(
         "return performance.getEntriesByType('resource').map(entry => entry.name)"
     )
     assert [name for name in loaded if not name.startswith("data:")] == []
+
+
+def assert_page_is_whole(driver, page: Path, size=DESK) -> None:
+    """Open a page; fail on console messages, on anything loaded, on pictures not shown."""
+    open_page(driver, page, size)
+    assert_page_is_quiet(driver)
     hidden = driver.execute_script(
         "return [...document.images].filter(i => !i.complete || i.naturalWidth === 0).length"
     )

@@ -1,48 +1,21 @@
 """The report in a real browser: headless Chromium, as Debian packages it."""
 
 import base64
-import os
-import shutil
 
 import numpy as np
 import pytest
 
 import noiseaware as na
+from behaviour.browser import DESK, PHONE, assert_page_is_quiet, open_browser, open_page
 from behaviour.examples import regression
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-if CHROMIUM is None or DRIVER is None:
-    pytest.skip(
-        "Chromium is missing, so the report was not looked at in a browser; on Debian: "
-        "apt-get install chromium chromium-driver",
-        allow_module_level=True,
-    )
-pytest.importorskip("selenium", reason="selenium is missing: make setup")
-
-PHONE, DESK = (360, 740), (1200, 900)
 QUICK = {"draws": 100, "warmup": 60, "chains": 2, "random_seed": 1, "progressbar": False}
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    arguments = [
-        "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-dev-shm-usage",
-        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ]  # fmt: skip
-    if os.geteuid() == 0:
-        arguments.append("--no-sandbox")  # Chromium refuses to run as root with it
-    for argument in arguments:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+    with open_browser(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +31,13 @@ def files(tmp_path_factory):
 @pytest.fixture
 def opened(browser, files, request):
     """The browser with the page open, in a window of the size asked for."""
-    width, height = getattr(request, "param", DESK)
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
-    )
-    browser.get(files[1].as_uri())
+    open_page(browser, files[1], getattr(request, "param", DESK))
     return browser
 
 
 @pytest.mark.parametrize("opened", [DESK, PHONE], indirect=True, ids=["desk", "phone"])
 def test_the_page_opens_without_an_error(opened):
-    assert opened.title
-    assert opened.get_log("browser") == []
-    loaded = opened.execute_script(
-        "return performance.getEntriesByType('resource').map(entry => entry.name)"
-    )
-    assert [name for name in loaded if not name.startswith("data:")] == []
+    assert_page_is_quiet(opened)
 
 
 @pytest.mark.parametrize("opened", [DESK, PHONE], indirect=True, ids=["desk", "phone"])
