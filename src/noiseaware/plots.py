@@ -204,7 +204,8 @@ def plot_rank(
     for ax, entry in zip(drawn, entries, strict=True):
         chains, length = entry.draws.shape
         bins = max(1, min(RANK_BINS, length))
-        ranks = rankdata(entry.draws).reshape(chains, length) / (chains * length)
+        # In the middle of its place, so that no rank is on the edge of two bars.
+        ranks = (rankdata(entry.draws).reshape(chains, length) - 0.5) / (chains * length)
         edges = np.linspace(0.0, 1.0, bins + 1)
         for number in range(chains):
             counts, _ = np.histogram(ranks[number], edges)

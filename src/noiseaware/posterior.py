@@ -299,14 +299,20 @@ def load(path: str | Path) -> DataTree:
     ValueError
         If the file is not netCDF, or was not written by noiseaware.
     """
+    import warnings
+
     from xarray import open_datatree
 
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory, not a posterior saved by noiseaware")
     try:
-        with open_datatree(path, engine="h5netcdf") as stored:
-            tree = stored.load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what other programs put into their files
+            with open_datatree(path, engine="h5netcdf") as stored:
+                tree = stored.load()
     except Exception as error:
         raise ValueError(f"{path} is not a netCDF file that can be read: {error}") from None
     if tree.attrs.get("format") != FORMAT or "posterior" not in tree.children:

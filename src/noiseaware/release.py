@@ -141,10 +141,10 @@ class Release:
         """
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'not a release: the field "format" must be "{FORMAT}"')
-        if content.get("version") != VERSION:
+        version = content.get("version")
+        if version != VERSION or isinstance(version, bool):
             raise ValueError(
-                f'the release has "version" {content.get("version")!r}; '
-                f"this noiseaware reads version {VERSION}"
+                f'the release has "version" {version!r}; this noiseaware reads version {VERSION}'
             )
         for field in ("n_records", "mechanism", "values"):
             if field not in content:
@@ -157,6 +157,10 @@ class Release:
         values = content["values"]
         if isinstance(values, dict):
             values = _in_order(values, mechanism)
+        if isinstance(values, list):
+            for value in values:
+                if isinstance(value, bool):  # NumPy would take it for 0 or 1
+                    raise ValueError(f"values must be numbers; got {json.dumps(value)}")
         return cls(values, mechanism, content["n_records"])
 
     def to_json(self, path: str | Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
-from noiseaware.cli import app
+from noiseaware.cli import app, show
 from noiseaware.model_file import read_model_file
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +29,12 @@ a = 2.0
 title = "Smokers"
 question = "How many smoke?"
 """
+
+
+def test_the_probability_of_an_interval_is_not_rounded_away():
+    row = {"mean": 1.0, "sd": 0.1, "low": 0.8, "high": 1.2, "ess_bulk": 900, "r_hat": 1.0}
+    titles = {p: show.summary_table({"x": row}, p).columns[3].header for p in (0.9, 0.999)}
+    assert titles == {0.9: "90% interval", 0.999: "99.9% interval"}
 
 
 def run(*words):

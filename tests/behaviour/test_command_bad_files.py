@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -58,12 +59,22 @@ RELEASES = {
     "no values": (changed(["values"], ...), 'lacks the field "values"'),
     "values of another query": (changed(["values"], {"sum": 1.0}), '"values" lacks count of 1'),
     "text values": (changed(["values"], {"count of 1": "x"}), "values must be numbers"),
+    "values that are true": (changed(["values"], [True]), "values must be numbers; got true"),
+    "version is true": (changed(["version"], True), "reads version 1"),
     "null values": (changed(["values"], None), "values must be"),
     "unknown field": (changed(["epsilon"], 1.0), "unknown fields: epsilon"),
     "no mechanism": (changed(["mechanism"], ...), 'lacks the field "mechanism"'),
     "mechanism is text": (changed(["mechanism"], "Laplace"), "must be a dictionary"),
     "unknown mechanism": (changed(["mechanism", "type"], "Cauchy"), "got 'Cauchy'"),
     "mechanism without a scale": (changed(["mechanism", "scale"], ...), "'scale' is missing"),
+    "a promise for a scale": (
+        changed(["mechanism"], {"type": "Laplace", "epsilon": 1.0, "query": {"type": "Count"}}),
+        "'scale' is missing. A file states the scale of the noise and not epsilon",
+    ),
+    "a promise beside the scale": (
+        changed(["mechanism", "epsilon"], 1.0),
+        "got 'epsilon'. A file states the scale",
+    ),
     "negative scale": (changed(["mechanism", "scale"], -1.0), "scale must be"),
     "text scale": (changed(["mechanism", "scale"], "big"), "scale must be"),
     "unknown query": (changed(["mechanism", "query"], {"type": "Median"}), "got 'Median'"),
@@ -296,9 +307,17 @@ def test_a_posterior_that_is_none(tmp_path, command, kind):
     path = netcdf(tmp_path, kind)
     output = [] if command == "check" else ["--out", tmp_path / "out"]
     line = refused(run(command, path, *output), path)
-    if kind in ("somebody else's", "another posterior"):
+    if kind in ("somebody else's", "another posterior", "HDF5 only", "directory"):
         assert "not a posterior saved by noiseaware" in line
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_in_somebody_elses_file_gives_no_warning(tmp_path):
+    """Outside of the tests a warning is not an error, but two more lines."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        refused(run("check", netcdf(tmp_path, "HDF5 only")), "not a posterior saved by noiseaware")
+    assert seen == []
 
 
 @pytest.mark.parametrize("command", ["impute", "report"])
@@ -325,6 +344,23 @@ def test_a_fault_of_ours_is_called_so(folder, monkeypatch):
     assert "a fault in noiseaware, KeyError: 'draw'" in result.stderr
     monkeypatch.setenv("NOISEAWARE_TRACEBACK", "1")
     assert isinstance(run("check", folder / "posterior.nc").exception, KeyError)
+
+
+@pytest.mark.parametrize("error", [AssertionError, ImportError])
+def test_no_kind_of_fault_is_a_traceback(folder, monkeypatch, error):
+    def broken(path):
+        raise error("no")
+
+    monkeypatch.setattr(na, "load", broken)
+    result = run("check", folder / "posterior.nc")
+    assert result.exit_code == 70
+    assert result.stderr.count("\n") == 1
+
+
+def test_more_records_than_there_is_memory(tmp_path):
+    write(tmp_path / "release.json", changed(["n_records"], 10**15))
+    write(tmp_path / "model.toml", MODEL)
+    refused(fit(tmp_path), "not enough memory", "Unable to allocate")
 
 
 @pytest.mark.parametrize(

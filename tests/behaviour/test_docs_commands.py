@@ -1,5 +1,6 @@
 """Every `noiseaware ...` line in a console block of the README and the docs runs, and ends well."""
 
+import json
 import re
 import shlex
 import shutil
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import noiseaware as na
 from noiseaware.cli import app
+from noiseaware.cli.fit import fit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -38,3 +41,11 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
     for words in commands(page):
         result = CliRunner().invoke(app, words[1:])
         assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
+
+
+def test_the_release_files_that_are_shown_can_be_read():
+    """The JSON of the page, and the one line of `fit --help`."""
+    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```json\n(.*?)```", page, re.S)
+    shown.append(re.search(r"whole: `(.*?)`", " ".join(str(fit.__doc__).split())).group(1))
+    assert [len(na.Release.from_dict(json.loads(text)).values) for text in shown] == [3, 1]

@@ -58,6 +58,11 @@ def test_the_command(file, tmp_path):
     assert (out / "plan.csv").read_text() == first  # nothing was run again: even times are the same
 
 
+def test_only_what_was_asked_for_is_explained(file):
+    file.write_text(PLAN.replace("replicates = 1", 'replicates = 1\ncomparators = ["non-private"]'))
+    assert plan(file, cores=1, progressbar=False).notes == {}
+
+
 def test_answers():
     import pandas as pd
 
@@ -93,6 +98,8 @@ def test_answers():
         ("[model]", '[mechanism]\ntype = "Gaussian"\n[model]', "delta is missing in .mechanism."),
         ("replicates = 1", "replicates = 0", "replicates must be a positive integer"),
         ("replicates = 1", 'comparators = ["mle"]', "comparators must be out of naive"),
+        ("replicates = 1", 'interval = "a"', "interval must be between 0 and 1; got 'a'"),
+        ("probability = 0.4", 'probability = "x"', "probability in .true_parameters. must be a"),
         ("[plan]", "plan", "is not TOML"),
     ],
 )

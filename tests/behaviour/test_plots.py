@@ -111,7 +111,7 @@ def test_ranks_of_equal_chains_are_level():
     heights = np.array([bar.get_height() for bar in ax.patches]).reshape(2, -1)
     np.testing.assert_allclose(heights.mean(axis=1), 0.4, rtol=1e-12)
     # Both chains together have every rank once: what one lacks the other has.
-    np.testing.assert_allclose(heights.sum(axis=0), 0.8, rtol=0.1)
+    np.testing.assert_allclose(heights.sum(axis=0), 0.8, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

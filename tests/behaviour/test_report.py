@@ -13,7 +13,14 @@ import noiseaware as na
 from behaviour.examples import Coin, WeightedNoise, regression, small_release
 from noiseaware.plots import COLOURS
 from noiseaware.report.pictures import INK
-from noiseaware.report.words import mechanism_words, number, percent, promise, query_words
+from noiseaware.report.words import (
+    mechanism_words,
+    number,
+    percent,
+    promise,
+    query_words,
+    share_of_draws,
+)
 
 QUICK = {"draws": 100, "warmup": 60, "chains": 2, "random_seed": 1, "progressbar": False}
 SECTIONS = ["answer", "naive", "sources", "release", "checks", "chains", "imputed", "made"]
@@ -338,6 +345,28 @@ def test_shares_are_never_rounded_to_certainty():
     )  # fmt: skip
 
 
+def test_all_draws_are_not_certainty():
+    assert share_of_draws(1.0, 4000) == "over 99.9%"
+    assert share_of_draws(1.0, 1000) == "over 99%"
+    assert share_of_draws(0.0, 100) == "under 3%"
+    assert share_of_draws(0.0, 2) == "under 50%"
+    assert share_of_draws(0.986, 4000) == percent(0.986)
+
+
+def test_the_answer_does_not_claim_certainty(tmp_path):
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(0, 50), epsilon=10.0)
+    model = na.models.Normal(variance=1.0)
+    posterior = na.sample(model, na.Release([2000.0], mechanism, 100), **QUICK)
+    page = Page(write(posterior, tmp_path / "r.html"))
+    assert page.numbers["above zero mean"] == (1.0, "over 98%")
+
+
+def test_a_page_of_a_single_draw(tmp_path):
+    short = {**QUICK, "draws": 1, "chains": 1, "warmup": 0}
+    posterior = na.sample(na.models.Bernoulli(), small_release(), **short)
+    assert "too few to compare" in write(posterior, tmp_path / "r.html")
+
+
 def test_promises_in_words():
     query = na.queries.Sum(0, 5)
     count = na.queries.Count()
@@ -358,7 +387,15 @@ def test_queries_and_noise_in_words():
     words = " ".join(query_words(na.queries.RegressionMoments(1, lower=[-6, -3], upper=[6, 3])))
     assert "below (−6, −3), column by column," in words
     assert "below 0 counts as that" in " ".join(query_words(na.queries.Sum(0, 5)))
+    one = na.queries.InGroup(na.queries.Count(), group=1)
+    assert query_words(one)[0] == "Of the records of group 1 only."
+    assert "each group" in query_words(na.queries.ByGroup(na.queries.Count(), n_groups=2))[0]
     laplace = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
+    twice = na.mechanisms.Several([laplace, laplace], labels=["June", "July"])
+    assert query_words(twice.query) == [
+        "(June) How many records have the value 1.",
+        "(July) How many records have the value 1.",
+    ]
     assert "scale 2 (a standard deviation of 2.83)" in mechanism_words(laplace)[0]
     clamped = mechanism_words(na.mechanisms.Clamped(laplace, lower=0.0))
     assert "After the noise they were clamped to a range" in clamped[1]

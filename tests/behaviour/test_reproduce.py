@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from behaviour.browser import DESK, PHONE, assert_page_is_whole, open_browser
 from noiseaware.cli import app
-from noiseaware.reproduce import published, reproduce, run, verdicts
+from noiseaware.reproduce import published, reproduce, run, tables, verdicts
+from noiseaware.reproduce.page import Section
 from noiseaware.reproduce.settings import SIZES, experiments
 
 # ------------------------------------------------------------------ the paper's numbers
@@ -167,6 +168,18 @@ def coverage_table(algorithm1, default, ess=20.0):
                 }
             )
     return pd.DataFrame(rows)
+
+
+def test_what_stands_out_is_what_the_words_call_apart():
+    """A z of 2.96 is shown as 3.0, but it is not 3 standard errors."""
+    table = coverage_table(published.TABLE_2, published.TABLE_2)
+    table.loc[0, "z_published"], table.loc[1, "z_published"] = 2.96, -3.01
+    section = Section("coverage")
+    section.table(tables.shown_coverage(table), "coverage", apart="z from published")
+    assert str(section).count('class="apart"') == 1
+    assert "<td>3.0</td>" in str(section)
+    words = verdicts.coverage_words(experiments()[1], table, 100)
+    assert "agrees with 14 of the 15" in words[0]
 
 
 def test_words_when_only_mixing_differs():

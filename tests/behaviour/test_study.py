@@ -11,6 +11,7 @@ import pytest
 import noiseaware as na
 from noiseaware.studies import Sampler, run, tasks
 from noiseaware.studies.replicate import row_of
+from noiseaware.studies.result import mean_error
 
 SHORT = {"short": Sampler(warmup=30, draws=40)}
 
@@ -131,6 +132,36 @@ def test_a_checkpoint_of_another_study_is_refused(tmp_path):
     (tmp_path / "b.jsonl").write_text("no\n")
     with pytest.raises(ValueError, match="not a file that a study goes on from"):
         tasks.Lines(tmp_path / "b.jsonl", {})
+
+
+def test_a_study_of_ones_own_classes_goes_on_in_another_process():
+    """What a class shows of itself by default has an address in it, which is another one there."""
+
+    def described():
+        class Own(na.models.Bernoulli):
+            __repr__ = object.__repr__
+
+        query = na.Query(lambda x: np.asarray(x, float)[:, None], names=["ones"], sensitivity=1.0)
+        plan = run.make_plan(
+            Own(),
+            na.mechanisms.Laplace(query, epsilon=1.0),
+            **dict.fromkeys(("epsilons", "true_parameters", "records", "parameters")),
+            n_records=10,
+            interval=0.9,
+            samplers=SHORT,
+            comparators=(),
+            random_seed=1,
+        )
+        return plan, run.description(plan)  # the plan is kept, or its addresses were free again
+
+    (one, first), (other, second) = described(), described()
+    assert repr(one.model) != repr(other.model)
+    assert first == second
+
+
+def test_the_error_of_a_bias():
+    assert np.isnan(mean_error(np.array([0.3])))
+    assert mean_error(np.array([1.0, 3.0])) == pytest.approx(1.0)  # sd sqrt(2), over sqrt(2)
 
 
 def test_one_database_for_all_releases():

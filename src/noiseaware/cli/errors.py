@@ -40,8 +40,12 @@ class PlainErrors(TyperGroup):
             if os.environ.get("NOISEAWARE_TRACEBACK"):
                 raise
             fail(_words(error), BAD_INPUT)
-        except (RuntimeError, ArithmeticError, LookupError, AttributeError) as error:
-            # typer's own ways of leaving a command are RuntimeErrors too.
+        except MemoryError as error:
+            if os.environ.get("NOISEAWARE_TRACEBACK"):
+                raise
+            fail(f"there is not enough memory for this: {error or 'an array is too large'}")
+        except Exception as error:
+            # typer's own ways of leaving a command are exceptions too.
             if _is_typers(error) or os.environ.get("NOISEAWARE_TRACEBACK"):
                 raise
             fail(

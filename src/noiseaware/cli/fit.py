@@ -68,6 +68,10 @@ def fit(
 
     Ctrl-C stops early and saves what was drawn.
 
+    A release file, whole: `{"format": "noiseaware-release", "version": 1, "n_records": 100,
+    "mechanism": {"type": "Laplace", "scale": 2.0, "query": {"type": "Count", "value": 1}},
+    "values": [37.2]}`. A model file for it: `type = "Bernoulli"`.
+
     **Examples**
 
     - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
@@ -75,6 +79,8 @@ def fit(
     - `noiseaware fit release.json -m model.toml -o posterior.nc --seed 1 --draws 4000`
 
     - `noiseaware models LinearRegression` shows what to write into a model file
+
+    - `noiseaware mechanisms Laplace`, `noiseaware queries Sum`: into a release file
 
     **Exit codes**: 0 the checks passed; 1 a check failed (the posterior is written all the
     same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.

@@ -52,7 +52,7 @@ def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("parameter", overflow="fold")
-    for title in ("mean", "sd", f"{probability:.0%} interval", "ess", "r_hat"):
+    for title in ("mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat"):
         table.add_column(title, justify="right", no_wrap=True)
     for name, row in rows.items():
         table.add_row(

@@ -34,7 +34,7 @@ Example
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from noiseaware import queries
@@ -141,10 +141,15 @@ def from_dict(entries: dict[str, Any]) -> MechanismLike:
     known = ("type", "scale", "query", "neighbours", "guarantee")
     missing = [name for name in known[:3] if name not in entries]
     if missing:
-        raise ValueError(f"a mechanism must have {', '.join(known[:3])}; {missing[0]!r} is missing")
+        raise ValueError(
+            f"a mechanism must have {', '.join(known[:3])}; {missing[0]!r} is missing"
+            f"{_scale_hint(entries)}"
+        )
     foreign = sorted(set(entries) - set(known))
     if foreign:
-        raise ValueError(f"a mechanism may have {', '.join(known)}; got {foreign[0]!r}")
+        raise ValueError(
+            f"a mechanism may have {', '.join(known)}; got {foreign[0]!r}{_scale_hint(foreign)}"
+        )
     if entries["type"] not in list(_ADDITIVE):
         raise ValueError(
             f"type of a mechanism must be one of {', '.join([*_ADDITIVE, *_OWN_FIELDS])}; "
@@ -156,3 +161,17 @@ def from_dict(entries: dict[str, Any]) -> MechanismLike:
         neighbours=entries.get("neighbours", "change"),
     )
     return with_guarantee(mechanism, entries)
+
+
+def _scale_hint(fields: Iterable[str]) -> str:
+    """Return what to write instead of a promise, which alone does not say how large the noise is.
+
+    A promise leaves open which sensitivity and which formula made the scale.
+    """
+    promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
+    if not promises:
+        return ""
+    return (
+        f". A file states the scale of the noise and not {promises[0]}: for Laplace noise it is "
+        "the query's l1 sensitivity / epsilon"
+    )

@@ -224,7 +224,7 @@ class SideBySide:
     """
 
     def __init__(self, queries: Sequence[QueryLike], labels: Sequence[str]) -> None:
-        self.queries = tuple(queries)
+        self.queries, self.labels = tuple(queries), tuple(labels)
         self.names = tuple(
             f"{label}: {name}"
             for label, query in zip(labels, queries, strict=True)

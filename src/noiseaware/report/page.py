@@ -16,7 +16,15 @@ from noiseaware import checks, plots
 from noiseaware.entries import Entry, all_entries, entry_values, need_posterior, pick_entries
 from noiseaware.report import parts as parts_module
 from noiseaware.report.pictures import draw, forest
-from noiseaware.report.words import mechanism_words, number, percent, promise, query_words, times
+from noiseaware.report.words import (
+    mechanism_words,
+    number,
+    percent,
+    promise,
+    query_words,
+    share_of_draws,
+    times,
+)
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -157,7 +165,9 @@ def _answer(entry: Entry) -> dict[str, Any]:
     return {
         "label": entry.label,
         "spread": _spread("answer", entry.label, draws),
-        "above": Number(f"above zero {entry.label}", above, percent(above)) if signed else None,
+        "above": Number(f"above zero {entry.label}", above, share_of_draws(above, len(draws)))
+        if signed
+        else None,
     }
 
 
@@ -214,7 +224,9 @@ def _comparison(main: list[Entry], naive: dict[str, np.ndarray] | None) -> list[
             sentences.append({"label": entry.label, "text": words})
             continue
         ratio = ours.width / other.width if other.width > 0 else math.inf
-        if ratio > 1.15:
+        if ratio == 0:  # one draw, or one value in all of them
+            size = "the draws here are too few to compare its interval with"
+        elif ratio > 1.15:
             size = (
                 f"its interval is {times(ratio)} too narrow" if math.isfinite(ratio)
                 else "it has no uncertainty at all"
@@ -224,10 +236,11 @@ def _comparison(main: list[Entry], naive: dict[str, np.ndarray] | None) -> list[
         else:
             size = "its interval is about as wide as it should be"
         inside = ((entry.draws > other.low.value) & (entry.draws < other.high.value)).mean()
+        really = share_of_draws(float(inside), entry.draws.size)
         words = (
             f"the naive analysis says {other.middle.text}, from {other.low.text} to "
             f"{other.high.text}; {size}. It claims {PROBABILITY:.0%} for this interval; the "
-            f"probability that the value is in it is {percent(float(inside))}."
+            f"probability that the value is in it is {really}."
         )
         sentences.append({"label": entry.label, "text": words})
     return sentences
@@ -274,7 +287,9 @@ def _prior_words(entry: Entry) -> dict[str, Any] | None:
     low, high = np.quantile(entry.draws, ENDS)
     share = float(((entry.prior >= low) & (entry.prior <= high)).mean())
     return {
-        "share": Number(f"prior probability {entry.label}", share, percent(share)),
+        "share": Number(
+            f"prior probability {entry.label}", share, share_of_draws(share, len(entry.prior))
+        ),
         "little": share > LITTLE,
     }
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["mechanism_words", "number", "percent", "promise", "query_words", "times"]
+__all__ = [
+    "mechanism_words",
+    "number",
+    "percent",
+    "promise",
+    "query_words",
+    "share_of_draws",
+    "times",
+]
 
 
 def number(value: float, spread: float | None = None) -> str:
@@ -53,6 +61,23 @@ def percent(share: float) -> str:
     if share < 0.001:
         return "under 0.1%"
     return f"{share:.1%}" if share > 0.9 or share < 0.1 else f"{share:.0%}"
+
+
+def share_of_draws(share: float, draws: int) -> str:
+    """Return a probability estimated from draws: all of them is still not certainty.
+
+    By the rule of three, an event that is in none of m draws has probability below 3 / m, with
+    confidence 95%.
+
+    Examples
+    --------
+    >>> share_of_draws(1.0, 4000), share_of_draws(0.0, 200), share_of_draws(0.31, 4000)
+    ('over 99.9%', 'under 2%', '31%')
+    """
+    if 0.0 < share < 1.0:
+        return percent(share)
+    rare = 0.1 if 3 / draws <= 0.001 else float(min(50, math.ceil(300 / draws)))
+    return f"over {100 - rare:g}%" if share else f"under {rare:g}%"
 
 
 def times(ratio: float) -> str:
@@ -118,7 +143,13 @@ def query_words(query: Any) -> list[str]:
     """Return what was asked of the database, in sentences."""
     kind = type(query).__name__
     if hasattr(query, "queries"):
-        return [sentence for part in query.queries for sentence in query_words(part)]
+        labels = getattr(query, "labels", None) or range(1, len(query.queries) + 1)
+        return [
+            f"({label}) {' '.join(query_words(part))}"
+            for label, part in zip(labels, query.queries, strict=True)
+        ]
+    if kind == "InGroup":
+        return [f"Of the records of group {query.group} only.", *query_words(query.query)]
     if hasattr(query, "query"):
         return ["Of each group of records separately.", *query_words(query.query)]
     lower, upper = getattr(query, "lower", None), getattr(query, "upper", None)

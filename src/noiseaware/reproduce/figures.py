@@ -10,7 +10,6 @@ import numpy as np
 
 from noiseaware.comparators import non_private
 from noiseaware.reproduce.experiments import database
-from noiseaware.reproduce.limits import prior_draws
 from noiseaware.reproduce.settings import Experiment
 from noiseaware.reproduce.tables import METHODS
 from noiseaware.studies.result import Study
@@ -47,7 +46,6 @@ def means_figure(experiment: Experiment, study: Study) -> Figure:
     """Draw the posterior means of all releases of one database (Figures 1a and 2)."""
     data = non_private(experiment.model, database(experiment), draws=4000, random_seed=1)
     lines = data[experiment.parameter].mean(axis=0)
-    prior = prior_draws(experiment).mean(axis=0) if experiment.name != "regression" else None
     columns = len(experiment.symbols)
     figure, axes = _panels(1, columns, 2.6 * columns + 0.6, 3.4)
     for k, axis in enumerate(axes[0]):
@@ -66,7 +64,7 @@ def means_figure(experiment: Experiment, study: Study) -> Figure:
                 )
         axis.axhline(lines[k], color="black", linewidth=1, label="non-private posterior mean")
         # The prior mean is known: 1/I for the class probabilities, 0 for the coefficients.
-        centre = 0.0 if prior is None else 1.0 / columns
+        centre = 0.0 if experiment.name == "regression" else 1.0 / columns
         axis.axhline(centre, color="black", linewidth=1, linestyle="--", label="prior mean")
         axis.set_title(experiment.symbols[k])
         _epsilon_axis(axis, study.plan.epsilons)

@@ -64,7 +64,9 @@ class Section:
         for _, row in frame.iterrows():
             far = bool(apart and abs(row[apart]) >= 3)
             mark = ' class="apart"' if far else ""
-            shown = [_shown(value) for value in row]
+            shown = [
+                f"{value:.1f}" if name == apart else _shown(value) for name, value in row.items()
+            ]
             cells = "".join(f"<td>{html.escape(text)}</td>" for text in shown)
             rows.append(f"<tr{mark}>{cells}</tr>")
             texts = [f"**{_escaped(t)}**" if far else _escaped(t) for t in shown]

@@ -77,7 +77,7 @@ def reproduce(
         }
     written = _write(results, chosen, out)
     took = time.perf_counter() - began
-    content = _content(results, written, chosen, out, took, random_seed)
+    content = _content(results, written, chosen, out, took, random_seed, cores)
     path = out / PAGE
     path.write_text(page(*content), encoding="utf-8")
     path.with_suffix(".md").write_text(markdown(*content), encoding="utf-8")
@@ -225,7 +225,13 @@ def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
 
 
 def _content(
-    results: dict[str, Any], written: dict[str, Any], size: Size, out: Path, took: float, seed: int
+    results: dict[str, Any],
+    written: dict[str, Any],
+    size: Size,
+    out: Path,
+    took: float,
+    seed: int,
+    cores: int,
 ) -> tuple[str, list[str], list[Section], str]:
     """Return title, opening words, sections and last words of the page."""
     import noiseaware
@@ -287,7 +293,8 @@ def _content(
         sections,
         f"noiseaware {noiseaware.__version__}, Python {platform.python_version()}, seed {seed}, "
         f"{size.replicates} replicates, size {size.name}; this call took {took:.0f} seconds "
-        f"(less than the whole if it went on from an earlier one) on {os.cpu_count()} cores.",
+        f"(less than the whole if it went on from an earlier one) "
+        f"on {cores} core{'s' if cores > 1 else ''}.",
     )
 
 

@@ -67,7 +67,7 @@ def shown_coverage(table: DataFrame) -> DataFrame:
         pairs = zip(table[method], table[f"{method}_error"], strict=True)
         shown[words] = [f"{value:.2f} ± {error:.2f}" for value, error in pairs]
         shown[f"ESS, {words}"] = table[f"{method}_ess"].map("{:.0f}".format)
-    return DataFrame({**shown, "z from published": table["z_published"].round(1)})
+    return DataFrame({**shown, "z from published": table["z_published"]})
 
 
 def replicates_table(experiment: Experiment, study: Study) -> DataFrame:

@@ -94,7 +94,7 @@ class Study:
                             if known[i, j, k]
                             else np.nan,
                             "bias": error[here].mean(),
-                            "bias_error": error[here].std() / np.sqrt(self.replicates),
+                            "bias_error": mean_error(error[here]),
                             "width": (self["upper"][here] - self["lower"][here]).mean(),
                             "rmse": np.sqrt((error[here] ** 2).mean()),
                             "ess": self["ess"][here].mean(),
@@ -183,6 +183,13 @@ class Study:
             f"Study of {settings} settings, {self.replicates} replicates each, intervals of "
             f"{self.plan.interval:.0%}\n{shown.round(3).to_string(index=False)}"
         )
+
+
+def mean_error(values: np.ndarray) -> float:
+    """Return the standard error of a mean; NaN if there is one value, which says nothing of it."""
+    if len(values) < 2:
+        return float("nan")
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def binomial_error(hits: float, trials: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,8 @@ def make_plan(
     random_seed: int | None,
 ) -> Plan:
     """Check the arguments of a study, and try its first replicate up to the release."""
-    if not 0.0 < interval < 1.0:
+    number = isinstance(interval, int | float | np.number) and not isinstance(interval, bool)
+    if not number or not 0.0 < interval < 1.0:
         raise ValueError(f"interval must be between 0 and 1; got {interval!r}")
     epsilons, mechanisms = _mechanisms(mechanism, epsilons)
     if records is not None:
@@ -247,8 +249,8 @@ def description(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": repr(plan.model),
-        "mechanisms": [repr(mechanism) for mechanism in plan.mechanisms],
+        "model": _words(plan.model),
+        "mechanisms": [_words(mechanism) for mechanism in plan.mechanisms],
         "epsilons": [str(epsilon) for epsilon in plan.epsilons],
         "n_records": list(plan.n_records),
         "true_parameters": None
@@ -258,11 +260,16 @@ def description(plan: Plan) -> dict[str, Any]:
         if plan.records is None
         else hashlib.sha256(plan.records.tobytes()).hexdigest(),
         "interval": plan.interval,
-        "samplers": {name: repr(sampler) for name, sampler in plan.samplers.items()},
+        "samplers": {name: _words(sampler) for name, sampler in plan.samplers.items()},
         "comparators": list(plan.comparators),
         "parameters": list(plan.names),
         "seed": str(plan.entropy),
     }
+
+
+def _words(thing: Any) -> str:
+    """Return what an object shows of itself, without addresses: they differ in the next run."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
