@@ -357,14 +357,14 @@ def test_the_answer_does_not_claim_certainty(tmp_path):
     mechanism = na.mechanisms.Laplace(na.queries.Sum(0, 50), epsilon=10.0)
     model = na.models.Normal(variance=1.0)
     posterior = na.sample(model, na.Release([2000.0], mechanism, 100), **QUICK)
-    page = Page(write(posterior, tmp_path / "r.html"))
+    page = Page(write(posterior, tmp_path))
     assert page.numbers["above zero mean"] == (1.0, "over 98%")
 
 
 def test_a_page_of_a_single_draw(tmp_path):
     short = {**QUICK, "draws": 1, "chains": 1, "warmup": 0}
     posterior = na.sample(na.models.Bernoulli(), small_release(), **short)
-    assert "too few to compare" in write(posterior, tmp_path / "r.html")
+    assert "too few to compare" in write(posterior, tmp_path)
 
 
 def test_promises_in_words():
