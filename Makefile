@@ -61,7 +61,7 @@ validate: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt
 	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py
-	$(RUN) -m pytest -m full -n 2
+	$(RUN) -m pytest -m full -n 2 -v
 
 bench: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt

@@ -18,6 +18,7 @@ from scipy import integrate, special, stats
 from mutate_models import mutated_models
 from noiseaware import models
 from noiseaware.parameters import Innovations, Parameter
+from noiseaware.sampler.coordinates import Coordinates
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220603"))
 FALSE_ALARM = 1e-6
@@ -303,6 +304,24 @@ def test_records_are_built_from_innovations(model, rng):
     innovations = copy.standard_normal(shape) if normal else copy.random(shape)
     built = model.build_records(theta, innovations)
     assert np.array_equal(built, model.sample_records(theta, 50, np.random.default_rng(SEED)))
+
+
+@pytest.mark.parametrize("far", [40.0, 400.0, 709.0, 1e5])
+def test_a_proposal_far_out_is_answered(model, rng, far):
+    """Transport may propose anything: the prior is a number, and records are built if it allows."""
+    own = getattr(model, "coordinates", None)
+    coordinates = Coordinates(tuple(model.parameters)) if own is None else own
+    start = coordinates.to_vector(model.sample_prior(rng))
+    shape = (5, model.innovations.width)
+    u = rng.standard_normal(shape) if model.innovations.kind == "normal" else rng.random(shape)
+    directions = [*np.eye(coordinates.size)[:6], np.ones(coordinates.size)]
+    with np.errstate(all="ignore"):
+        for direction in [*directions, *(-d for d in directions)]:
+            theta, log_jacobian = coordinates.from_vector(start + far * direction)
+            log_prior = model.log_prior(theta) + log_jacobian
+            assert isinstance(log_prior, float)
+            if -math.inf < log_prior < math.inf:
+                assert len(model.build_records(theta, u)) == 5
 
 
 @pytest.mark.parametrize("method", ["sample_prior", "sample_records", "update_parameters"])

@@ -257,8 +257,8 @@ def log_shared_prior(
     constant = 0.5 * math.log(precision * spread_precision) - math.log(math.pi)
     return (
         constant
-        - 0.5 * precision * (location - centre) ** 2
-        - 0.5 * spread_precision * spread**2
+        - 0.5 * precision * (location - centre) * (location - centre)
+        - 0.5 * spread_precision * spread * spread  # a product may overflow, where ** would raise
         + log_normal_iid(levels, location, spread)
     )
 
