@@ -123,6 +123,11 @@ def _agreement(posterior: DataTree) -> Verdict:
         return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
     if posterior["posterior"].sizes["draw"] < 4:
         return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
+    broken = _not_finite(posterior)
+    if broken:
+        return Verdict(
+            name, False, f"{broken} has draws that are not finite numbers: the sampler went astray"
+        )
     stuck = _stuck(posterior)
     if stuck:
         return Verdict(
@@ -235,6 +240,14 @@ def _usual_acceptance(posterior: DataTree) -> Verdict | None:
             "the stated query, clamping, sensitivity or scale is not what made it"
         )
     return Verdict("acceptance (for information)", True, words)
+
+
+def _not_finite(posterior: DataTree) -> str:
+    """Return a parameter with a draw that is not a finite number, or ""."""
+    for name, array in posterior["posterior"].data_vars.items():
+        if not np.isfinite(array.values).all():
+            return str(name)
+    return ""
 
 
 def _stuck(posterior: DataTree) -> str:

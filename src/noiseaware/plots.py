@@ -15,7 +15,7 @@ Example
 >>> posterior = na.sample(na.models.Bernoulli(), release, random_seed=1, progressbar=False)
 >>> import matplotlib.figure
 >>> ax = matplotlib.figure.Figure().subplots()
->>> na.plot_posterior(posterior, axes=ax)[0].get_title()
+>>> na.plot_posterior(posterior, axes=ax)[0].get_title(loc="left")
 'probability'
 """
 

@@ -218,3 +218,12 @@ def test_a_release_that_no_database_could_make_is_seen(released, fits, seed):
     release = na.Release([released], mechanism, n_records=100)
     posterior = na.sample(na.models.Bernoulli(), release, random_seed=seed, progressbar=False)
     assert verdicts(posterior)["the release fits the model"].passed is fits
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_draw_that_is_no_number(wrong):
+    values = walk(np.random.default_rng(1))
+    values[2, 7] = wrong
+    verdict = verdicts(tree(values))["chains agree"]
+    assert not verdict.passed
+    assert "theta has draws that are not finite numbers" in verdict.message

@@ -129,7 +129,7 @@ class Gamma:
     >>> [parameter.name for parameter in model.parameters]
     ['rate']
     >>> model.build_records({"rate": 0.5}, np.array([[0.0], [1.0]])).round(3)  # u = 0: the median
-    array([3.357, 6.584])
+    array([3.357, 6.599])
     """
 
     def __init__(

@@ -186,7 +186,7 @@ class NegativeBinomial:
     >>> model = NegativeBinomial(mean_rate=0.2)
     >>> theta = {"mean": 3.0, "dispersion": 0.5}
     >>> model.build_records(theta, np.array([[0.9], [0.5], [0.01]]))
-    array([ 0,  2, 11])
+    array([ 0,  2, 12])
     """
 
     check_records = counts.check_records
