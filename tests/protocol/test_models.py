@@ -1230,6 +1230,7 @@ NAN = float("nan")
         ("TwoProportions", {"sizes": [3, 0]}, "the size of group 1 must be a positive integer"),
         ("TwoMeans", {"sizes": 3}, "sizes must list the number of records in each group; got 3"),
         ("TwoMeans", {"sizes": [3, 4], "labels": ["a", "a"]}, "labels must be 2 different texts"),
+        ("TwoMeans", {"sizes": [3, 4], "labels": 3}, "labels must be a list of texts; got 3"),
         ("TwoMeans", {"sizes": [3, 4], "labels": "ab"}, "labels must be a list of texts; got 'ab'"),
         ("StratifiedMeans", {"sizes": [4]}, "sizes must be at least 2 numbers"),
         ("StratifiedMeans", {"sizes": [4, 4], "spread_scale": 0}, "spread_scale must be positive"),

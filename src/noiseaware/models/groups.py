@@ -44,15 +44,13 @@ class Groups:
         if len(self.sizes) < 2 or len(self.sizes) != (number or len(self.sizes)):
             wanted = f"{number} numbers" if number else "at least 2 numbers"
             raise ValueError(f"sizes must be {wanted}, one for each group; got {list(sizes)!r}")
-        self.given_labels = None if labels is None else list(labels)
-        if labels is None:
-            labels = [str(group) for group in range(len(self.sizes))]
-        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+        is_list = np.iterable(labels) and not isinstance(labels, str)
+        if labels is not None and not (is_list and all(isinstance(a, str) for a in labels)):
             raise TypeError(f"labels must be a list of texts; got {labels!r}")
+        self.given_labels = None if labels is None else list(labels)
+        labels = [str(g) for g in range(len(self.sizes))] if labels is None else list(labels)
         if len(labels) != len(self.sizes) or len(set(labels)) != len(labels):
-            raise ValueError(
-                f"labels must be {len(self.sizes)} different texts; got {list(labels)!r}"
-            )
+            raise ValueError(f"labels must be {len(self.sizes)} different texts; got {labels!r}")
         self.labels = tuple(labels)
         self.n_records = sum(self.sizes)
         self._group_of = np.repeat(np.arange(len(self.sizes)), self.sizes)
