@@ -98,7 +98,7 @@ def test_load_of_a_file_that_was_cut_off(posterior, tmp_path):
 
 
 def test_load_of_a_directory(tmp_path):
-    with pytest.raises(ValueError, match="is not a netCDF file that can be read"):
+    with pytest.raises(ValueError, match="is a directory, not a posterior saved by noiseaware"):
         na.load(tmp_path)
 
 

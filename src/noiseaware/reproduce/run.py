@@ -288,7 +288,7 @@ def _content(
             + "; the tables are CSV files beside it.",
             "Algorithm 1 is the paper's sampler with its protocol: one chain of 10,000 iterations "
             "of which 5,000 are dropped. The default sampler of noiseaware draws from the same "
-            "posterior and mixes better (1,000 draws after 500 iterations of warm-up here).",
+            "posterior and mixes better (500 draws after 300 iterations of warm-up here).",
         ],
         sections,
         f"noiseaware {noiseaware.__version__}, Python {platform.python_version()}, seed {seed}, "

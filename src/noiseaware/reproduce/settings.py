@@ -132,7 +132,7 @@ class Size:
     run_time_seconds: float
 
 
-_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=500, draws=1000)}
+_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=300, draws=500)}
 _LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SIZES = {
     "full": Size(
