@@ -178,15 +178,16 @@ def test_what_stands_out_is_what_the_words_call_apart():
     section.table(tables.shown_coverage(table), "coverage", apart="z from published")
     assert str(section).count('class="apart"') == 1
     assert "<td>3.0</td>" in str(section)
-    words = verdicts.coverage_words(experiments()[1], table, 100)
+    words = verdicts.coverage_words(experiments()[1], table, SIZES["full"])
     assert "agrees with 14 of the 15" in words[0]
 
 
 def test_words_when_only_mixing_differs():
     regression = experiments()[1]
     table = coverage_table(published.TABLE_2, np.full((5, 3), 0.92))
-    words = " ".join(verdicts.coverage_words(regression, table, 100))
+    words = " ".join(verdicts.coverage_words(regression, table, SIZES["full"]))
     assert "agrees with 15 of the 15 printed numbers" in words
+    assert "for the default sampler (of 500)" in words
     assert "Monte Carlo error of chains that did not mix, not the prior" in words
     assert "beta_1 over epsilon 0.1 0.3 1 3 10: published .60 .66 .84 .84 .87" in verdicts.one_line(
         "beta_1", table
@@ -196,9 +197,11 @@ def test_words_when_only_mixing_differs():
 def test_words_when_the_posterior_itself_covers_less():
     regression = experiments()[1]
     table = coverage_table(published.TABLE_2, published.TABLE_2, ess=900.0)
-    words = " ".join(verdicts.coverage_words(regression, table, 100))
+    words = " ".join(verdicts.coverage_words(regression, table, SIZES["full"]))
     assert "what the exact posterior does at this truth" in words
     other = np.array(published.TABLE_2) - 0.3
-    words = " ".join(verdicts.coverage_words(regression, coverage_table(other, other), 100))
+    words = " ".join(
+        verdicts.coverage_words(regression, coverage_table(other, other), SIZES["full"])
+    )
     assert "agrees with 0 of the 15" in words
     assert "It does not agree at beta_0 at epsilon 0.1: printed 0.99, here 0.69" in words

@@ -236,6 +236,8 @@ def _content(
     """Return title, opening words, sections and last words of the page."""
     import noiseaware
 
+    default = size.samplers["default"]
+
     figure = out / "figures"
     sections = [_summary(results, written, size)]
     numbers = {
@@ -288,7 +290,8 @@ def _content(
             + "; the tables are CSV files beside it.",
             "Algorithm 1 is the paper's sampler with its protocol: one chain of 10,000 iterations "
             "of which 5,000 are dropped. The default sampler of noiseaware draws from the same "
-            "posterior and mixes better (500 draws after 300 iterations of warm-up here).",
+            f"posterior and mixes better ({default.draws:,} draws after {default.warmup:,} "
+            "iterations of warm-up here).",
         ],
         sections,
         f"noiseaware {noiseaware.__version__}, Python {platform.python_version()}, seed {seed}, "
@@ -307,7 +310,7 @@ def _summary(results, written, size: Size) -> Section:
             + verdicts.one_line(symbol, written[f"{name}_coverage"])
         )
         points += verdicts.coverage_words(
-            results[name]["experiment"], written[f"{name}_coverage"], size.replicates
+            results[name]["experiment"], written[f"{name}_coverage"], size
         )
     points += [
         f"{result['experiment'].title}, acceptance. {verdicts.acceptance_words(result['means'])}"

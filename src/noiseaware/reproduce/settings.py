@@ -159,10 +159,10 @@ SIZES = {
         1,
         {
             "naive_bayes": Sampler(warmup=500, draws=1000),
-            "regression": Sampler(warmup=1000, draws=5000, chains=2),
+            "regression": Sampler(warmup=1000, draws=3000, chains=2),
         },
-        20,
-        Sampler(warmup=500, draws=500),
+        12,
+        Sampler(warmup=300, draws=400),
         19,
         (100, 1000, 10_000),
         0.2,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noiseaware.reproduce import published
-from noiseaware.reproduce.settings import Experiment
+from noiseaware.reproduce.settings import Experiment, Size
 from noiseaware.studies.result import Study
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ FEW = 20
 """Replicates below which the words say that a coverage is only a hint."""
 
 
-def coverage_words(experiment: Experiment, table: DataFrame, replicates: int) -> list[str]:
+def coverage_words(experiment: Experiment, table: DataFrame, size: Size) -> list[str]:
     """Compare Algorithm 1 with the published coverage, and the default sampler with both."""
+    replicates = size.replicates
     far = table[table["z_published"].abs() >= FAR]
     cells = len(table)
     words = [
@@ -40,7 +41,7 @@ def coverage_words(experiment: Experiment, table: DataFrame, replicates: int) ->
         )
         words.append(f"It does not agree at {listed}.")
         words.append(_why(experiment))
-    words.append(_mixing_words(table, enough=replicates >= FEW))
+    words.append(_mixing_words(table, size.samplers["default"].draws, enough=replicates >= FEW))
     if replicates < FEW:
         words.append(
             f"With {replicates} replicates a coverage is only a hint; the full run has "
@@ -62,7 +63,7 @@ def _why(experiment: Experiment) -> str:
     )
 
 
-def _mixing_words(table: DataFrame, enough: bool) -> str:
+def _mixing_words(table: DataFrame, draws: int, enough: bool) -> str:
     """Say how much of the under-coverage is Monte Carlo error."""
     ess = table[["algorithm1_ess", "default_ess"]].median()
     low = table[table["algorithm1"] < published.INTERVAL - 2 * table["algorithm1_error"]]
@@ -70,7 +71,7 @@ def _mixing_words(table: DataFrame, enough: bool) -> str:
     words = (
         f"The median effective sample size of a chain is {ess['algorithm1_ess']:.0f} for Algorithm "
         f"1 (of {published.ITERATIONS - published.BURN_IN:,} kept draws) and "
-        f"{ess['default_ess']:.0f} for the default sampler (of 1,000). "
+        f"{ess['default_ess']:.0f} for the default sampler (of {draws:,}). "
     )
     if not enough:
         return words.strip()
