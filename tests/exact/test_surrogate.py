@@ -45,7 +45,7 @@ REGRESSIONS = {
 
 def formula(target, theta, u):
     """Return what the formula says of T, and of the prior up to a constant."""
-    code, integers, fixed, summarise, _ = target.surrogate()
+    code, integers, fixed, summarise, *_ = target.surrogate()
     natural = np.concatenate([np.ravel(value) for value in theta.values()])
     total = np.empty(target.d)
     work = np.empty(work_size(code, integers))
@@ -247,8 +247,8 @@ AIMED_BUGS = {
     "the total before the last step": Edit(
         Transport,
         "step",
-        "prior_now, log_g_now, total_now = prior_new, log_g_new, total_new",
-        "prior_now, log_g_now = prior_new, log_g_new",
+        "log_g_now, total_now = log_g_new, total_new",
+        "log_g_now = log_g_new",
     ),
     "the total of the way there on the way back": Edit(
         AimedJump, "back", "self._aim(proposed, total)", "self._aim(proposed, self.total)"

@@ -25,6 +25,7 @@ from mutants.planting import Edit, planted, same
 from noiseaware import models, queries
 from noiseaware.sampler import chain, coordinates, target
 from noiseaware.sampler.moves import blocks, parameters, proposals, records, table
+from noiseaware.sampler.moves import transport as transport_module
 from noiseaware.sampler.moves.table import TableSteps
 from noiseaware.sampler.moves.transport import Transport
 
@@ -507,19 +508,19 @@ MUTANTS = (
                 Transport,
                 "step",
                 "log_ratio = 0.0  # q is the prior, so that the two cancel",
-                "log_ratio = model.log_prior(theta_new) - prior_now",
+                "log_ratio = place(target, theta_new)[2] - place(target, theta)[2]",
             ),
         ),
     ),
     Mutant(
-        "transport: the Jacobian of the point before a jump from the prior",
+        "transport: the Jacobian left out of where the chain is",
         transport.check_after_prior_jump,
         (
             Edit(
-                Transport,
-                "step",
-                "inside, log_jacobian = coordinates.from_vector(proposed)",
-                "inside = theta_new",
+                transport_module,
+                "place",
+                "target.model.log_prior(inside) + log_jacobian",
+                "target.model.log_prior(inside)",
             ),
         ),
     ),
@@ -530,8 +531,8 @@ MUTANTS = (
             Edit(
                 Transport,
                 "step",
-                "prior_now, log_g_now, total_now = prior_new, log_g_new, total_new",
-                "prior_now, total_now = prior_new, total_new",
+                "log_g_now, total_now = log_g_new, total_new",
+                "total_now = total_new",
             ),
         ),
     ),

@@ -200,6 +200,18 @@ def draw_dirichlet(shapes, row, n_levels, normals, uniforms, used, boosts, out):
     return used
 
 
+@njit(cache=True, nogil=True)
+def normalise_rows(out):
+    """Divide each row of gammas by its sum: draws of Dirichlet distributions, in place."""
+    for row in range(out.shape[0]):
+        total = 0.0
+        for j in range(out.shape[1]):
+            total += out[row, j]
+        inverse = 1.0 / total
+        for j in range(out.shape[1]):
+            out[row, j] = max(out[row, j] * inverse, SMALLEST)
+
+
 def pool_size(n_gammas: int) -> int:
     """Return a pool length that suffices almost always for this many gammas."""
     return n_gammas + n_gammas // 8 + 16

@@ -317,7 +317,14 @@ class LinearRegression:
         ]
         unknown = [self.noise_variance, self.feature_mean, self.feature_covariance]
         integers = np.array([p, *(value is None for value in unknown)], dtype=np.int64)
-        return Surrogate(REGRESSION, integers, np.array(fixed), summarise_normals, drifts=True)
+        return Surrogate(
+            REGRESSION,
+            integers,
+            np.array(fixed),
+            summarise_normals,
+            drifts=True,
+            solvable=all(value is None for value in unknown),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""

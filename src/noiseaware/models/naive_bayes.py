@@ -54,6 +54,7 @@ from noiseaware.models.conjugate import (
     log_dirichlet,
     log_dirichlet_constant,
     longer_pool,
+    normalise_rows,
     pool_size,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
@@ -385,7 +386,13 @@ class NaiveBayes:
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
-        return self._draw(self._no_records, rng)
+        if not self._equal or self.concentration < 1.0:  # below 1 a gamma may be too small
+            return self._draw(self._no_records, rng)
+        classes = rng.standard_gamma(self.concentration, self.n_classes)
+        features = rng.standard_gamma(self.concentration, self.parameters[1].shape)
+        normalise_rows(classes.reshape(1, -1))
+        normalise_rows(features.reshape(self._rows))
+        return {"class_probabilities": classes, "feature_probabilities": features}
 
     def log_prior(self, theta: Mapping[str, Any]) -> float:
         """Return log p(theta), normalised, over all but the last entry of each vector."""

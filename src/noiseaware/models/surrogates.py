@@ -14,7 +14,18 @@ that a formula that is off costs acceptance and never exactness.
 construction is z = G w, G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' =
 G U G' with U = sum_i w_i w_i', which is computed once for all theta.
 
-`CELLS`. The mean of a class-feature count is n p_class p_level.
+Where all of theta is unknown there are as many totals as parameters, and the formula can be solved
+for theta. With U = C C' and a wanted sum_i z_i z_i' = D D' (Cholesky factors; there is no solution
+if it is not positive definite), G = D C^-1, and theta is read off G row by row. The volume element
+of that map: with z_0 = 1, ..., z_{p+1} = y and D_00 fixed, |d(D D') / dD| is prod_{i >= 1}
+D_ii^(p+2-i) up to a constant, D_ii = G_ii C_ii, and G's rows are linear in the feature means, in
+the factor L of the feature covariance, in sigma, and, with determinant prod_k L_kk, in the
+coefficients. In the coordinates v = (coefficients, log sigma^2, means, L with the logarithm of its
+diagonal) that makes
+
+    log |dT / dv| = sum_{i=1}^p (p + 4 - i) log L_ii + log sigma^2 + a constant.
+
+`CELLS`. The mean of a class-feature count is n p_class p_level. It cannot be solved.
 
 Codes and plain arrays, and not functions as arguments, because numba keeps no compiled copy of a
 function that takes another one.
@@ -47,6 +58,8 @@ class Surrogate(NamedTuple):
         u, (n, width), -> what it needs of u, a flat array.
     drifts
         Whether its error changes with theta steadily enough to be learned.
+    solvable
+        Whether `solve` finds theta from the total.
     """
 
     code: int
@@ -54,6 +67,7 @@ class Surrogate(NamedTuple):
     fixed: NDArray[np.float64]
     summarise: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     drifts: bool
+    solvable: bool = False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -104,6 +118,86 @@ def summarise_normals(innovations: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @njit(cache=True, nogil=True)
+def log_volume(integers, v):
+    """Return log |dT / dv| up to a constant, T by the formula; all of theta is unknown."""
+    p = integers[0]
+    at = 2 * p + 1
+    result = v[p + 1]
+    for i in range(1, p + 1):
+        at += i
+        result += (p + 4 - i) * v[at]
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve(integers, fixed, summary, total, v, work):
+    """Fill `v` so that the formula gives `total`; return whether there is such a v.
+
+    As `approximate`, with v in the coordinates of `sampler.coordinates`; all of theta is unknown.
+    """
+    p = integers[0]
+    size, y = p + 2, p + 1
+    centre, factor, lower = 6, 7 + p, size * size
+    # D, where the sums of products are laid out first, and C.
+    work[0] = summary[0]
+    work[y * size] = total[0]
+    work[y * size + y] = total[p + 1]
+    pair = 2 * p + 2
+    for j in range(p):
+        work[y * size + 1 + j] = total[1 + j]
+        work[(1 + j) * size] = total[p + 2 + j]
+        for k in range(j, p):
+            work[(1 + k) * size + 1 + j] = total[pair]
+            pair += 1
+    for a in range(size * size):
+        work[lower + a] = summary[a]
+    if not (_factor(work, 0, size) and _factor(work, lower, size)):
+        return False
+    # G C = D, row by row, in place of D.
+    for a in range(1, size):
+        for k in range(a, -1, -1):
+            left = work[a * size + k]
+            for m in range(k + 1, a + 1):
+                left -= work[a * size + m] * work[lower + m * size + k]
+            work[a * size + k] = left / work[lower + k * size + k]
+    # theta: the means and L, then the coefficients from the last, then the intercept.
+    intercept = work[y * size] / fixed[factor + p] + fixed[centre + p]
+    at = 2 * p + 2
+    for j in range(p):
+        v[p + 2 + j] = work[(j + 1) * size] / fixed[factor + j] + fixed[centre + j]
+        for k in range(j):
+            v[at + k] = work[(j + 1) * size + k + 1] / fixed[factor + j]
+        v[at + j] = math.log(work[(j + 1) * size + j + 1] / fixed[factor + j])
+        at += j + 1
+    v[p + 1] = 2.0 * math.log(work[y * size + y] / fixed[factor + p])
+    for k in range(p - 1, -1, -1):
+        left = work[y * size + k + 1] / fixed[factor + p]
+        for j in range(k + 1, p):
+            left -= v[1 + j] * work[(j + 1) * size + k + 1] / fixed[factor + j]
+        v[1 + k] = left * fixed[factor + k] / work[(k + 1) * size + k + 1]
+        intercept -= v[1 + k] * v[p + 2 + k]
+    v[0] = intercept
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor(work, at, size):
+    """Replace the lower triangle of a matrix at `at` by its Cholesky factor, if it has one."""
+    for j in range(size):
+        for k in range(j + 1):
+            left = work[at + j * size + k]
+            for i in range(k):
+                left -= work[at + j * size + i] * work[at + k * size + i]
+            if k < j:
+                work[at + j * size + k] = left / work[at + k * size + k]
+            elif 0.0 < left < math.inf:
+                work[at + j * size + j] = math.sqrt(left)
+            else:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def work_size(code, integers):
     """Return how many numbers `approximate` needs room for."""
     if code == REGRESSION:
@@ -112,7 +206,7 @@ def work_size(code, integers):
     return 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _regression(integers, fixed, summary, natural, work, total):
     # Matrices are held row by row in `fixed`, `natural` and `work` and read in place: at this size
     # a slice would cost more than what is done with it.
@@ -209,7 +303,7 @@ def _regression(integers, fixed, summary, natural, work, total):
     return log_prior
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _product(work, a, b, length):
     """Return the scalar product of two rows of `work`, `length` numbers from a and from b on."""
     product = 0.0
@@ -226,7 +320,7 @@ def summarise_nothing(innovations: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.empty(0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _cells(integers, fixed, natural, total):
     n, power = fixed
     d = total.shape[0]

@@ -63,6 +63,23 @@ def class_feature_cells(records, n_classes, first_cell, cells):
     return signs >= 0
 
 
+@njit(cache=True, nogil=True)
+def class_feature_totals(records, n_classes, first_cell, total):
+    """Add up the counts without listing the cells; arguments and answer as above, `total` (d,)."""
+    n, n_features = records.shape[0], records.shape[1] - 1
+    cells_of_a_class = first_cell[n_features]
+    for i in range(n):
+        label = records[i, 0]
+        if not 0 <= label < n_classes:
+            return False
+        for k in range(n_features):
+            level = records[i, 1 + k]
+            if not 0 <= level < first_cell[k + 1] - first_cell[k]:
+                return False
+            total[label * cells_of_a_class + first_cell[k] + level] += 1.0
+    return True
+
+
 @dataclass(frozen=True, init=False)
 class ClassFeatureCounts:
     """The number of records with each class and each level, for every feature.
@@ -131,9 +148,7 @@ class ClassFeatureCounts:
         records
             The class, then the levels of the features, (n, 1 + K).
         """
-        records = as_integer_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._first_cell):
-            self.check_records(records)  # compiled code would read past the end
+        records = self._read(records)
         cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
         if not class_feature_cells(records, self.n_classes, self._first_cell, cells):
             self.check_records(records)  # says which record it is
@@ -148,6 +163,27 @@ class ClassFeatureCounts:
             The class, then the levels of the features, (n, 1 + K).
         """
         return count_statistic(self.cells(records), len(self.names))
+
+    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the counts of all records, (I * sum_k J_k,).
+
+        Parameters
+        ----------
+        records
+            The class, then the levels of the features, (n, 1 + K).
+        """
+        records = self._read(records)
+        total = np.zeros(len(self.names))
+        if not class_feature_totals(records, self.n_classes, self._first_cell, total):
+            self.check_records(records)
+        return total
+
+    def _read(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the records as integers, (n, 1 + K)."""
+        records = as_integer_records(records, self)
+        if records.ndim != 2 or records.shape[1] != len(self._first_cell):
+            self.check_records(records)  # compiled code would read past the end
+        return records
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.

@@ -44,6 +44,24 @@ _TINY = 1e-300
 
 
 @njit(cache=True, nogil=True)
+def fill_simplex(v, source, natural, start, width):
+    """Fill `width` probabilities from `start` on; return the sum of their logarithms."""
+    top = 0.0
+    for j in range(width - 1):
+        top = max(top, v[source + j])
+    mass = natural[start + width - 1] = math.exp(-top)
+    above = 0.0
+    for j in range(width - 1):
+        natural[start + j] = math.exp(v[source + j] - top)
+        mass += natural[start + j]
+        above += v[source + j]
+    inverse = 1.0 / mass
+    for j in range(width):
+        natural[start + j] *= inverse
+    return above - width * (top + math.log(mass))
+
+
+@njit(cache=True, nogil=True)
 def constrain(layout, v, natural):
     """Fill `natural` with theta(v); return the log of the Jacobian.
 
@@ -68,20 +86,9 @@ def constrain(layout, v, natural):
                 log_jacobian -= abs(v[at + i]) + 2.0 * soft
         elif code == SIMPLEX:
             for r in range(rows):
-                start, source = to + r * width, at + r * (width - 1)
-                top = 0.0
-                for j in range(width - 1):
-                    top = max(top, v[source + j])
-                mass = natural[start + width - 1] = math.exp(-top)
-                above = 0.0
-                for j in range(width - 1):
-                    natural[start + j] = math.exp(v[source + j] - top)
-                    mass += natural[start + j]
-                    above += v[source + j]
-                log_jacobian += above - width * (top + math.log(mass))
-                inverse = 1.0 / mass
-                for j in range(width):
-                    natural[start + j] *= inverse
+                log_jacobian += fill_simplex(
+                    v, at + r * (width - 1), natural, to + r * width, width
+                )
         else:
             factor = np.zeros((width, width))
             position = at

@@ -21,7 +21,11 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-MOST_COST = {True: math.inf, False: 4.0}
+ENOUGH_ALONE = 7.0
+"""The first of them where transport does nothing: iterations are then short, and a longer one would
+only spend time on the parameters that are fast."""
+
+MOST_COST = {True: math.inf, False: 3.8}
 """What an iteration may cost, in iterations of Algorithm 1."""
 
 
@@ -89,6 +93,7 @@ class Interweave:
             cost = max(cost, own.get("cost", 0.0))
         if self.cycles is None:
             few = target.n < FEW_RECORDS
-            wanted = min(math.ceil(time / ENOUGH[few]), MOST_CYCLES[few])
+            enough = ENOUGH[few] if cost > 0.0 else ENOUGH_ALONE
+            wanted = min(math.ceil(time / enough), MOST_CYCLES[few])
             within = MOST_COST[few] / (1.0 + cost)
             tuning["cycles"] = int(max(1, min(wanted, within)))

@@ -25,7 +25,13 @@ r the posterior mean that warm-up found, T(r) a look at the records (one for all
 u), and C how the formula's error drifts with v, by least squares over the points that the chain
 visited in warm-up.
 
-**The proposals of P** are those of `proposals`: two walks, a jump and an aimed jump.
+**The proposals of P** are those of `proposals`: two walks, a jump and, without cells, an aimed
+jump. Where the formula can be solved for theta, the walk that is shaped like theta given u is made
+in the total instead: A' = A(v) + s c b z, with the noise's scales b, and v' solves A(v') = A'. The
+posterior is as wide there as the noise, whatever its shape in theta. In A the walk is symmetric, so
+that in v
+
+    q(v | v') / q(v' | v)  =  |dA / dv|(v) / |dA / dv|(v').
 """
 
 from __future__ import annotations
@@ -37,7 +43,14 @@ import numpy as np
 from numba import njit
 
 from noiseaware.mechanisms.terms import log_g
-from noiseaware.models.surrogates import Surrogate, approximate, work_size
+from noiseaware.models.surrogates import (
+    CELLS,
+    Surrogate,
+    approximate,
+    log_volume,
+    solve,
+    work_size,
+)
 from noiseaware.sampler.coordinates import constrain
 from noiseaware.sampler.moves.proposals import (
     DOF,
@@ -51,6 +64,7 @@ from noiseaware.sampler.moves.proposals import (
     log_t,
     walk,
 )
+from noiseaware.sampler.moves.surrogate_cells import explore_cells, touched_by
 from noiseaware.sampler.moves.tuning import Shape
 from noiseaware.sampler.target import Target
 
@@ -66,8 +80,9 @@ LEAST_SHARE = 0.05
 walks together count as much as a jump with this acceptance, and no less than the least."""
 
 STEPS = 10
-FEWEST, MOST = 32, 96
-"""Steps with the formula for one look at the records: so many a coordinate, within bounds."""
+FEWEST, MOST = 32, {False: 64, True: 96}
+"""Steps with the formula for one look at the records: so many a coordinate, within bounds, the
+upper one without and with cells, where a step costs less (`surrogate_cells`)."""
 
 STEPS_PER_RECORD = {False: 0.04, True: 0.015}
 MOST_EVER = 500
@@ -96,7 +111,7 @@ def log_target(
 def explore(
     code, integers, fixed, summary, layout, offset, slope, reference, terms,
     blocks, widths, factors, means, centres, pulls, prior_pulls, prior_mean, sizes, shares,
-    uniforms, normals, waits, natural_size, v, tried, taken,
+    uniforms, normals, waits, natural_size, solvable, v, tried, taken,
 ):  # fmt: skip
     """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
 
@@ -134,6 +149,16 @@ def explore(
             aim(v, total, index, centres, pulls[block], prior_pulls[block], prior_mean, mean_of)
             leap(v, index, mean_of, factor, normals[k], radius, proposed)
             log_q = -log_t(proposed, index, mean_of, factor, DOF)
+        elif kind == WALK_GIVEN_U and solvable:
+            size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
+            for j in range(total.shape[0]):
+                total_there[j] = total[j] - offset[j] + size * normals[k, j] / terms[1][j, 1]
+                for i in range(slope.shape[1]):
+                    total_there[j] -= slope[j, i] * (v[i] - reference[i])
+            if not solve(integers, fixed, summary, total_there, proposed, work):
+                tried[kind, block] += 1.0  # no such theta: refused
+                continue
+            log_q = log_volume(integers, v) - log_volume(integers, proposed)
         else:
             size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
             walk(v, index, factor, size, normals[k], proposed)
@@ -171,14 +196,14 @@ class SurrogateJump:
         What is sampled.
     """
 
-    scratch = ("_summary", "_offset", "tried", "taken")
+    scratch = ("summary", "offset", "tried", "taken")
 
     def __init__(self, surrogate: Surrogate, blocks: list[np.ndarray], target: Target) -> None:
         assert target.terms is not None
         self.surrogate = surrogate
         size = target.coordinates.size
         self.index = np.arange(size)
-        self.steps = min(max(STEPS * size, FEWEST), MOST)
+        self.steps = min(max(STEPS * size, FEWEST), MOST[target.uses_cells])
         per_record = STEPS_PER_RECORD[target.uses_cells]
         self.steps = max(self.steps, min(int(per_record * target.n), MOST_EVER))
         count, widest = len(blocks), max(map(len, blocks))
@@ -192,6 +217,12 @@ class SurrogateJump:
         self.prior_pulls = np.zeros((count, widest, size))
         self.prior_mean = np.zeros(size)
         self.centres = centres_of(target.terms)
+        self.kinds = JUMP + 1 if surrogate.code == CELLS else KINDS
+        self.touched = (
+            touched_by(blocks, target.coordinates.layout, surrogate.integers)
+            if surrogate.code == CELLS
+            else None
+        )
         self.sizes = np.ones((KINDS, count))
         self.shares = np.array([0.4, 0.2, 0.4, 0.0])
         self.reference = np.zeros(size)
@@ -199,11 +230,12 @@ class SurrogateJump:
         self.tried = np.zeros((KINDS, count))
         self.taken = np.zeros_like(self.tried)
         self.visited: list[tuple[np.ndarray, np.ndarray]] = []
-        self._natural_size = target.coordinates.natural_size
-        self._layout = target.coordinates.layout
-        self._terms = (target.terms.family, target.terms.parameters * SOFTER)
-        self._summary = np.empty(0)
-        self._offset = np.zeros(target.d)
+        self._normals = max(widest, target.d) if surrogate.solvable else widest
+        self.natural_size = target.coordinates.natural_size
+        self.layout = target.coordinates.layout
+        self.terms = (target.terms.family, target.terms.parameters * SOFTER)
+        self.summary = np.empty(0)
+        self.offset = np.zeros(target.d)
 
     def take(self, shape: Shape) -> None:
         """Take the shapes of the three proposals, and the posterior mean as the reference."""
@@ -216,6 +248,8 @@ class SurrogateJump:
             self.factors[WALK, b, :width, :width] = marginal
             self.factors[JUMP, b, :width, :width] = marginal
             self.means[b, :width] = shape.mean[index]
+            if self.kinds <= AIMED:
+                continue
             covariance, pull, prior_pull = shape.aimed(index)
             self.factors[AIMED, b, :width, :width] = np.linalg.cholesky(covariance)
             self.pulls[b, :width] = pull
@@ -236,25 +270,25 @@ class SurrogateJump:
 
     def hold(self, target: Target, u: np.ndarray) -> None:
         """Prepare for steps with this u."""
-        self._summary = self.surrogate.summarise(u)
+        self.summary = self.surrogate.summarise(u)
         theta, _ = target.coordinates.from_vector(self.reference)
         at_reference = target.total(target.build(theta, u))
-        self._offset = at_reference - self.formula(self.reference)
+        self.offset = at_reference - self.formula(self.reference)
 
     def visit(self, v: np.ndarray, total: np.ndarray) -> None:
         """Note how far off the formula is at v, where the total is `total`; in warm-up only."""
         if self.surrogate.drifts:
-            error = total - self.formula(v) - self._offset
+            error = total - self.formula(v) - self.offset
             if np.isfinite(error).all():
                 self.visited.append((v - self.reference, error))
 
     def formula(self, v: np.ndarray) -> np.ndarray:
         """Return A(v), (d,), with the u that is held."""
-        natural, total = np.empty(self._natural_size), np.empty(len(self._offset))
-        constrain(self._layout, v, natural)
-        code, integers, fixed, _, _ = self.surrogate
+        natural, total = np.empty(self.natural_size), np.empty(len(self.offset))
+        constrain(self.layout, v, natural)
+        code, integers, fixed = self.surrogate[:3]
         work = np.empty(work_size(code, integers))
-        approximate(code, integers, fixed, self._summary, natural, work, total)
+        approximate(code, integers, fixed, self.summary, natural, work, total)
         return total
 
     def note(self, log_ratio: float) -> None:
@@ -273,7 +307,9 @@ class SurrogateJump:
         np.clip(self.sizes, 1e-4, 10.0, out=self.sizes)
         worth = self.taken.sum(axis=1) / np.maximum(self.tried.sum(axis=1), 1.0)
         worth[:JUMP] = 2.0 / 3.0 * WALKS_WORTH, 1.0 / 3.0 * WALKS_WORTH
-        wanted = LEAST_SHARE + (1.0 - KINDS * LEAST_SHARE) * worth / worth.sum()
+        worth[self.kinds :] = 0.0
+        wanted = LEAST_SHARE + (1.0 - self.kinds * LEAST_SHARE) * worth / worth.sum()
+        wanted[self.kinds :] = 0.0
         self.shares += min(1.0, 2.0 * rate) * (wanted - self.shares)
         self.tried[:] = 0.0
         self.taken[:] = 0.0
@@ -283,7 +319,7 @@ class SurrogateJump:
         shape = (steps, self.steps)
         return (
             rng.random((*shape, 2)),
-            rng.standard_normal((*shape, self.blocks.shape[1] + 1)),
+            rng.standard_normal((*shape, self._normals + 1)),
             rng.standard_exponential((*shape, 3)),
         )
 
@@ -291,11 +327,19 @@ class SurrogateJump:
         """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
         uniforms, normals, waits = prepared
         proposed[:] = v
-        code, integers, fixed, _, _ = self.surrogate
-        before, after = explore(
-            code, integers, fixed, self._summary, self._layout, self._offset, self.slope,
-            self.reference, self._terms, self.blocks, self.widths, self.factors, self.means,
-            self.centres, self.pulls, self.prior_pulls, self.prior_mean, self.sizes, self.shares,
-            uniforms[k], normals[k], waits[k], self._natural_size, proposed, self.tried, self.taken,
-        )  # fmt: skip
+        code, integers, fixed = self.surrogate[:3]
+        if self.touched is None:
+            before, after = explore(
+                code, integers, fixed, self.summary, self.layout, self.offset, self.slope,
+                self.reference, self.terms, self.blocks, self.widths, self.factors, self.means,
+                self.centres, self.pulls, self.prior_pulls, self.prior_mean, self.sizes,
+                self.shares, uniforms[k], normals[k], waits[k], self.natural_size,
+                self.surrogate.solvable, proposed, self.tried, self.taken,
+            )  # fmt: skip
+        else:
+            before, after = explore_cells(
+                integers, fixed, self.touched, self.offset, self.terms, self.blocks, self.widths,
+                self.factors, self.means, self.sizes, self.shares, uniforms[k], normals[k],
+                waits[k], self.natural_size, proposed, self.tried, self.taken,
+            )  # fmt: skip
         return before - after

@@ -27,9 +27,11 @@ each move. Both leave p(theta, x | s_dp) alone, because p(theta, x, u | s_dp) ha
 A model that is only a simulator carries u in its state.
 
 **Proposals.** `proposals` has four: a random walk, an independent jump from the learned shape, a
-jump aimed at the release, and a jump from the prior; `surrogate` has one more, for models and
-queries with a formula for T. An iteration does a few steps of each with the same u; how many is
-chosen in warm-up, from how far each carries theta for what it costs, and may be none.
+jump aimed at the release, and a jump from the prior; `surrogate` and `solved` have one each, for
+models and queries with a formula for T. An iteration does a few steps of each with the same u; how
+many is chosen in warm-up, from how far each carries theta for what it costs, and may be none. One
+step more may be of a kind that is drawn at random, whatever theta: a mixture of kernels that each
+leave the posterior alone.
 
 All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
 interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
@@ -39,15 +41,19 @@ half, and each is fast where the other is slow.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.sampler.moves.proposals import AimedJump, Jump, PriorJump, Walk
+from noiseaware.sampler.moves.solved import SolvedJump
 from noiseaware.sampler.moves.surrogate import SurrogateJump
 from noiseaware.sampler.moves.tuning import (
     FEW_RECORDS,
+    Costs,
     Gains,
     Shape,
     choose_steps,
@@ -72,8 +78,11 @@ STEPS_WHILE_LEARNING = {PriorJump: 1, Walk: 2, Jump: 2, AimedJump: 2}
 With more than two blocks it is one step of each, or warm-up would take longer than the draws; and
 with a surrogate only one of each in the first block, since the surrogate does the work."""
 
-MOST_COST = {True: 6.0, False: 2.4}
+MOST_COST = {True: 9.0, False: 2.6}
 """What a transport move may cost, in iterations of Algorithm 1: with few records, and with many."""
+
+FORMULA = (SolvedJump, SurrogateJump)
+"""The proposals that work with a formula for the total; the surrogate's is the last of all."""
 
 SHORTEST_HISTORY = 20
 """Iterations of warm-up below which nothing is learned from them."""
@@ -115,7 +124,9 @@ class Transport:
         if target.terms is not None and (surrogate is None or len(blocks) <= 2):
             proposals += [AimedJump(index, target.terms) for index in blocks]
         if surrogate is not None:
-            proposals.append(SurrogateJump(surrogate, blocks, target))
+            explorer = SurrogateJump(surrogate, blocks, target)
+            proposals += [SolvedJump(explorer)] if SolvedJump.suits(explorer) else []
+            proposals.append(explorer)
         prior = [
             coordinates.to_vector(target.sample_prior(state.rng))
             for _ in range(20 * coordinates.size)
@@ -126,9 +137,10 @@ class Transport:
         if self.steps is not None:
             steps = [self.steps] * len(proposals)
         elif surrogate is not None:
+            walks = 1 + 3 * len(blocks)
             steps = [1] * len(proposals)
             if len(blocks) > 2:
-                steps[4:-1] = [0] * (len(proposals) - 5)
+                steps[4:walks] = [0] * (walks - 4)
         elif len(blocks) > 2:
             steps = [1] * len(proposals)
         else:
@@ -136,6 +148,7 @@ class Transport:
         return {
             "proposals": proposals,
             "steps": steps,
+            "guards": [],
             "warming": True,
             "count": 0,
             "shape": shape,
@@ -146,30 +159,38 @@ class Transport:
         """Do all steps with one u; report the share accepted."""
         if not any(tuning["steps"]):
             return (math.nan,)
+        numbers = tuning["steps"]
+        if tuning["guards"]:
+            numbers = numbers.copy()
+            numbers[tuning["guards"][int(state.rng.random() * len(tuning["guards"]))]] += 1
         model, rng, coordinates = target.model, state.rng, target.coordinates
         warming, gains = tuning["warming"], tuning["gains"]
-        v = coordinates.to_vector(state.theta)
-        if warming and tuning["shape"].history:
-            gains.note_others(v, tuning["shape"].history[-1])
-        theta, log_jacobian = coordinates.from_vector(v)
+        theta, v, prior_now = state.theta, np.empty(coordinates.size), 0.0
+        placed = held = False  # v is found, and the formula prepared, when they are needed
+        if warming:
+            v, theta, prior_now = place(target, theta)
+            placed = True
+            if tuning["shape"].history:
+                gains.note_others(v, tuning["shape"].history[-1])
         u = target.recover(state)
-        prior_now = model.log_prior(theta) + log_jacobian
         total_now = target.total(state.records)
         log_g_now = target.log_g(total_now)
         records = None
         accepted = 0
-        proposed = np.empty_like(v)
-        for which, (proposal, steps) in enumerate(
-            zip(tuning["proposals"], tuning["steps"], strict=True)
-        ):
+        proposed = np.empty(coordinates.size)
+        for which, (proposal, steps) in enumerate(zip(tuning["proposals"], numbers, strict=True)):
             if steps == 0:
                 continue
             from_prior = isinstance(proposal, PriorJump)
+            if not (from_prior or placed):
+                v, theta, prior_now = place(target, theta)
+                placed = True
             aimed = isinstance(proposal, AimedJump)
-            if isinstance(proposal, SurrogateJump):
-                proposal.hold(target, u)
-                if warming:
-                    proposal.visit(v, total_now)
+            if isinstance(proposal, FORMULA) and not held:
+                tuning["proposals"][-1].hold(target, u)
+                held = True
+            if warming and isinstance(proposal, SurrogateJump):
+                proposal.visit(v, total_now)
             prepared = None if from_prior else proposal.prepare(steps, rng)
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
@@ -193,24 +214,24 @@ class Transport:
                 # So far out that theta rounds to the edge of its support, a prior density may be
                 # infinite; there is no mass there, and such a proposal is refused.
                 accept = log_uniform[k] < log_ratio < math.inf
-                if from_prior and accept:
-                    proposed = coordinates.to_vector(theta_new)
-                    inside, log_jacobian = coordinates.from_vector(proposed)
-                    prior_new = model.log_prior(inside) + log_jacobian
+                if from_prior and accept and placed:
+                    proposed, _, prior_new = place(target, theta_new)
                 if warming:
                     proposal.note(log_ratio)
                     gains.note_step(which, v, proposed, accept)
                 if accept:
                     accepted += 1
-                    prior_now, log_g_now, total_now = prior_new, log_g_new, total_new
+                    log_g_now, total_now = log_g_new, total_new
                     theta, records = theta_new, candidates
-                    v, proposed = proposed, v
+                    if placed:
+                        prior_now = prior_new
+                        v, proposed = proposed, v
         if records is not None:
             state.theta = theta
             state.records = records
         if warming:
             tuning["shape"].history.append(v.copy())
-        return (accepted / sum(tuning["steps"]),)
+        return (accepted / sum(numbers),)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Tune the walks, and learn the shape anew at 32, 64, 128, ... iterations."""
@@ -264,13 +285,13 @@ class Transport:
             expected = expected_time(inside, others, tuning["steps"])
             excess = max(1.0, shape.autocorrelation_time() / expected)
             explores = [isinstance(p, SurrogateJump) for p in tuning["proposals"]]
-            cost = costs(target, getattr(tuning["proposals"][-1], "steps", 0))
+            holds = [isinstance(p, FORMULA) for p in tuning["proposals"]]
+            cost = costs(target, explores, holds, getattr(tuning["proposals"][-1], "steps", 0))
             if self.steps is None:
                 few = target.n < FEW_RECORDS
                 tuning["steps"] = choose_steps(
                     inside,
                     others,
-                    explores,
                     cost,
                     least=0 if target.can_update else 1,
                     most=MOST_COST[few],
@@ -278,22 +299,38 @@ class Transport:
                 if few and not explores[-1] and not any(tuning["steps"]):
                     # One warm-up may be too hopeful about the other moves, and steps are cheap.
                     tuning["steps"] = [1] * len(explores)
-                _safeguard(
+                tuning["guards"] = _safeguard(
                     tuning["steps"],
                     len(target.coordinates.blocks(LARGEST_BLOCK)),
-                    explored=tuning["steps"][-1] if explores[-1] else 0,
+                    holds,
                 )
-            tuning["cost"] = total_cost(tuning["steps"], explores, cost)
+                _keep_within(MOST_COST[few], tuning["steps"], tuning["guards"], cost)
+            tuning["cost"] = total_cost(tuning["steps"], cost, tuning["guards"])
             expected = expected_time(inside, others, tuning["steps"])
-            tuning["autocorrelation_time"] = excess * expected
+            # The history was made with steps; it does not speak of a chain without them.
+            tuning["autocorrelation_time"] = (excess if any(tuning["steps"]) else 1.0) * expected
         tuning.update(shape=None, gains=None, warming=False)
 
 
-def _safeguard(steps: list[int], blocks: int, explored: int) -> None:
-    """Let no single proposal do all the work.
+def _keep_within(most: float, steps: list[int], guards: Sequence[int], cost: Costs) -> None:
+    """Take steps away until the move costs at most `most`, or there is one step of each."""
+    while total_cost(steps, cost, guards) > most and max(steps) > 1:
+        steps[int(np.argmax(steps))] -= 1
 
-    A fifth of a block's steps is for each of the two walks, a sixth of all for the prior, and at
-    least one for each proposal next to a surrogate, which may stick where its formula is far off.
+
+def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any], float]:
+    """Return theta as a vector v, theta at v (the same but for rounding), v's log prior density."""
+    v = target.coordinates.to_vector(theta)
+    inside, log_jacobian = target.coordinates.from_vector(v)
+    return v, inside, target.model.log_prior(inside) + log_jacobian
+
+
+def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int]:
+    """Let no single proposal do all the work; return the proposals of which one is to be added.
+
+    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. A
+    proposal by a formula may stick where the formula is far off: each iteration has one step more,
+    of a proposal drawn at random from those that would have none.
 
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
@@ -308,7 +345,10 @@ def _safeguard(steps: list[int], blocks: int, explored: int) -> None:
             if steps[walk] < least and walk != largest:
                 steps[largest] -= least - steps[walk]
                 steps[walk] = least
-    if explored and blocks <= 2:
-        for k in range(1, len(steps) - 1):
-            steps[k] = max(steps[k], 1)
     steps[0] = max(steps[0], sum(steps) // 6)
+    if sum(holds) == 2 and steps[-1] == 0 and steps[-2] > 1:
+        steps[-1] = 1
+        steps[-2] = (steps[-2] + 1) // 2
+    if blocks > 2 or not any(compress(steps, holds)):
+        return []
+    return [k for k in range(len(steps)) if steps[k] == 0]

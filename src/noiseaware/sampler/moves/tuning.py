@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -177,35 +178,42 @@ class Costs(NamedTuple):
     start
         Finding u.
     step
-        One step of a proposal that looks at the records.
+        One step of a proposal that only looks at the records.
+    each
+        One step of each proposal, (proposals,).
     hold
         Preparing the formula of a surrogate.
-    explore
-        One step of a surrogate, its look at the records included.
+    holds
+        Which of the proposals need it.
     """
 
     start: float
     step: float
+    each: np.ndarray
     hold: float
-    explore: float
+    holds: Sequence[bool]
 
 
-def costs(target: Target, formula_steps: int = 0) -> Costs:
+def costs(
+    target: Target, explores: Sequence[bool], holds: Sequence[bool], formula_steps: int
+) -> Costs:
     """Return what a transport move costs for this target.
 
     A step passes over the records without random numbers and without an accept loop, so it is
     much cheaper than a sweep when n is large; when n is small, both are the cost of calling
     functions. The numbers are rounded measurements in microseconds (`python -m benchmarks
-    mixing`), and constants, so that a chain stays a function of its seed.
+    steps`), and constants, so that a chain stays a function of its seed.
     """
     n, cells = target.n, target.uses_cells
-    iteration = 28.0 + 0.1 * n
-    step = 8.0 + (0.03 if cells else 0.01) * n
+    iteration = 26.0 + 0.085 * n
+    step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n
+    explore = (0.7 if cells else 1.2) * formula_steps + step
     return Costs(
-        start=(8.0 + (0.035 if cells else 0.01) * n) / iteration,
+        start=(20.0 + 0.024 * n if cells else 15.0 + 0.0065 * n) / iteration,
         step=step / iteration,
-        hold=(10.0 + (0.03 if cells else 0.015) * n) / iteration,
-        explore=(10.0 + (1.4 if cells else 0.6) * formula_steps + step) / iteration,
+        each=np.where(explores, explore, step) / iteration,
+        hold=(20.0 + 0.02 * n) / iteration,
+        holds=holds,
     )
 
 
@@ -228,20 +236,17 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
     return (1 + r) / (1 - r)
 
 
-def total_cost(steps: Sequence[int], explores: Sequence[bool], cost: Costs) -> float:
-    """Return what a transport move with these steps costs."""
+def total_cost(steps: Sequence[int], cost: Costs, guards: Sequence[int] = ()) -> float:
+    """Return what a transport move with these steps costs, and one more if there are guards."""
     if not any(steps):
         return 0.0
-    exploring = sum(k for k, formula in zip(steps, explores, strict=True) if formula)
-    looking = sum(steps) - exploring
-    hold = cost.hold if exploring else 0.0
-    return cost.start + hold + looking * cost.step + exploring * cost.explore
+    hold = cost.hold if any(compress(steps, cost.holds)) else 0.0
+    return cost.start + hold + float(cost.each @ steps) + (cost.step if guards else 0.0)
 
 
 def choose_steps(
     proposals: np.ndarray,
     others: np.ndarray,
-    explores: Sequence[bool],
     cost: Costs,
     *,
     least: int,
@@ -256,8 +261,6 @@ def choose_steps(
     ----------
     proposals, others
         The gains, (proposals, size) and (size,).
-    explores
-        Which of the proposals are surrogates.
     cost
         What the parts of the move cost; see `costs`.
     least
@@ -265,19 +268,18 @@ def choose_steps(
     most
         What the move may cost; it is never less than `least` steps of each.
     """
-    each = np.where(explores, cost.explore, cost.step)
-    help_for_cost = -np.log1p(-np.minimum(proposals, 0.9999)) / each[:, None]
+    help_for_cost = -np.log1p(-np.minimum(proposals, 0.9999)) / cost.each[:, None]
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
     best, best_price = list(steps), math.inf
     while True:
-        price = expected_time(proposals, others, steps) * (1 + total_cost(steps, explores, cost))
+        price = expected_time(proposals, others, steps) * (1 + total_cost(steps, cost))
         if price < best_price:
             best, best_price = list(steps), price
         k = int(np.argmax(help_for_cost[:, np.argmax(left)]))
         steps[k] += 1
         left = left * (1 - proposals[k])
-        if total_cost(steps, explores, cost) > most:
+        if total_cost(steps, cost) > most:
             return best
 
 

@@ -1,0 +1,267 @@
+"""Solving the formula of a regression for theta: the solution, its volume, and what is drawn by it.
+
+**The solution** is put back into the formula, and **the volume** is compared with the determinant
+of differences.
+
+**The proposals.** With u held and all of theta unknown, independent draws from p(theta | u, s_dp)
+are made by rejection: theta from the prior, kept with probability g(s_dp, T) / max g, with T from
+NumPy. `Transport.step` is run a few times from each, with a solved jump alone, or with a surrogate
+that walks in the total. The release's bounds clamp many records, so that the formula is badly wrong
+and only the ratio makes it right. Where the draws end they must have the distribution that they
+started with: functions of theta must not change on average, |z| < 5.8 for each of 12: below 12 x
+7e-9 = 8e-8. The planted bugs must fail it.
+"""
+
+import functools
+import math
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import noiseaware as na
+from mutants.planting import Edit, planted
+from noiseaware.models.surrogates import log_volume, solve, work_size
+from noiseaware.sampler.moves import solved as solved_module
+from noiseaware.sampler.moves import surrogate as surrogate_module
+from noiseaware.sampler.moves.solved import SolvedJump
+from noiseaware.sampler.moves.surrogate import WALK_GIVEN_U
+from noiseaware.sampler.moves.transport import Transport
+from noiseaware.sampler.moves.tuning import Shape
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220616"))
+CHAINS, STEPS, LIMIT = 5000, 4, 5.8
+N, BOUND, SCALE = 10, 1.5, 1.2
+VALUES = np.array([1.0, 2.5, 4.0, 2.0, 3.0])
+
+
+def regression(p, n):
+    """A regression with everything unknown, and a release of it."""
+    query = na.queries.RegressionMoments(p, lower=[-4.0] * (p + 1), upper=[3.0] * p + [5.0])
+    d = len(query.names)
+    return Target(
+        na.models.LinearRegression(p), na.Release(np.zeros(d), na.mechanisms.Laplace(query, 1.0), n)
+    )
+
+
+def formula_of(target, u):
+    """Return the surrogate's arrays with this u, and the formula as a function of v."""
+    jump = Transport().start(
+        target, ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng())
+    )["proposals"][-1]
+    jump.hold(target, u)
+    return jump
+
+
+def rng():
+    return np.random.default_rng(SEED)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_the_solution_gives_the_total(p):
+    target = regression(p, 12)
+    random = rng()
+    for _ in range(3):
+        u = random.standard_normal((12, p + 1))
+        jump = formula_of(target, u)
+        v = target.coordinates.to_vector(target.sample_prior(random))
+        code, integers, fixed = jump.surrogate[:3]
+        for function in (solve, solve.py_func):
+            found, work = np.empty_like(v), np.empty(work_size(code, integers))
+            assert function(integers, fixed, jump.summary, jump.formula(v), found, work)
+            np.testing.assert_allclose(found, v, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_the_volume_is_the_determinant(p):
+    target = regression(p, 12)
+    random = rng()
+    u = random.standard_normal((12, p + 1))
+    jump = formula_of(target, u)
+    constants = []
+    for _ in range(4):
+        v = target.coordinates.to_vector(target.sample_prior(random))
+        columns = []
+        for j in range(len(v)):
+            step = np.zeros_like(v)
+            step[j] = 1e-3
+            coarse = (jump.formula(v + 2 * step) - jump.formula(v - 2 * step)) / 4e-3
+            fine = (jump.formula(v + step) - jump.formula(v - step)) / 2e-3
+            columns.append((4 * fine - coarse) / 3)
+        by_differences = np.linalg.slogdet(np.column_stack(columns))[1]
+        constants.append(by_differences - log_volume(jump.surrogate.integers, v))
+    np.testing.assert_allclose(constants, constants[0], rtol=0, atol=1e-5)
+
+
+def test_a_total_that_nothing_gives():
+    """A sum of squares below what its sum needs has no solution."""
+    target = regression(1, 12)
+    jump = formula_of(target, rng().standard_normal((12, 2)))
+    code, integers, fixed = jump.surrogate[:3]
+    total = jump.formula(np.zeros(5))
+    total[2] = -1.0
+    work = np.empty(work_size(code, integers))
+    assert not solve(integers, fixed, jump.summary, total, np.empty(5), work)
+
+
+def test_only_a_release_that_points_somewhere_is_solved():
+    query = na.queries.RegressionMoments(1, -1, 1)
+    laplace = na.mechanisms.Laplace(query, 1.0)
+    known = na.models.LinearRegression(1, noise_variance=1.0)
+    for model, mechanism, expected in (
+        (na.models.LinearRegression(1), laplace, True),
+        (known, laplace, False),
+        (na.models.LinearRegression(1), na.mechanisms.Clamped(laplace, -2.0, 2.0), False),
+    ):
+        values = np.full(5, 2.0)
+        target = Target(model, na.Release(values, mechanism, 10))
+        state = ChainState(model.sample_prior(rng()), np.empty(0), None, rng())
+        kinds = [type(x) for x in Transport().start(target, state)["proposals"]]
+        assert (SolvedJump in kinds) == expected
+
+
+# ------------------------------------------------------------------ what is drawn
+
+
+def setting():
+    """A regression on one feature with tight bounds, and innovations to hold."""
+    query = na.queries.RegressionMoments(1, lower=-BOUND, upper=BOUND)
+    release = na.Release(VALUES, na.mechanisms.Laplace(query, scale=SCALE), N)
+    u = np.random.default_rng(7).standard_normal((N, 2))
+    return Target(na.models.LinearRegression(1), release), u
+
+
+@functools.cache
+def independent_draws():
+    """Return draws of v given u and s_dp, (CHAINS, 5), by rejection from the prior."""
+    _, u = setting()
+    random = rng()
+    kept = []
+    while sum(map(len, kept)) < CHAINS:
+        m = 200_000
+        a, b, mean = 2.0 * random.standard_normal((3, m))
+        variance = 4.0 / random.gamma(3.0, size=m)  # inverse gamma(3, 4)
+        # Inverse Wishart(df = 4, scale = 2) in one dimension is inverse gamma(2, 1).
+        spread = np.sqrt(1.0 / random.gamma(2.0, size=m))
+        x = mean[:, None] + spread[:, None] * u[:, 0]
+        y = a[:, None] + b[:, None] * x + np.sqrt(variance)[:, None] * u[:, 1]
+        x, y = np.clip(x / BOUND, -1, 1), np.clip(y / BOUND, -1, 1)
+        total = np.stack([y, x * y, y * y, x, x * x]).sum(axis=-1).T
+        log_g = -np.abs(total - VALUES).sum(axis=1) / SCALE
+        keep = np.log(random.random(m)) < log_g
+        kept.append(np.stack([a, b, np.log(variance), mean, np.log(spread)], axis=1)[keep])
+    return np.concatenate(kept)[:CHAINS]
+
+
+def test_the_draws_are_those_of_the_package():
+    """The prior and T of `independent_draws`, written with NumPy, are the model's."""
+    target, _ = setting()
+    model = target.model
+    assert (model.coefficient_sd, model.feature_mean_sd) == (2.0, 2.0)
+    assert (model.noise_variance_shape, model.noise_variance_scale) == (3.0, 4.0)
+    for v in independent_draws()[:3]:
+        theta, _ = target.coordinates.from_vector(v)
+        spread = math.exp(v[4])
+        expected = (
+            stats.norm.logpdf(v[:2], scale=2.0).sum()
+            + stats.invgamma.logpdf(math.exp(v[2]), 3.0, scale=4.0)
+            + stats.norm.logpdf(v[3], scale=2.0)
+            + stats.invgamma.logpdf(spread**2, 2.0, scale=1.0)
+        )
+        assert model.log_prior(theta) == pytest.approx(expected, rel=1e-9)
+
+
+def functions(v):
+    """The functions of v, (..., 5), whose means are compared."""
+    products = [v[..., 0] * v[..., 1], v[..., 2] * v[..., 4]]
+    return np.concatenate([v, v * v, np.stack(products, axis=-1)], axis=-1)
+
+
+def check(which):
+    """Raise unless a proposal alone, with u held, leaves p(theta | u, s_dp) alone."""
+    target, u = setting()
+    starts = independent_draws()
+    random = np.random.default_rng(SEED + 1)
+    move = Transport()
+    state = ChainState(target.sample_prior(random), np.empty((N, 2)), None, random)
+    tuning = move.start(target, state)
+    jump = tuning["proposals"][-1]
+    shape = Shape(np.random.default_rng(3).permutation(starts)[:500] + 0.1)
+    jump.hold(target, u)
+    shape.look(jump.formula, target.terms.parameters[:, 1], shape.mean, forget=True)
+    jump.take(shape)
+    jump.slope[:] = 0.1 * random.standard_normal(jump.slope.shape)
+    jump.shares[:] = 0.0
+    jump.shares[WALK_GIVEN_U] = 1.0
+    jump.sizes[:] = 0.5
+    jump.steps = 3
+    steps = [0] * len(tuning["proposals"])
+    steps[-2 if which == "solved" else -1] = 3
+    tuning.update(steps=steps, warming=False)
+    ends = np.empty_like(starts)
+    moved = 0.0
+    for k, v in enumerate(starts):
+        state.theta, _ = target.coordinates.from_vector(v)
+        state.records = target.build(state.theta, u)
+        moved += sum(move.step(target, state, tuning)[0] for _ in range(STEPS))
+        ends[k] = target.coordinates.to_vector(state.theta)
+    assert 0.02 < moved / (CHAINS * STEPS) < 0.98
+    change = functions(ends) - functions(starts)
+    z = change.mean(axis=0) / (change.std(axis=0, ddof=1) / math.sqrt(CHAINS))
+    assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
+
+
+@pytest.mark.parametrize("which", ["solved", "walk in the total"])
+def test_the_proposals_draw_from_their_target(which):
+    check(which)
+
+
+BUGS = {
+    "solved: the volume left out": (
+        "solved",
+        Edit(
+            solved_module,
+            "solved_jump",
+            "return log_ratio + log_volume(integers, v) - log_volume(integers, proposed)",
+            "return log_ratio",
+        ),
+    ),
+    "solved: the density of the way back left out": (
+        "solved",
+        Edit(
+            solved_module, "solved_jump", "abs(noise[j]) - abs(away)", "abs(noise[j]) - 0.0 * away"
+        ),
+    ),
+    "solved: the offset on one way only": (
+        "solved",
+        Edit(solved_module, "solved_jump", "total[j] + offset[j] - centre", "total[j] - centre"),
+    ),
+    "walk: the volume left out": (
+        "walk in the total",
+        Edit(
+            surrogate_module,
+            "explore",
+            "log_q = log_volume(integers, v) - log_volume(integers, proposed)",
+            "log_q = 0.0",
+        ),
+    ),
+    "walk: the drift not taken off": (
+        "walk in the total",
+        Edit(
+            surrogate_module,
+            "explore",
+            "total_there[j] -= slope[j, i] * (v[i] - reference[i])",
+            "total_there[j] -= 0.0",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs(bug):
+    which, edit = BUGS[bug]
+    with planted(edit), pytest.raises(AssertionError):
+        check(which)
