@@ -6,6 +6,7 @@ foundation  Algorithm 1 against fused loops, large n, memory, import, a new proc
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot        ESS per second against epsilon, from what peers wrote
+steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on an example of every ready model
 mixing      the default call over simulated releases (long; can be stopped and continued)
@@ -30,7 +31,7 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SECTIONS = ("foundation", "mechanisms", "peers", "plot", "own", "models", "mixing")
+SECTIONS = ("foundation", "mechanisms", "peers", "plot", "steps", "own", "models", "mixing")
 FILES = {"own": "own_model"}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")

@@ -583,6 +583,33 @@ def test_innovations_follow_the_records():
     check_held_innovations()
 
 
+def test_records_are_those_of_theta_after_a_jump_from_the_prior():
+    """To the last bit, also where the vector of theta was rounded on the way to a later step."""
+
+    class Positive(Simulator):
+        parameters = (na.Parameter("scale", (), "positive"),)
+
+        def sample_prior(self, rng):
+            return {"scale": np.array(rng.exponential())}
+
+        def log_prior(self, theta):
+            return -float(theta["scale"])
+
+        def build_records(self, theta, innovations):
+            return theta["scale"] * innovations[:, 0]
+
+    release = na.Release([3.0], na.mechanisms.Laplace(na.queries.Sum(-3, 3), scale=4.0), 6)
+    target = Target(Positive(), release)
+    move = na.moves.Transport()
+    state = chain.start(target, [move], np.random.default_rng(11))
+    tuning = frozen(move, target, state.theta)
+    tuning["steps"] = [1, 1, *[0] * (len(tuning["steps"]) - 2)]
+    for _ in range(300):
+        move.step(target, state, tuning)
+        rebuilt = target.model.build_records(state.theta, state.innovations)
+        np.testing.assert_array_equal(state.records, rebuilt)
+
+
 def test_a_scripted_generator_is_used_up():
     """The scripts of these tests would not notice numbers that nobody asks for, but for this."""
     rng = Scripted(random=[[0.1, 0.2]])

@@ -508,7 +508,7 @@ MUTANTS = (
                 Transport,
                 "step",
                 "log_ratio = 0.0  # q is the prior, so that the two cancel",
-                "log_ratio = place(target, theta_new)[2] - place(target, theta)[2]",
+                "log_ratio = place(target, theta_new)[1] - place(target, theta)[1]",
             ),
         ),
     ),

@@ -12,6 +12,8 @@ import pytest
 import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise
 from calibration.settings import MODELS
+from noiseaware.validation.compare import Setting
+from noiseaware.validation.moves import steps
 
 COUNT = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
 QUICK = {"quick": True, "random_seed": 20220614}
@@ -355,6 +357,15 @@ def test_records_that_the_query_refuses():
     )
     assert failed(result) == ["records"]
     assert "Histogram.check_records refuses records that Categorical.build_records" in str(result)
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_what_a_move_works_out_anew_is_no_tuning(k):
+    query = na.queries.RegressionMoments(1, -5, 5)
+    setting = Setting(30, 5, 30, 2, 50, 1e-6, k)
+    mechanism = na.mechanisms.Laplace(query, epsilon=1.0)
+    moves = [na.moves.Transport(), na.moves.RecordSweep()]
+    assert "Transport()" in steps(na.models.LinearRegression(1), mechanism, moves, setting)
 
 
 def test_a_model_without_what_is_needed():

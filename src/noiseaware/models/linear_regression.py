@@ -323,7 +323,7 @@ class LinearRegression:
             np.array(fixed),
             summarise_normals,
             drifts=True,
-            solvable=all(value is None for value in unknown),
+            solvable=all(value is None for value in unknown) and n > p + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:

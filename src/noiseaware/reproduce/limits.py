@@ -27,6 +27,8 @@ from noiseaware.studies.methods import run_chains, summarise
 DRAWS = 4000
 """Independent draws of what is compared with."""
 
+_KEPT: dict[tuple[str, bytes], np.ndarray] = {}
+
 
 def limit_task(experiment: Experiment, size: Size, random_seed: int, key) -> dict[str, Any]:
     """Sample one release of the fixed database at one epsilon, and measure the distances."""
@@ -66,10 +68,16 @@ def prior_draws(experiment: Experiment) -> np.ndarray:
 
 
 def data_draws(experiment: Experiment, records: np.ndarray) -> np.ndarray:
-    """Draw from the posterior given the clamped records, without privacy."""
-    if experiment.name == "regression":
-        return clamped_posterior(experiment.model, records, published.LOWER, published.UPPER)
-    return non_private(experiment.model, records, draws=DRAWS, random_seed=4)[experiment.parameter]
+    """Draw from the posterior given the clamped records, without privacy; once in a process."""
+    key = (experiment.name, records.tobytes())
+    if key not in _KEPT:
+        if experiment.name == "regression":
+            found = clamped_posterior(experiment.model, records, published.LOWER, published.UPPER)
+        else:
+            drawn = non_private(experiment.model, records, draws=DRAWS, random_seed=4)
+            found = drawn[experiment.parameter]
+        _KEPT[key] = found
+    return _KEPT[key]
 
 
 def clamped_posterior(

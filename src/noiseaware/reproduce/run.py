@@ -88,13 +88,15 @@ def reproduce(
 
 
 def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
-    heavy = 2.0 if experiment.name == "naive_bayes" else 1.0
+    heavy = 1.4 if experiment.name == "naive_bayes" else 1.0
 
     def chain(sampler: Any, each: float) -> float:
         return each * (sampler.warmup + sampler.draws) * sampler.chains
 
-    default = 1.2e-4 * heavy
-    both = chain(size.samplers["algorithm1"], 2.5e-5) + chain(size.samplers["default"], default)
+    default = 2.5e-4 * heavy
+    both = chain(size.samplers["algorithm1"], 4e-5 * heavy) + chain(
+        size.samplers["default"], default
+    )
     return {
         "study": both,
         "limit": chain(size.limit_samplers[experiment.name], default),

@@ -132,7 +132,7 @@ class Size:
     run_time_seconds: float
 
 
-_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=300, draws=500)}
+_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=200, draws=400)}
 _LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SIZES = {
     "full": Size(
@@ -142,11 +142,11 @@ SIZES = {
         _LIMITS,
         2,
         {
-            "naive_bayes": Sampler(warmup=1000, draws=2000, chains=2),
-            "regression": Sampler(warmup=2000, draws=10_000, chains=2),
+            "naive_bayes": Sampler(warmup=500, draws=1000, chains=2),
+            "regression": Sampler(warmup=1000, draws=5000, chains=2),
         },
         100,
-        Sampler(warmup=500, draws=1000),
+        Sampler(warmup=300, draws=600),
         19,
         (100, 1000, 10_000, 100_000),
         1.0,

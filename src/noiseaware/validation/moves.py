@@ -124,7 +124,10 @@ def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> No
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two tunings, of any depth, hold the same values."""
+    """Whether two tunings, of any depth, hold the same values.
+
+    What an object calls its `scratch` is worked out anew in every step: no part of its tuning.
+    """
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
@@ -134,7 +137,9 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     if hasattr(one, "__dict__") and not callable(one):
-        return _same(vars(one), vars(other))
+        scratch = getattr(type(one), "scratch", ())
+        kept = [{k: v for k, v in vars(x).items() if k not in scratch} for x in (one, other)]
+        return _same(*kept)
     return callable(one) or one == other or one != one
 
 

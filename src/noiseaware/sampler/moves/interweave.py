@@ -21,7 +21,7 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-ENOUGH_ALONE = 7.0
+ENOUGH_ALONE = 5.5
 """The first of them where transport does nothing: iterations are then short, and a longer one would
 only spend time on the parameters that are fast."""
 

@@ -284,7 +284,7 @@ class SurrogateJump:
 
     def formula(self, v: np.ndarray) -> np.ndarray:
         """Return A(v), (d,), with the u that is held."""
-        natural, total = np.empty(self.natural_size), np.empty(len(self.offset))
+        natural, total = np.empty(self.natural_size), np.full(len(self.offset), np.nan)
         constrain(self.layout, v, natural)
         code, integers, fixed = self.surrogate[:3]
         work = np.empty(work_size(code, integers))

@@ -168,7 +168,7 @@ class Transport:
         theta, v, prior_now = state.theta, np.empty(coordinates.size), 0.0
         placed = held = False  # v is found, and the formula prepared, when they are needed
         if warming:
-            v, theta, prior_now = place(target, theta)
+            v, prior_now = place(target, theta)
             placed = True
             if tuning["shape"].history:
                 gains.note_others(v, tuning["shape"].history[-1])
@@ -183,7 +183,7 @@ class Transport:
                 continue
             from_prior = isinstance(proposal, PriorJump)
             if not (from_prior or placed):
-                v, theta, prior_now = place(target, theta)
+                v, prior_now = place(target, theta)
                 placed = True
             aimed = isinstance(proposal, AimedJump)
             if isinstance(proposal, FORMULA) and not held:
@@ -215,7 +215,7 @@ class Transport:
                 # infinite; there is no mass there, and such a proposal is refused.
                 accept = log_uniform[k] < log_ratio < math.inf
                 if from_prior and accept and placed:
-                    proposed, _, prior_new = place(target, theta_new)
+                    proposed, prior_new = place(target, theta_new)
                 if warming:
                     proposal.note(log_ratio)
                     gains.note_step(which, v, proposed, accept)
@@ -318,11 +318,11 @@ def _keep_within(most: float, steps: list[int], guards: Sequence[int], cost: Cos
         steps[int(np.argmax(steps))] -= 1
 
 
-def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any], float]:
-    """Return theta as a vector v, theta at v (the same but for rounding), v's log prior density."""
+def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, float]:
+    """Return theta as a vector v, and its log prior density there."""
     v = target.coordinates.to_vector(theta)
     inside, log_jacobian = target.coordinates.from_vector(v)
-    return v, inside, target.model.log_prior(inside) + log_jacobian
+    return v, target.model.log_prior(inside) + log_jacobian
 
 
 def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int]:
@@ -349,6 +349,6 @@ def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int
     if sum(holds) == 2 and steps[-1] == 0 and steps[-2] > 1:
         steps[-1] = 1
         steps[-2] = (steps[-2] + 1) // 2
-    if blocks > 2 or not any(compress(steps, holds)):
+    if not any(compress(steps, holds)) or (blocks > 2 and sum(holds) < 2):
         return []
     return [k for k in range(len(steps)) if steps[k] == 0]
