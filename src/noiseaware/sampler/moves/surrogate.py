@@ -23,7 +23,8 @@ which is held, and on what warm-up learned, but not on v.
 **What is added to the formula.** T*(v) = A(v) + [T(r) - A(r)] + C (v - r), where A is the formula,
 r the posterior mean that warm-up found, T(r) a look at the records (one for all steps with this
 u), and C how the formula's error drifts with v, by least squares over the points that the chain
-visited in warm-up.
+visited in warm-up. The noise of pi* is wider than that of pi, and has a floor (`SOFTER`, `FLOOR`):
+whatever pi* is, the ratio is the one above.
 
 **The proposals of P** are those of `proposals`: two walks, a jump and, without cells, an aimed
 jump. Where the formula can be solved for theta, the walk that is shaped like theta given u is made
@@ -42,7 +43,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from noiseaware.mechanisms.terms import log_g
+from noiseaware.mechanisms.terms import term
 from noiseaware.models.surrogates import (
     CELLS,
     Surrogate,
@@ -74,13 +75,18 @@ SOFTER = np.array([1.0, 0.85, 1.0, 1.0])
 """pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by this. A
 proposal that is too narrow makes the chain stick where it is not; one that is too wide does not."""
 
+FLOOR = 4.0
+"""In no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: where many records are clamped,
+the formula may be far off while T fits, and a chain that got there would hardly ever leave it by a
+proposal that takes the formula at its word."""
+
 WALKS_WORTH = 0.06
 LEAST_SHARE = 0.05
 """Each kind of jump gets a share of the steps that is proportional to its acceptance, where both
 walks together count as much as a jump with this acceptance, and no less than the least."""
 
 STEPS = 10
-FEWEST, MOST = 32, {False: 64, True: 96}
+FEWEST, MOST = 32, {False: 64, True: 80}
 """Steps with the formula for one look at the records: so many a coordinate, within bounds, the
 upper one without and with cells, where a step costs less (`surrogate_cells`)."""
 
@@ -95,21 +101,25 @@ RIDGE = 1.0
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_target(
-    code, integers, fixed, summary, layout, offset, slope, reference, terms, v, natural, work, total
-):
+    code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
+    v, natural, work, total,
+):  # fmt: skip
     """Return log pi*(v), up to a constant."""
     log_jacobian = constrain(layout, v, natural)
     log_prior = approximate(code, integers, fixed, summary, natural, work, total)
+    log_g = 0.0
     for j in range(total.shape[0]):
         total[j] += offset[j]
         for i in range(slope.shape[1]):
             total[j] += slope[j, i] * (v[i] - reference[i])
-    return log_prior + log_jacobian + log_g(terms[0], terms[1], total)
+        p = terms[1][j]
+        log_g += max(term(terms[0][j], p[0], p[1], p[2], p[3], total[j]), floor[j])
+    return log_prior + log_jacobian + log_g
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def explore(
-    code, integers, fixed, summary, layout, offset, slope, reference, terms,
+    code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
     blocks, widths, factors, means, centres, pulls, prior_pulls, prior_mean, sizes, shares,
     uniforms, normals, waits, natural_size, solvable, v, tried, taken,
 ):  # fmt: skip
@@ -126,7 +136,7 @@ def explore(
     mean_of = np.empty(blocks.shape[1])
     proposed = np.empty_like(v)
     before = log_target(
-        code, integers, fixed, summary, layout, offset, slope, reference, terms,
+        code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
         v, natural, work, total,
     )  # fmt: skip
     now = before
@@ -163,7 +173,7 @@ def explore(
             size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
             walk(v, index, factor, size, normals[k], proposed)
         there = log_target(
-            code, integers, fixed, summary, layout, offset, slope, reference, terms,
+            code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
             proposed, natural, work, total_there,
         )  # fmt: skip
         if kind == AIMED:
@@ -234,6 +244,12 @@ class SurrogateJump:
         self.natural_size = target.coordinates.natural_size
         self.layout = target.coordinates.layout
         self.terms = (target.terms.family, target.terms.parameters * SOFTER)
+        families, parameters = self.terms
+        highest = [
+            term(families[j], p[0], p[1], p[2], p[3], self.centres[0, j])
+            for j, p in enumerate(parameters)
+        ]
+        self.floor = np.array(highest) - FLOOR - np.log1p(target.n * parameters[:, 1])
         self.summary = np.empty(0)
         self.offset = np.zeros(target.d)
 
@@ -331,9 +347,9 @@ class SurrogateJump:
         if self.touched is None:
             before, after = explore(
                 code, integers, fixed, self.summary, self.layout, self.offset, self.slope,
-                self.reference, self.terms, self.blocks, self.widths, self.factors, self.means,
-                self.centres, self.pulls, self.prior_pulls, self.prior_mean, self.sizes,
-                self.shares, uniforms[k], normals[k], waits[k], self.natural_size,
+                self.reference, self.terms, self.floor, self.blocks, self.widths, self.factors,
+                self.means, self.centres, self.pulls, self.prior_pulls, self.prior_mean,
+                self.sizes, self.shares, uniforms[k], normals[k], waits[k], self.natural_size,
                 self.surrogate.solvable, proposed, self.tried, self.taken,
             )  # fmt: skip
         else:

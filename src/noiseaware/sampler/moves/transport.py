@@ -84,6 +84,13 @@ MOST_COST = {True: 9.0, False: 2.6}
 FORMULA = (SolvedJump, SurrogateJump)
 """The proposals that work with a formula for the total; the surrogate's is the last of all."""
 
+ENOUGH = 3.5
+"""Iterations that an effective draw may cost, with many records, before more steps are taken; with
+few, `Interweave` makes iterations longer."""
+
+SWAP = 4
+"""Steps of another proposal that cost about as much as one of a surrogate."""
+
 SHORTEST_HISTORY = 20
 """Iterations of warm-up below which nothing is learned from them."""
 
@@ -295,6 +302,7 @@ class Transport:
                     cost,
                     least=0 if target.can_update else 1,
                     most=MOST_COST[few],
+                    enough=math.inf if few else ENOUGH / excess,
                 )
                 if few and not explores[-1] and not any(tuning["steps"]):
                     # One warm-up may be too hopeful about the other moves, and steps are cheap.
@@ -328,7 +336,8 @@ def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, float]:
 def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int]:
     """Let no single proposal do all the work; return the proposals of which one is to be added.
 
-    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. A
+    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. Many
+    steps of one kind give way to one of the surrogate, which goes where a learned shape does not. A
     proposal by a formula may stick where the formula is far off: each iteration has one step more,
     of a proposal drawn at random from those that would have none.
 
@@ -337,6 +346,11 @@ def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int
     a coefficient better than its sign) is found, and left, by draws from the prior. The proposals
     are the prior's, for each block two walks and a jump, and then those that know the release.
     """
+    if any(holds) and blocks <= 2 and steps[-1] == 0:
+        largest = int(np.argmax(steps))
+        if steps[largest] > SWAP:
+            steps[largest] -= SWAP
+            steps[-1] = 1
     for k in range(1, 1 + 3 * blocks, 3):
         total = sum(steps[k : k + 3])
         least = total // 5
@@ -346,9 +360,6 @@ def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int
                 steps[largest] -= least - steps[walk]
                 steps[walk] = least
     steps[0] = max(steps[0], sum(steps) // 6)
-    if sum(holds) == 2 and steps[-1] == 0 and steps[-2] > 1:
-        steps[-1] = 1
-        steps[-2] = (steps[-2] + 1) // 2
     if not any(compress(steps, holds)) or (blocks > 2 and sum(holds) < 2):
         return []
     return [k for k in range(len(steps)) if steps[k] == 0]

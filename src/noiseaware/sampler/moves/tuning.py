@@ -251,6 +251,7 @@ def choose_steps(
     *,
     least: int,
     most: float,
+    enough: float = math.inf,
 ) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
@@ -267,15 +268,19 @@ def choose_steps(
         Steps that every proposal gets, whatever it gains.
     most
         What the move may cost; it is never less than `least` steps of each.
+    enough
+        Where steps are worth their cost at all, more are taken until an effective draw costs no
+        more than so many iterations, if the move may cost as much.
     """
     help_for_cost = -np.log1p(-np.minimum(proposals, 0.9999)) / cost.each[:, None]
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
-    best, best_price = list(steps), math.inf
+    best, best_price, time_of_best = list(steps), math.inf, math.inf
     while True:
-        price = expected_time(proposals, others, steps) * (1 + total_cost(steps, cost))
-        if price < best_price:
-            best, best_price = list(steps), price
+        time = expected_time(proposals, others, steps)
+        price = time * (1 + total_cost(steps, cost))
+        if price < best_price or (time_of_best > enough and any(best)):
+            best, best_price, time_of_best = list(steps), price, time
         k = int(np.argmax(help_for_cost[:, np.argmax(left)]))
         steps[k] += 1
         left = left * (1 - proposals[k])
