@@ -44,7 +44,8 @@ def compare(n_classes, levels, concentration):
             code, integers, fixed, jump.summary, jump.layout, jump.offset, jump.slope,
             jump.reference, jump.terms, np.full(target.d, -np.inf), jump.blocks, jump.widths,
             jump.factors, jump.means, jump.centres, jump.pulls, jump.prior_pulls,
-            jump.prior_mean, jump.sizes, jump.shares, uniforms, normals, waits, jump.natural_size, False, long, *counts[1],
+            jump.prior_mean, jump.sizes, jump.shares, uniforms, normals, waits,
+            jump.natural_size, False, long, *counts[1],
         )  # fmt: skip
         np.testing.assert_allclose(short, long, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(counts[0], counts[1], rtol=1e-7)
