@@ -88,6 +88,8 @@ def advance(
     reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
     databases: list[np.ndarray] = []
     keep = set(schedule.keep)
+    # Two moves may report the same; of what is a lowest, the lowest is kept.
+    columns = [[(reports[n], n.startswith("lowest")) for n in move.reports] for move in moves]
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
     done = 0
     if state.iteration == schedule.warmup == 0:
@@ -110,11 +112,9 @@ def advance(
                 continue
             for name, value in state.theta.items():
                 theta[name][done] = value
-            for move, values in zip(moves, results, strict=True):
-                for name, value in zip(move.reports, values, strict=True):
-                    # Two moves may report the same; of what is a lowest, the lowest is kept.
-                    lowest = name.startswith("lowest")
-                    reports[name][done] = min(reports[name][done], value) if lowest else value
+            for own, values in zip(columns, results, strict=True):
+                for (column, lowest), value in zip(own, values, strict=True):
+                    column[done] = min(column[done], value) if lowest else value
             if first + done in keep:
                 databases.append(state.records.copy())
             done += 1

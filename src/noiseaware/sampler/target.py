@@ -15,6 +15,7 @@ is held as an (n, k) array of cell numbers, so that a proposal touches only the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -202,8 +203,8 @@ class Target:
             )
         return records.astype(dtype, copy=False)
 
-    def as_theta(self, where: str, theta: Any) -> dict[str, Any]:
-        """Return theta if it has the declared names and shapes; raise, naming `where`, if not."""
+    def as_theta(self, where: Callable[[], str], theta: Any) -> dict[str, Any]:
+        """Return theta if it has the declared names and shapes; raise, naming `where()`, if not."""
         try:
             for name, shape in self._shapes:
                 value = theta[name]
@@ -214,12 +215,12 @@ class Target:
                     return theta
         except (TypeError, KeyError, IndexError, ValueError):
             pass
-        return check_theta(where, theta, tuple(self.model.parameters))
+        return check_theta(where(), theta, tuple(self.model.parameters))
 
     def sample_prior(self, rng: np.random.Generator) -> dict[str, Any]:
         """Draw theta from the prior."""
         return self.as_theta(
-            f"{type(self.model).__name__}.sample_prior", self.model.sample_prior(rng)
+            lambda: f"{type(self.model).__name__}.sample_prior", self.model.sample_prior(rng)
         )
 
     def recover(self, state: ChainState) -> np.ndarray:

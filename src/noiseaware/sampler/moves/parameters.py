@@ -90,7 +90,7 @@ class ParameterUpdate:
             reported = kernel.step(target, state, tuning)
             return reported if self.reports else ()
         made = kernel(state.theta, state.records, state.rng)
-        state.theta = target.as_theta(self._where(target), made)
+        state.theta = target.as_theta(lambda: self._where(target), made)
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
