@@ -69,7 +69,7 @@ def test_the_experiments_are_the_papers():
         assert regression.mechanism(epsilon).guarantee.pure_epsilon < epsilon
     assert [p.name for p in regression.model.parameters] == ["coefficients"]
     assert len(naive_bayes.mechanism(1.0).query.names) == 75
-    sampler = SIZES["full"].samplers["regression"]["algorithm1"]
+    sampler = SIZES["full"].samplers["algorithm1"]
     assert (sampler.warmup, sampler.draws, sampler.chains) == (5000, 5000, 1)
 
 
@@ -187,7 +187,7 @@ def test_words_when_only_mixing_differs():
     table = coverage_table(published.TABLE_2, np.full((5, 3), 0.92))
     words = " ".join(verdicts.coverage_words(regression, table, SIZES["full"]))
     assert "agrees with 15 of the 15 printed numbers" in words
-    assert "for the default sampler (of 500)" in words
+    assert "for the default sampler (of 400)" in words
     assert "Monte Carlo error of chains that did not mix, not the prior" in words
     assert "beta_1 over epsilon 0.1 0.3 1 3 10: published .60 .66 .84 .84 .87" in verdicts.one_line(
         "beta_1", table

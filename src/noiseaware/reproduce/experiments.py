@@ -41,7 +41,7 @@ def _plan(experiment: Experiment, size: Size, random_seed: int, **data: Any) -> 
         epsilons=published.EPSILONS,
         true_parameters=experiment.true_parameters,
         interval=published.INTERVAL,
-        samplers=size.samplers[experiment.name],
+        samplers=size.samplers,
         comparators=(),
         parameters=[experiment.parameter],
         random_seed=random_seed,

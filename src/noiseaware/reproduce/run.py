@@ -94,8 +94,9 @@ def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
         return each * (sampler.warmup + sampler.draws) * sampler.chains
 
     default = 2.5e-4 * heavy
-    samplers = size.samplers[experiment.name]
-    both = chain(samplers["algorithm1"], 4e-5 * heavy) + chain(samplers["default"], default)
+    both = chain(size.samplers["algorithm1"], 4e-5 * heavy) + chain(
+        size.samplers["default"], default
+    )
     return {
         "study": both,
         "limit": chain(size.limit_samplers[experiment.name], default),
@@ -109,7 +110,7 @@ def _pieces(size: Size) -> dict[str, int]:
         "study": 2 * size.replicates * len(published.EPSILONS),
         "limit": len(size.limit_epsilons) * size.limit_releases,
         "imputed": size.imputed,
-        "run_time": len(size.run_time_records) * 2,
+        "run_time": len(size.run_time_records) * len(size.samplers),
     }
 
 
@@ -156,7 +157,7 @@ def _run(
         # Times are measured alone.
         "run_time": (
             run_time_task,
-            [(i, m) for i in range(len(size.run_time_records)) for m in range(2)],
+            [(i, m) for i in range(len(size.run_time_records)) for m in range(len(size.samplers))],
             1,
         ),
     }
@@ -237,13 +238,7 @@ def _content(
     """Return title, opening words, sections and last words of the page."""
     import noiseaware
 
-    default = [
-        f"{samplers['default'].draws:,} draws after {samplers['default'].warmup:,} iterations of "
-        f"warm-up for {words}"
-        for words, samplers in zip(
-            ("naive Bayes", "the regression"), size.samplers.values(), strict=True
-        )
-    ]
+    default = size.samplers["default"]
 
     figure = out / "figures"
     sections = [_summary(results, written, size)]
@@ -297,7 +292,8 @@ def _content(
             + "; the tables are CSV files beside it.",
             "Algorithm 1 is the paper's sampler with its protocol: one chain of 10,000 iterations "
             "of which 5,000 are dropped. The default sampler of noiseaware draws from the same "
-            f"posterior and mixes better ({', '.join(default)}).",
+            f"posterior and mixes better ({default.draws:,} draws after {default.warmup:,} "
+            "iterations of warm-up here).",
         ],
         sections,
         f"noiseaware {noiseaware.__version__}, Python {platform.python_version()}, seed {seed}, "

@@ -26,7 +26,7 @@ def run_time_task(experiment: Experiment, size: Size, random_seed: int, key) -> 
     rng = np.random.default_rng(np.random.SeedSequence(random_seed, spawn_key=(4, *key)))
     records = experiment.model.sample_records(dict(experiment.true_parameters), n, rng)
     target = Target(experiment.model, experiment.mechanism(EPSILON).privatize(records, rng))
-    moves = pick_moves(list(size.samplers[experiment.name].values())[method].moves, target)
+    moves = pick_moves(list(size.samplers.values())[method].moves, target)
     schedule = chain.Schedule(5, MOST_ITERATIONS)
     state = chain.start(target, moves, rng)
     state, _ = chain.advance(target, moves, schedule, state, 6)

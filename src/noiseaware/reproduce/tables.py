@@ -134,7 +134,7 @@ def run_time_table(size: Size, rows: dict[Any, Any]) -> DataFrame:
     """Return the microseconds of an iteration for each number of records and sampler."""
     from pandas import DataFrame
 
-    names = list(size.samplers["regression"])
+    names = list(size.samplers)
     return DataFrame(
         {
             "n": row["n"],

@@ -41,11 +41,7 @@ def coverage_words(experiment: Experiment, table: DataFrame, size: Size) -> list
         )
         words.append(f"It does not agree at {listed}.")
         words.append(_why(experiment))
-    words.append(
-        _mixing_words(
-            table, size.samplers[experiment.name]["default"].draws, enough=replicates >= FEW
-        )
-    )
+    words.append(_mixing_words(table, size.samplers["default"].draws, enough=replicates >= FEW))
     if replicates < FEW:
         words.append(
             f"With {replicates} replicates a coverage is only a hint; the full run has "
