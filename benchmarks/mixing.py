@@ -1,4 +1,4 @@
-"""The default call just works: R-hat and ESS over simulated releases, on the grid of issue 3.
+"""The default call just works: R-hat and ESS over simulated releases.
 
 Every release is sampled with ``na.sample(model, release)``: 4 chains, 1,000 warm-up, 1,000
 draws. It passes if R-hat is at most 1.01 and the bulk and tail ESS are at least 400 (200 where
