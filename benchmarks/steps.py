@@ -65,7 +65,7 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
     explores = [isinstance(p, SurrogateJump) for p in proposals]
     holds = [isinstance(p, FORMULA) for p in proposals]
     constants = costs(target, explores, holds, getattr(proposals[-1], "steps", 0))
-    unit = 26.0 + 0.085 * n
+    unit = constants.iteration
     rows = [("iteration of algorithm1()", iteration, unit)]
     seen: set[type] = set()
     for k, proposal in enumerate(proposals):

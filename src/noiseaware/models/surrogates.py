@@ -240,17 +240,10 @@ def _regression(integers, fixed, summary, natural, work, total):
     covariances = fixed
     if unknown_covariance:
         covariances, covariance = natural, at
-    for j in range(p):
-        for k in range(j + 1):
-            left = covariances[covariance + j * p + k]
-            for i in range(k):
-                left -= work[lower + j * p + i] * work[lower + k * p + i]
-            if k < j:
-                work[lower + j * p + k] = left / work[lower + k * p + k]
-            elif 0.0 < left < math.inf:
-                work[lower + j * p + j] = math.sqrt(left)
-            else:
-                return -math.inf
+    for k in range(p * p):
+        work[lower + k] = covariances[covariance + k]
+    if not _factor(work, lower, p):
+        return -math.inf
     if unknown_covariance:
         # -(df + p + 1)/2 log|Sigma| - |L^-1 C|^2 / 2, as in `conjugate.log_inverse_wishart`.
         determinant = 1.0

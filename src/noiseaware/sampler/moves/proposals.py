@@ -42,6 +42,21 @@ DOF = 4.0
 """Degrees of freedom of the jump; chi-square(4) is twice a sum of two standard exponentials."""
 
 
+WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
+KINDS = 4
+"""The proposals in the chain of `surrogate`, in this order; with cells only the first three."""
+
+
+@njit(cache=True, nogil=True)
+def choose(uniforms, shares, kinds, n_blocks):
+    """Return the kind and the block that two uniform numbers choose."""
+    kind, below = 0, shares[0]
+    while kind < kinds - 1 and uniforms[0] >= below:
+        kind += 1
+        below += shares[kind]
+    return kind, min(int(uniforms[1] * n_blocks), n_blocks - 1)
+
+
 @njit(cache=True, nogil=True)
 def walk(v, index, factor, size, normals, proposed):
     """Fill `proposed` with v + size * L z in the coordinates `index`."""

@@ -54,11 +54,17 @@ from noiseaware.models.surrogates import (
 )
 from noiseaware.sampler.coordinates import constrain
 from noiseaware.sampler.moves.proposals import (
+    AIMED,
     DOF,
+    JUMP,
+    KINDS,
     SPREAD,
+    WALK,
+    WALK_GIVEN_U,
     WANTED,
     aim,
     centres_of,
+    choose,
     factor_of,
     jump,
     leap,
@@ -69,8 +75,6 @@ from noiseaware.sampler.moves.surrogate_cells import explore_cells, touched_by
 from noiseaware.sampler.moves.tuning import Shape
 from noiseaware.sampler.target import Target
 
-WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
-KINDS = 4
 SOFTER = np.array([1.0, 0.85, 1.0, 1.0])
 """pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by this. A
 proposal that is too narrow makes the chain stick where it is not; one that is too wide does not."""
@@ -141,11 +145,7 @@ def explore(
     )  # fmt: skip
     now = before
     for k in range(uniforms.shape[0]):
-        kind, below = 0, shares[0]
-        while kind < KINDS - 1 and uniforms[k, 0] >= below:
-            kind += 1
-            below += shares[kind]
-        block = min(int(uniforms[k, 1] * widths.shape[0]), widths.shape[0] - 1)
+        kind, block = choose(uniforms[k], shares, KINDS, widths.shape[0])
         width = widths[block]
         index = blocks[block, :width]
         factor = factors[kind, block, :width, :width]

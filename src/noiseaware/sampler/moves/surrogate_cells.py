@@ -16,7 +16,7 @@ from numba import njit
 
 from noiseaware.mechanisms.terms import term
 from noiseaware.sampler.coordinates import fill_simplex
-from noiseaware.sampler.moves.proposals import DOF, SPREAD, jump, walk
+from noiseaware.sampler.moves.proposals import DOF, JUMP, SPREAD, choose, jump, walk
 
 
 class Touched(NamedTuple):
@@ -107,16 +107,12 @@ def explore_cells(
         before += parts[cell]
     now = before
     for k in range(uniforms.shape[0]):
-        kind, below = 0, shares[0]
-        while kind < 2 and uniforms[k, 0] >= below:
-            kind += 1
-            below += shares[kind]
-        block = min(int(uniforms[k, 1] * widths.shape[0]), widths.shape[0] - 1)
+        kind, block = choose(uniforms[k], shares, JUMP + 1, widths.shape[0])
         width = widths[block]
         index = blocks[block, :width]
         factor = factors[kind, block, :width, :width]
         log_q = 0.0
-        if kind == 2:
+        if kind == JUMP:
             radius = math.sqrt(0.5 * DOF / (waits[k, 0] + waits[k, 1]))
             mean = means[block, :width]
             log_q = jump(v, index, mean, factor, DOF, normals[k], radius, proposed)

@@ -175,6 +175,8 @@ class Costs(NamedTuple):
 
     Attributes
     ----------
+    iteration
+        That of Algorithm 1, in microseconds.
     start
         Finding u.
     step
@@ -187,6 +189,7 @@ class Costs(NamedTuple):
         Which of the proposals need it.
     """
 
+    iteration: float
     start: float
     step: float
     each: np.ndarray
@@ -209,6 +212,7 @@ def costs(
     step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n
     explore = (0.7 if cells else 1.2) * formula_steps + step
     return Costs(
+        iteration,
         start=(20.0 + 0.024 * n if cells else 15.0 + 0.0065 * n) / iteration,
         step=step / iteration,
         each=np.where(explores, explore, step) / iteration,
