@@ -473,10 +473,23 @@ def table_p_values(package, rng, n_draws):
     )
 
 
+def naive_bayes_prior_p_values(package, rng, n_draws):
+    model = package.NaiveBayes(3, [3, 3], concentration=2.0)
+    draws = [model.sample_prior(rng) for _ in range(n_draws)]
+    classes = np.array([draw["class_probabilities"] for draw in draws])
+    features = np.array([draw["feature_probabilities"] for draw in draws])
+    p_values = dirichlet_p_values(classes, np.full(3, 2.0))
+    for y in range(3):
+        for k in range(2):
+            p_values += dirichlet_p_values(features[:, y, k], np.full(3, 2.0))
+    return p_values
+
+
 CLOSED_FORMS = {
     "bernoulli": bernoulli_p_values,
     "categorical": categorical_p_values,
     "naive Bayes": naive_bayes_p_values,
+    "naive Bayes prior": naive_bayes_prior_p_values,
     "regression": regression_p_values,
     "normal mean": normal_mean_p_values,
     "normal variance": normal_variance_p_values,
@@ -521,6 +534,18 @@ CLOSED_FORM_BUGS = [
         "feature_shapes[k * n_classes + y, x] += 1.0",
     ),
     ("naive Bayes", "naive_bayes.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
+    (
+        "naive Bayes prior",
+        "naive_bayes.py",
+        "features = rng.standard_gamma(self.concentration,",
+        "features = rng.standard_gamma(self.concentration + 2.0,",
+    ),
+    (
+        "naive Bayes prior",
+        "conjugate.py",
+        "inverse = 1.0 / total\n        for",
+        "inverse = 0.9 / total\n        for",
+    ),
     (
         "naive Bayes",
         "naive_bayes.py",

@@ -342,8 +342,9 @@ def test_values_out_of_range_never_become_cells(bad):
     for column in range(3):
         records = np.zeros((5, 3), dtype=np.int64)
         records[3, column] = bad
-        with pytest.raises(ValueError, match=f"got {bad} in record 3"):
-            query.cells(records)
+        for method in (query.cells, query.total):
+            with pytest.raises(ValueError, match=f"got {bad} in record 3"):
+                method(records)
     with pytest.raises(ValueError, match=f"records must be from 0 to 2; got {bad} in record 1"):
         queries.Histogram(n_levels=3).cells([0, bad])
 
@@ -369,7 +370,14 @@ def test_moments_kernels(n):
 
 @pytest.mark.parametrize(
     "case",
-    ["regression moments", "moments", "moments of one column", "shares", "shares and squares"],
+    [
+        "regression moments",
+        "moments",
+        "moments of one column",
+        "shares",
+        "shares and squares",
+        "class-feature counts",
+    ],
 )
 def test_the_total_is_the_sum_of_the_statistics(case):
     query, records, expected = CASES[case]
