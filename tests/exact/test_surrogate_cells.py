@@ -28,6 +28,7 @@ def compare(n_classes, levels, concentration):
     jump = Transport().start(target, state)["proposals"][-1]
     jump.hold(target, target.recover(state))
     jump.shares[:] = [0.3, 0.3, 0.4, 0.0]
+    jump.block_shares[:] = 1.0 / len(jump.block_shares)
     moved = 0.0
     for _ in range(5):
         start = target.coordinates.to_vector(model.sample_prior(rng))
@@ -37,15 +38,15 @@ def compare(n_classes, levels, concentration):
         code, integers, fixed = jump.surrogate[:3]
         by_cells = surrogate_cells.explore_cells(
             integers, fixed, jump.touched, jump.offset, jump.terms, jump.blocks, jump.widths,
-            jump.factors, jump.means, jump.sizes, jump.shares, uniforms, normals, waits,
-            jump.natural_size, short, *counts[0],
+            jump.factors, jump.means, jump.sizes, jump.shares, jump.block_shares, uniforms,
+            normals, waits, jump.natural_size, short, *counts[0],
         )  # fmt: skip
         by_all = surrogate.explore(
             code, integers, fixed, jump.summary, jump.layout, jump.offset, jump.slope,
             jump.reference, jump.terms, np.full(target.d, -np.inf), jump.blocks, jump.widths,
             jump.factors, jump.means, jump.centres, jump.pulls, jump.prior_pulls,
-            jump.prior_mean, jump.sizes, jump.shares, uniforms, normals, waits,
-            jump.natural_size, False, long, *counts[1],
+            jump.prior_mean, jump.sizes, jump.shares, jump.block_shares, uniforms, normals,
+            waits, jump.natural_size, False, long, *counts[1],
         )  # fmt: skip
         np.testing.assert_allclose(short, long, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(counts[0], counts[1], rtol=1e-7)

@@ -48,13 +48,19 @@ KINDS = 4
 
 
 @njit(cache=True, nogil=True)
-def choose(uniforms, shares, kinds, n_blocks):
+def _place(uniform, shares, count):
+    """Return which of the first `count` shares a uniform number falls into."""
+    place, below = 0, shares[0]
+    while place < count - 1 and uniform >= below:
+        place += 1
+        below += shares[place]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def choose(uniforms, shares, block_shares, kinds):
     """Return the kind and the block that two uniform numbers choose."""
-    kind, below = 0, shares[0]
-    while kind < kinds - 1 and uniforms[0] >= below:
-        kind += 1
-        below += shares[kind]
-    return kind, min(int(uniforms[1] * n_blocks), n_blocks - 1)
+    return _place(uniforms[0], shares, kinds), _place(uniforms[1], block_shares, len(block_shares))
 
 
 @njit(cache=True, nogil=True)

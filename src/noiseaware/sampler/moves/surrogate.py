@@ -90,9 +90,8 @@ LEAST_SHARE = 0.05
 walks together count as much as a jump with this acceptance, and no less than the least."""
 
 STEPS = 10
-FEWEST, MOST = 32, {False: 64, True: 80}
-"""Steps with the formula for one look at the records: so many a coordinate, within bounds, the
-upper one without and with cells, where a step costs less (`surrogate_cells`)."""
+FEWEST, MOST = 32, 64
+"""Steps with the formula for one look at the records: so many a coordinate, within bounds."""
 
 STEPS_PER_RECORD = {False: 0.04, True: 0.015}
 MOST_EVER = 500
@@ -125,7 +124,7 @@ def log_target(
 def explore(
     code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
     blocks, widths, factors, means, centres, pulls, prior_pulls, prior_mean, sizes, shares,
-    uniforms, normals, waits, natural_size, solvable, v, tried, taken,
+    block_shares, uniforms, normals, waits, natural_size, solvable, v, tried, taken,
 ):  # fmt: skip
     """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
 
@@ -145,7 +144,7 @@ def explore(
     )  # fmt: skip
     now = before
     for k in range(uniforms.shape[0]):
-        kind, block = choose(uniforms[k], shares, KINDS, widths.shape[0])
+        kind, block = choose(uniforms[k], shares, block_shares, KINDS)
         width = widths[block]
         index = blocks[block, :width]
         factor = factors[kind, block, :width, :width]
@@ -213,7 +212,7 @@ class SurrogateJump:
         self.surrogate = surrogate
         size = target.coordinates.size
         self.index = np.arange(size)
-        self.steps = min(max(STEPS * size, FEWEST), MOST[target.uses_cells])
+        self.steps = min(max(STEPS * size, FEWEST), MOST)
         per_record = STEPS_PER_RECORD[target.uses_cells]
         self.steps = max(self.steps, min(int(per_record * target.n), MOST_EVER))
         count, widest = len(blocks), max(map(len, blocks))
@@ -233,6 +232,9 @@ class SurrogateJump:
             if surrogate.code == CELLS
             else None
         )
+        # A block that touches more cells is harder to move, and gets more of the steps.
+        weights = np.ones(count) if self.touched is None else np.sqrt(self.touched.n_cells)
+        self.block_shares = weights / weights.sum()
         self.sizes = np.ones((KINDS, count))
         self.shares = np.array([0.4, 0.2, 0.4, 0.0])
         self.reference = np.zeros(size)
@@ -349,13 +351,13 @@ class SurrogateJump:
                 code, integers, fixed, self.summary, self.layout, self.offset, self.slope,
                 self.reference, self.terms, self.floor, self.blocks, self.widths, self.factors,
                 self.means, self.centres, self.pulls, self.prior_pulls, self.prior_mean,
-                self.sizes, self.shares, uniforms[k], normals[k], waits[k], self.natural_size,
-                self.surrogate.solvable, proposed, self.tried, self.taken,
+                self.sizes, self.shares, self.block_shares, uniforms[k], normals[k], waits[k],
+                self.natural_size, self.surrogate.solvable, proposed, self.tried, self.taken,
             )  # fmt: skip
         else:
             before, after = explore_cells(
                 integers, fixed, self.touched, self.offset, self.terms, self.blocks, self.widths,
-                self.factors, self.means, self.sizes, self.shares, uniforms[k], normals[k],
-                waits[k], self.natural_size, proposed, self.tried, self.taken,
+                self.factors, self.means, self.sizes, self.shares, self.block_shares, uniforms[k],
+                normals[k], waits[k], self.natural_size, proposed, self.tried, self.taken,
             )  # fmt: skip
         return before - after

@@ -87,7 +87,7 @@ def log_cell(integers, n, natural, offset, terms, cell):
 @njit(cache=True, nogil=True)
 def explore_cells(
     integers, fixed, touched, offset, terms, blocks, widths, factors, means, sizes, shares,
-    uniforms, normals, waits, natural_size, v, tried, taken,
+    block_shares, uniforms, normals, waits, natural_size, v, tried, taken,
 ):  # fmt: skip
     """Do all steps, in place in `v`; arguments and answer as those of `surrogate.explore`."""
     rows, block_rows, n_rows, block_cells, n_cells = touched
@@ -107,7 +107,7 @@ def explore_cells(
         before += parts[cell]
     now = before
     for k in range(uniforms.shape[0]):
-        kind, block = choose(uniforms[k], shares, JUMP + 1, widths.shape[0])
+        kind, block = choose(uniforms[k], shares, block_shares, JUMP + 1)
         width = widths[block]
         index = blocks[block, :width]
         factor = factors[kind, block, :width, :width]

@@ -179,8 +179,6 @@ class Costs(NamedTuple):
         That of Algorithm 1, in microseconds.
     start
         Finding u.
-    step
-        One step of a proposal that only looks at the records.
     each
         One step of each proposal, (proposals,).
     hold
@@ -191,7 +189,6 @@ class Costs(NamedTuple):
 
     iteration: float
     start: float
-    step: float
     each: np.ndarray
     hold: float
     holds: Sequence[bool]
@@ -209,12 +206,12 @@ def costs(
     """
     n, cells = target.n, target.uses_cells
     iteration = 26.0 + 0.085 * n
-    step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n
-    explore = (0.7 if cells else 1.2) * formula_steps + step
+    parameters = 1.7 * (len(target.coordinates.parameters) - 1)
+    step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n + parameters
+    explore = (0.8 if cells else 1.15) * formula_steps + step
     return Costs(
         iteration,
         start=(20.0 + 0.024 * n if cells else 15.0 + 0.0065 * n) / iteration,
-        step=step / iteration,
         each=np.where(explores, explore, step) / iteration,
         hold=(20.0 + 0.02 * n) / iteration,
         holds=holds,
@@ -245,7 +242,8 @@ def total_cost(steps: Sequence[int], cost: Costs, guards: Sequence[int] = ()) ->
     if not any(steps):
         return 0.0
     hold = cost.hold if any(compress(steps, cost.holds)) else 0.0
-    return cost.start + hold + float(cost.each @ steps) + (cost.step if guards else 0.0)
+    guard = float(np.mean(cost.each[list(guards)])) if guards else 0.0
+    return cost.start + hold + float(cost.each @ steps) + guard
 
 
 def choose_steps(
