@@ -21,6 +21,7 @@ import pytest
 
 import noiseaware as na
 from mutants.planting import Edit, planted
+from noiseaware.models import surrogates
 from noiseaware.models.surrogates import approximate, work_size
 from noiseaware.sampler.moves import surrogate as module
 from noiseaware.sampler.moves.proposals import AimedJump
@@ -155,7 +156,6 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
     jump.hold(target, u)
     shape.look(jump.formula, target.terms.parameters[:, 1], np.array([0.3, 0.5]), forget=True)
     jump.take(shape)
-    jump.slope[:] = 0.3 * rng.standard_normal(jump.slope.shape)
     jump.shares[:] = 0.0
     jump.shares[list(kinds)] = 1.0 / len(kinds)
     jump.steps = 5
@@ -216,11 +216,11 @@ BUGS = {
     "the way back of an aimed jump left out": Edit(
         module, "explore", "log_q += log_t(v, index, mean_of, factor, DOF)", "log_q += 0.0"
     ),
-    "the reference moves with the chain": Edit(
+    "the offset moves with the chain": Edit(
         SurrogateJump,
         "propose",
         "proposed[:] = v",
-        "proposed[:] = v\n        self.reference = v.copy()",
+        "proposed[:] = v\n        self.offset = self.formula(v) - self.formula(self.reference)",
     ),
     "log pi* of the last proposal, not of the end": Edit(
         module, "explore", "return before, now", "return before, there"
@@ -262,22 +262,80 @@ def test_planted_bugs_of_aimed_jumps(bug):
         check_aimed()
 
 
-def test_what_is_learned_of_the_drift_helps():
-    """The formula with its drift is closer to T than without it, where bounds clamp."""
+def clamped_moments(mean, covariance):
+    """Return E c(z) and E c(z) c(z)', z normal in two dimensions, by summing over a fine grid."""
+    width = 0.015
+    x = np.arange(-7.5 + width / 2, 7.5, width)
+    weights = width * np.exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+    root = np.linalg.cholesky(covariance)
+    grid = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1).reshape(-1, 2)
+    weight = np.outer(weights, weights).reshape(-1)
+    c = np.clip(grid @ root.T + mean, -1.0, 1.0)
+    return weight @ c, (weight[:, None] * c).T @ c
+
+
+def check_clamped(mean, covariance, tolerance):
+    """Raise unless the sums of clamped normal records are those of `clamped_moments`."""
+    n = 50.0
+    square = covariance + np.outer(mean, mean)
+    # One feature and y: y, x y, y^2, x, x^2.
+    unclamped = n * np.array([mean[1], square[0, 1], square[1, 1], mean[0], square[0, 0]])
+    first, second = clamped_moments(mean, covariance)
+    exact = np.array([first[1], second[0, 1], second[1, 1], first[0], second[0, 0]])
+    for function in (surrogates.clamped, surrogates.clamped.py_func):
+        total = np.empty(5)
+        given = (np.array([1, 0, 0, 0]), np.array([n]), unclamped, np.empty(27))
+        function(surrogates.REGRESSION, *given, total)
+        off = np.abs(total / n - exact)
+        assert off[[0, 2, 3, 4]].max() < 1e-4, off
+        assert off[1] < tolerance, off
+
+
+CLAMPED = [
+    # mean, standard deviations, correlation, how far off the series in the covariance may be
+    ([0.0, 0.0], [0.1, 0.15], 0.9, 1e-6),
+    ([0.3, -0.4], [0.4, 0.5], 0.5, 4e-4),
+    ([1.5, 0.2], [0.6, 2.0], -0.6, 6e-3),
+    ([-0.8, 0.9], [3.0, 0.3], 0.3, 4e-4),
+]
+
+
+def check_all_clamped():
+    for mean, sd, correlation, tolerance in CLAMPED:
+        covariance = np.outer(sd, sd) * np.array([[1.0, correlation], [correlation, 1.0]])
+        check_clamped(np.array(mean), covariance, tolerance)
+
+
+def test_clamped_normal_records():
+    check_all_clamped()
+
+
+CLAMPED_BUGS = {
+    "P left out of a covariance": ("_clamp_two", "work[j + 3] * work[k + 3]", "work[j + 3]"),
+    "the second term of the series": ("_clamp_two", "0.5 * covariance", "1.5 * covariance"),
+    "the spikes left out of a square": ("_clamp_one", "2.0 * mean * s * spikes", "0.0"),
+    "the upper bound left out": ("_clamp_one", "above - below + mean", "-below + mean"),
+}
+
+
+@pytest.mark.parametrize("bug", CLAMPED_BUGS)
+def test_planted_bugs_of_clamped_records(bug):
+    name, old, new = CLAMPED_BUGS[bug]
+    with planted(Edit(surrogates, name, old, new)), pytest.raises(AssertionError):
+        check_all_clamped()
+
+
+def test_clamping_brings_the_formula_to_the_records():
+    """What clamping adds to the formula makes it much closer to T, where bounds clamp."""
     target, u = setting()
     rng = np.random.default_rng(SEED)
     theta = {"coefficients": np.array([0.5, 0.5])}
     state = ChainState(theta, target.build(theta, u), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.reference = np.array([0.5, 0.5])
     jump.hold(target, u)
     points = 0.5 + 0.6 * rng.standard_normal((200, 2))
-    for v in points:
-        total = target.total(target.build({"coefficients": v}, u))
-        jump.visit(v, total)
-    before = np.stack([error for _, error in jump.visited])
-    away = points - jump.reference
-    jump.learn_drift(0.36 * np.eye(2))
-    after = before - away @ jump.slope.T
-    assert (after**2).sum() < 0.5 * (before**2).sum()
-    assert jump.visited == []
+    totals = np.stack([target.total(target.build({"coefficients": v}, u)) for v in points])
+    without, with_it = (
+        np.stack([jump.formulas(v)[which] for v in points]) - totals for which in (0, 1)
+    )
+    assert (with_it**2).sum() < 0.1 * (without**2).sum()

@@ -42,8 +42,8 @@ def compare(n_classes, levels, concentration):
             normals, waits, jump.natural_size, short, *counts[0],
         )  # fmt: skip
         by_all = surrogate.explore(
-            code, integers, fixed, jump.summary, jump.layout, jump.offset, jump.slope,
-            jump.reference, jump.terms, np.full(target.d, -np.inf), jump.blocks, jump.widths,
+            code, integers, fixed, jump.summary, jump.layout, jump.offset, jump.terms,
+            np.full(target.d, -np.inf), jump.blocks, jump.widths,
             jump.factors, jump.means, jump.centres, jump.pulls, jump.prior_pulls,
             jump.prior_mean, jump.sizes, jump.shares, jump.block_shares, uniforms, normals,
             waits, jump.natural_size, False, long, *counts[1],

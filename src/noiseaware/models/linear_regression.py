@@ -322,7 +322,6 @@ class LinearRegression:
             integers,
             np.array(fixed),
             summarise_normals,
-            drifts=True,
             solvable=all(value is None for value in unknown) and n > p + 1,
         )
 

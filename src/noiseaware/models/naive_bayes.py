@@ -443,7 +443,7 @@ class NaiveBayes:
         places = self._places()
         integers = np.array([*(c for c, _ in places), *(at for _, at in places)], dtype=np.int64)
         fixed = np.array([float(n), self.concentration - 1.0])
-        return Surrogate(CELLS, integers, fixed, summarise_nothing, drifts=False)
+        return Surrogate(CELLS, integers, fixed, summarise_nothing)
 
     def _places(self) -> list[tuple[int, int]]:
         """Return, for each cell of the counts, where its class and its level stand in theta."""

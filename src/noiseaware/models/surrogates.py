@@ -7,21 +7,36 @@ that a formula that is off costs acceptance and never exactness.
 
 | code         | model and query                         | T(F(u; theta)) is about           |
 |--------------|-----------------------------------------|-----------------------------------|
-| `REGRESSION` | `LinearRegression`, `RegressionMoments` | what it would be without clamping |
+| `REGRESSION` | `LinearRegression`, `RegressionMoments` | that of clamped normal records    |
 | `CELLS`      | `NaiveBayes`, `ClassFeatureCounts`      | its mean given theta              |
 
 `REGRESSION`. With z = (1, x, y) the scaled record without clamping and w = (1, u), the model's
 construction is z = G w, G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' =
-G U G' with U = sum_i w_i w_i', which is computed once for all theta.
+G U G' with U = sum_i w_i w_i', which is computed once for all theta. `approximate` stops there.
 
-Where all of theta is unknown there are as many totals as parameters, and the formula can be solved
-for theta. With U = C C' and a wanted sum_i z_i z_i' = D D' (Cholesky factors; there is no solution
-if it is not positive definite), G = D C^-1, and theta is read off G row by row. The volume element
-of that map: with z_0 = 1, ..., z_{p+1} = y and D_00 fixed, |d(D D') / dD| is prod_{i >= 1}
-D_ii^(p+2-i) up to a constant, D_ii = G_ii C_ii, and G's rows are linear in the feature means, in
-the factor L of the feature covariance, in sigma, and, with determinant prod_k L_kk, in the
-coefficients. In the coordinates v = (coefficients, log sigma^2, means, L with the logarithm of its
-diagonal) that makes
+`clamped` goes on to what clamping to [-1, 1] does if the z_i are normal, with the mean and the
+covariance that these sums give. With a = (-1 - m)/s, b = (1 - m)/s, the normal distribution and
+density Phi and phi, and P = Phi(b) - Phi(a), one variable has
+
+    E c(z)   = -Phi(a) + 1 - Phi(b) + m P + s (phi(a) - phi(b))
+    E c(z)^2 =  Phi(a) + 1 - Phi(b) + (m^2 + s^2) P + 2 m s (phi(a) - phi(b))
+                + s^2 (a phi(a) - b phi(b)),
+
+and two of them, by the first two terms of the series in their covariance k (the derivatives of the
+clamp are 1 inside and a spike at each bound),
+
+    Cov(c(z), c(z')) = k P P' + k^2 / 2  (phi(a) - phi(b)) / s  (phi(a') - phi(b')) / s' + ...
+
+Without clamping this changes nothing.
+
+Where all of theta is unknown there are as many totals as parameters, and the formula without
+clamping can be solved for theta. With U = C C' and a wanted sum_i z_i z_i' = D D' (Cholesky
+factors; there is no solution if it is not positive definite), G = D C^-1, and theta is read off G
+row by row. The volume element of that map: with z_0 = 1, ..., z_{p+1} = y and D_00 fixed, |d(D D')
+/ dD| is prod_{i >= 1} D_ii^(p+2-i) up to a constant, D_ii = G_ii C_ii, and G's rows are linear in
+the feature means, in the factor L of the feature covariance, in sigma, and, with determinant prod_k
+L_kk, in the coefficients. In the coordinates v = (coefficients, log sigma^2, means, L with the
+logarithm of its diagonal) that makes
 
     log |dT / dv| = sum_{i=1}^p (p + 4 - i) log L_ii + log sigma^2 + a constant.
 
@@ -44,6 +59,8 @@ from numpy.typing import NDArray
 REGRESSION = 0
 CELLS = 1
 
+HALF_ROOT, NORMAL = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
+
 
 class Surrogate(NamedTuple):
     """The formula of one model and one query.
@@ -56,8 +73,6 @@ class Surrogate(NamedTuple):
         What the formula needs of the model and the query.
     summarise
         u, (n, width), -> what it needs of u, a flat array.
-    drifts
-        Whether its error changes with theta steadily enough to be learned.
     solvable
         Whether `solve` finds theta from the total.
     """
@@ -66,13 +81,14 @@ class Surrogate(NamedTuple):
     integers: NDArray[np.int64]
     fixed: NDArray[np.float64]
     summarise: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    drifts: bool
     solvable: bool = False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def approximate(code, integers, fixed, summary, natural, work, total):
     """Fill `total` with what T is about at theta, and return log p(theta) up to a constant.
+
+    It is T without clamping, where there is any: `clamped` goes on from it.
 
     Parameters
     ----------
@@ -303,6 +319,74 @@ def _product(work, a, b, length):
     for k in range(length):
         product += work[a + k] * work[b + k]
     return product
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def clamped(code, integers, summary, unclamped, work, total):
+    """Fill `total` with what clamping makes of the sums that `approximate` gave.
+
+    Parameters
+    ----------
+    code, integers, summary, work
+        As for `approximate`.
+    unclamped
+        The sums, (d,).
+    total
+        Overwritten, (d,).
+    """
+    if code != REGRESSION:
+        total[:] = unclamped
+        return
+    p, n = integers[0], summary[0]
+    pair = 2 * p + 2
+    for j in range(p + 1):
+        # The features and then y: the sum, the sum of squares, and where both stand.
+        at = p + 2 + j if j < p else 0
+        at_square = pair if j < p else p + 1
+        pair += p - j
+        _clamp_one(unclamped[at] / n, unclamped[at_square] / n, work, 5 * j)
+        total[at] = n * work[5 * j + 1]
+        total[at_square] = n * work[5 * j + 2]
+    pair = 2 * p + 2
+    for j in range(p):
+        total[1 + j] = n * _clamp_two(unclamped[1 + j] / n, work, 5 * j, 5 * p)
+        for k in range(j + 1, p):
+            total[pair + k - j] = n * _clamp_two(unclamped[pair + k - j] / n, work, 5 * j, 5 * k)
+        pair += p - j
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clamp_one(mean, square, work, at):
+    """Put mean, E c, E c^2, P and (phi(a) - phi(b)) / s of one variable into `work`."""
+    variance = max(square - mean * mean, 1e-12)
+    work[at], work[at + 1], work[at + 2], work[at + 3], work[at + 4] = mean, mean, square, 1.0, 0.0
+    room = 1.0 - abs(mean)
+    if room > 0.0 and room * room > 25.0 * variance:
+        return  # five standard deviations within the bounds: there is nothing to clamp
+    s = math.sqrt(variance)
+    a, b = (-1.0 - mean) / s, (1.0 - mean) / s
+    below, above = 0.5 * math.erfc(-a * HALF_ROOT), 0.5 * math.erfc(b * HALF_ROOT)
+    density_a, density_b = NORMAL * math.exp(-0.5 * a * a), NORMAL * math.exp(-0.5 * b * b)
+    inside = 1.0 - below - above
+    spikes = density_a - density_b
+    work[at + 1] = above - below + mean * inside + s * spikes
+    work[at + 2] = (
+        above + below + (mean * mean + variance) * inside + 2.0 * mean * s * spikes
+        + variance * (a * density_a - b * density_b)
+    )  # fmt: skip
+    work[at + 3] = inside
+    work[at + 4] = spikes / s
+
+
+@njit(cache=True, nogil=True)
+def _clamp_two(product, work, j, k):
+    """Return E c(z) c(z') from E z z' and what `_clamp_one` put into `work`."""
+    covariance = product - work[j] * work[k]
+    return (
+        work[j + 1] * work[k + 1]
+        + covariance * work[j + 3] * work[k + 3]
+        + 0.5 * covariance * covariance * work[j + 4] * work[k + 4]
+    )
 
 
 # ------------------------------------------------------------------ cells

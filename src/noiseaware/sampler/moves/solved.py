@@ -1,10 +1,11 @@
 """Jump to where the release points, by solving a formula for theta.
 
 With u held, p(theta | u, s_dp) is proportional to p(theta) g(s_dp, T(F(u; theta))). Where there are
-as many totals as parameters, and T is close to a formula A(theta; u) that can be solved for theta
-(`models.surrogates`), the release itself says where theta is: draw a total T' around s_dp, as wide
-as the noise, and take the theta' at which the formula gives it. Nothing is taken as linear or as
-normal, so that this works on a posterior of any shape, as long as the noise leaves a solution.
+as many totals as parameters, and T is close to a formula A(theta; u), the one without clamping,
+that can be solved for theta (`models.surrogates`), the release itself says where theta is: draw a
+total T' around s_dp, as wide as the noise, and take the theta' at which the formula gives it.
+Nothing is taken as linear or as normal, so that this works on a posterior of any shape, as long as
+the noise leaves a solution.
 
 **The ratio.** Let c be where the release draws T to, b its noise's scale, and o = T(r) - A(r) how
 far off the formula is at a fixed point r. The proposal
@@ -95,7 +96,7 @@ class SolvedJump:
         explorer = self.explorer
         code, integers, fixed = explorer.surrogate[:3]
         return solved_jump(
-            code, integers, fixed, explorer.summary, explorer.layout, explorer.offset,
+            code, integers, fixed, explorer.summary, explorer.layout, explorer.offset_unclamped,
             explorer.centres[0], explorer.terms[1][:, 1], prepared[k], v, explorer.natural_size,
             proposed,
         )  # fmt: skip

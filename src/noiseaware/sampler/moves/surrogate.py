@@ -20,19 +20,19 @@ so `SurrogateJump.propose` has to return log pi*(v) - log pi*(v'), and nothing i
 fixed order of different proposals would not do: K would not be reversible.) pi* may depend on u,
 which is held, and on what warm-up learned, but not on v.
 
-**What is added to the formula.** T*(v) = A(v) + [T(r) - A(r)] + C (v - r), where A is the formula,
-r the posterior mean that warm-up found, T(r) a look at the records (one for all steps with this
-u), and C how the formula's error drifts with v, by least squares over the points that the chain
-visited in warm-up. The noise of pi* is wider than that of pi, and has a floor (`SOFTER`, `FLOOR`):
-whatever pi* is, the ratio is the one above.
+**What is added to the formula.** T*(v) = A(v) + T(r) - A(r), where A is the formula, r the
+posterior mean that warm-up found, and T(r) a look at the records, one for all steps with this u.
+The noise of pi* is wider than that of pi, and has a floor (`SOFTER`, `FLOOR`): whatever pi* is, the
+ratio is the one above.
 
 **The proposals of P** are those of `proposals`: two walks, a jump and, without cells, an aimed
-jump. Where the formula can be solved for theta, the walk that is shaped like theta given u is made
-in the total instead: A' = A(v) + s c b z, with the noise's scales b, and v' solves A(v') = A'. The
-posterior is as wide there as the noise, whatever its shape in theta. In A the walk is symmetric, so
+jump. Where the formula without clamping, B, can be solved for theta, the walk that is shaped like
+theta given u is made in it instead: B' = B(v) + s c b z, with the noise's scales b, and v' solves
+B(v') = B'. The
+posterior is as wide there as the noise, whatever its shape in theta. In B the walk is symmetric, so
 that in v
 
-    q(v | v') / q(v' | v)  =  |dA / dv|(v) / |dA / dv|(v').
+    q(v | v') / q(v' | v)  =  |dB / dv|(v) / |dB / dv|(v').
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ from numba import njit
 from noiseaware.mechanisms.terms import term
 from noiseaware.models.surrogates import (
     CELLS,
+    REGRESSION,
     Surrogate,
     approximate,
+    clamped,
     log_volume,
     solve,
     work_size,
@@ -75,9 +77,10 @@ from noiseaware.sampler.moves.surrogate_cells import explore_cells, touched_by
 from noiseaware.sampler.moves.tuning import Shape
 from noiseaware.sampler.target import Target
 
-SOFTER = np.array([1.0, 0.85, 1.0, 1.0])
+SOFTER = {REGRESSION: 0.95, CELLS: 0.85}
 """pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by this. A
-proposal that is too narrow makes the chain stick where it is not; one that is too wide does not."""
+proposal that is too narrow makes the chain stick where it is not; one that is too wide does not.
+The formula for cells is the rougher one."""
 
 FLOOR = 4.0
 """In no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: where many records are clamped,
@@ -93,28 +96,24 @@ STEPS = 10
 FEWEST, MOST = 32, 64
 """Steps with the formula for one look at the records: so many a coordinate, within bounds."""
 
-STEPS_PER_RECORD = {False: 0.04, True: 0.015}
-MOST_EVER = 500
+STEPS_PER_RECORD = {False: 0.02, True: 0.015}
+MOST_EVER = 400
 """Where a pass over the records is long, more steps with the formula cost little: about a quarter
 of an iteration of Algorithm 1, without and with cells."""
-
-RIDGE = 1.0
-"""Weight of no drift at all, in visited points one standard deviation away."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_target(
-    code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
-    v, natural, work, total,
+    code, integers, fixed, summary, layout, offset, terms, floor,
+    v, natural, work, unclamped, total,
 ):  # fmt: skip
-    """Return log pi*(v), up to a constant."""
+    """Return log pi*(v), up to a constant, and fill in the total without and with clamping."""
     log_jacobian = constrain(layout, v, natural)
-    log_prior = approximate(code, integers, fixed, summary, natural, work, total)
+    log_prior = approximate(code, integers, fixed, summary, natural, work, unclamped)
+    clamped(code, integers, summary, unclamped, work, total)
     log_g = 0.0
     for j in range(total.shape[0]):
         total[j] += offset[j]
-        for i in range(slope.shape[1]):
-            total[j] += slope[j, i] * (v[i] - reference[i])
         p = terms[1][j]
         log_g += max(term(terms[0][j], p[0], p[1], p[2], p[3], total[j]), floor[j])
     return log_prior + log_jacobian + log_g
@@ -122,7 +121,7 @@ def log_target(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def explore(
-    code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
+    code, integers, fixed, summary, layout, offset, terms, floor,
     blocks, widths, factors, means, centres, pulls, prior_pulls, prior_mean, sizes, shares,
     block_shares, uniforms, normals, waits, natural_size, solvable, v, tried, taken,
 ):  # fmt: skip
@@ -136,11 +135,12 @@ def explore(
     work = np.empty(work_size(code, integers))
     total = np.empty(offset.shape[0])
     total_there = np.empty(offset.shape[0])
+    unclamped, unclamped_there = np.empty(offset.shape[0]), np.empty(offset.shape[0])
     mean_of = np.empty(blocks.shape[1])
     proposed = np.empty_like(v)
     before = log_target(
-        code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
-        v, natural, work, total,
+        code, integers, fixed, summary, layout, offset, terms, floor,
+        v, natural, work, unclamped, total,
     )  # fmt: skip
     now = before
     for k in range(uniforms.shape[0]):
@@ -161,10 +161,8 @@ def explore(
         elif kind == WALK_GIVEN_U and solvable:
             size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
             for j in range(total.shape[0]):
-                total_there[j] = total[j] - offset[j] + size * normals[k, j] / terms[1][j, 1]
-                for i in range(slope.shape[1]):
-                    total_there[j] -= slope[j, i] * (v[i] - reference[i])
-            if not solve(integers, fixed, summary, total_there, proposed, work):
+                unclamped_there[j] = unclamped[j] + size * normals[k, j] / terms[1][j, 1]
+            if not solve(integers, fixed, summary, unclamped_there, proposed, work):
                 tried[kind, block] += 1.0  # no such theta: refused
                 continue
             log_q = log_volume(integers, v) - log_volume(integers, proposed)
@@ -172,8 +170,8 @@ def explore(
             size = sizes[kind, block] * math.exp(SPREAD * normals[k, -1])
             walk(v, index, factor, size, normals[k], proposed)
         there = log_target(
-            code, integers, fixed, summary, layout, offset, slope, reference, terms, floor,
-            proposed, natural, work, total_there,
+            code, integers, fixed, summary, layout, offset, terms, floor,
+            proposed, natural, work, unclamped_there, total_there,
         )  # fmt: skip
         if kind == AIMED:
             aim(
@@ -187,6 +185,7 @@ def explore(
             taken[kind, block] += math.exp(min(0.0, log_ratio))
         if -waits[k, 2] < log_ratio < math.inf:
             v[:] = proposed
+            unclamped[:] = unclamped_there
             total[:] = total_there
             now = there
     return before, now
@@ -205,7 +204,7 @@ class SurrogateJump:
         What is sampled.
     """
 
-    scratch = ("summary", "offset", "tried", "taken")
+    scratch = ("summary", "offset", "offset_unclamped", "tried", "taken")
 
     def __init__(self, surrogate: Surrogate, blocks: list[np.ndarray], target: Target) -> None:
         assert target.terms is not None
@@ -238,14 +237,13 @@ class SurrogateJump:
         self.sizes = np.ones((KINDS, count))
         self.shares = np.array([0.4, 0.2, 0.4, 0.0])
         self.reference = np.zeros(size)
-        self.slope = np.zeros((target.d, size if surrogate.drifts else 0))
         self.tried = np.zeros((KINDS, count))
         self.taken = np.zeros_like(self.tried)
-        self.visited: list[tuple[np.ndarray, np.ndarray]] = []
         self._normals = max(widest, target.d) if surrogate.solvable else widest
         self.natural_size = target.coordinates.natural_size
         self.layout = target.coordinates.layout
-        self.terms = (target.terms.family, target.terms.parameters * SOFTER)
+        softer = np.array([1.0, SOFTER[surrogate.code], 1.0, 1.0])
+        self.terms = (target.terms.family, target.terms.parameters * softer)
         families, parameters = self.terms
         highest = [
             term(families[j], p[0], p[1], p[2], p[3], self.centres[0, j])
@@ -254,6 +252,7 @@ class SurrogateJump:
         self.floor = np.array(highest) - FLOOR - np.log1p(target.n * parameters[:, 1])
         self.summary = np.empty(0)
         self.offset = np.zeros(target.d)
+        self.offset_unclamped = np.zeros(target.d)
 
     def take(self, shape: Shape) -> None:
         """Take the shapes of the three proposals, and the posterior mean as the reference."""
@@ -275,39 +274,28 @@ class SurrogateJump:
         self.prior_mean = shape.prior_mean
         self.reference = shape.mean.copy()
 
-    def learn_drift(self, covariance: np.ndarray) -> None:
-        """Fit C to the points visited since the last time, and forget them."""
-        if self.surrogate.drifts and len(self.visited) > 1:
-            away = np.stack([point for point, _ in self.visited])
-            error = np.stack([error for _, error in self.visited])
-            ridge = RIDGE * np.diag(np.diag(covariance))
-            slope = np.linalg.solve(away.T @ away + ridge, away.T @ error).T
-            if np.isfinite(slope).all():
-                self.slope = np.ascontiguousarray(slope)
-        self.visited.clear()
-
     def hold(self, target: Target, u: np.ndarray) -> None:
         """Prepare for steps with this u."""
         self.summary = self.surrogate.summarise(u)
         theta, _ = target.coordinates.from_vector(self.reference)
         at_reference = target.total(target.build(theta, u))
-        self.offset = at_reference - self.formula(self.reference)
-
-    def visit(self, v: np.ndarray, total: np.ndarray) -> None:
-        """Note how far off the formula is at v, where the total is `total`; in warm-up only."""
-        if self.surrogate.drifts:
-            error = total - self.formula(v) - self.offset
-            if np.isfinite(error).all():
-                self.visited.append((v - self.reference, error))
+        unclamped, at_formula = self.formulas(self.reference)
+        self.offset = at_reference - at_formula
+        self.offset_unclamped = at_reference - unclamped
 
     def formula(self, v: np.ndarray) -> np.ndarray:
         """Return A(v), (d,), with the u that is held."""
-        natural, total = np.empty(self.natural_size), np.full(len(self.offset), np.nan)
+        return self.formulas(v)[1]
+
+    def formulas(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the total by the formula, without clamping and with it."""
+        natural, unclamped = np.empty(self.natural_size), np.full(len(self.offset), np.nan)
         constrain(self.layout, v, natural)
         code, integers, fixed = self.surrogate[:3]
-        work = np.empty(work_size(code, integers))
-        approximate(code, integers, fixed, self.summary, natural, work, total)
-        return total
+        work, total = np.empty(work_size(code, integers)), np.empty_like(unclamped)
+        approximate(code, integers, fixed, self.summary, natural, work, unclamped)
+        clamped(code, integers, self.summary, unclamped, work, total)
+        return unclamped, total
 
     def note(self, log_ratio: float) -> None:
         """Nothing to note: what is tuned are the steps with the formula."""
@@ -348,11 +336,11 @@ class SurrogateJump:
         code, integers, fixed = self.surrogate[:3]
         if self.touched is None:
             before, after = explore(
-                code, integers, fixed, self.summary, self.layout, self.offset, self.slope,
-                self.reference, self.terms, self.floor, self.blocks, self.widths, self.factors,
-                self.means, self.centres, self.pulls, self.prior_pulls, self.prior_mean,
-                self.sizes, self.shares, self.block_shares, uniforms[k], normals[k], waits[k],
-                self.natural_size, self.surrogate.solvable, proposed, self.tried, self.taken,
+                code, integers, fixed, self.summary, self.layout, self.offset, self.terms,
+                self.floor, self.blocks, self.widths, self.factors, self.means, self.centres,
+                self.pulls, self.prior_pulls, self.prior_mean, self.sizes, self.shares,
+                self.block_shares, uniforms[k], normals[k], waits[k], self.natural_size,
+                self.surrogate.solvable, proposed, self.tried, self.taken,
             )  # fmt: skip
         else:
             before, after = explore_cells(

@@ -196,8 +196,6 @@ class Transport:
             if isinstance(proposal, FORMULA) and not held:
                 tuning["proposals"][-1].hold(target, u)
                 held = True
-            if warming and isinstance(proposal, SurrogateJump):
-                proposal.visit(v, total_now)
             prepared = None if from_prior else proposal.prepare(steps, rng)
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
@@ -251,8 +249,6 @@ class Transport:
         if new_window and count >= FIRST_WINDOW:
             shape.learn()
             tuning["gains"].fade()
-            if isinstance(proposals[-1], SurrogateJump):
-                proposals[-1].learn_drift(shape.covariance)
         if new_window or count % LOOK_EVERY == 0:
             self._look(target, state, tuning, forget=new_window)
             for proposal in proposals:

@@ -208,7 +208,7 @@ def costs(
     iteration = 26.0 + 0.085 * n
     parameters = 1.7 * (len(target.coordinates.parameters) - 1)
     step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n + parameters
-    explore = (0.8 if cells else 1.15) * formula_steps + step
+    explore = (0.8 if cells else 1.4) * formula_steps + step
     return Costs(
         iteration,
         start=(20.0 + 0.024 * n if cells else 15.0 + 0.0065 * n) / iteration,
