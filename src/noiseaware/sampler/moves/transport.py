@@ -84,7 +84,7 @@ MOST_COST = {True: 9.0, False: 2.6}
 FORMULA = (SolvedJump, SurrogateJump)
 """The proposals that work with a formula for the total; the surrogate's is the last of all."""
 
-ENOUGH = 3.5
+ENOUGH = 2.5
 """Iterations that an effective draw may cost, with many records, before more steps are taken; with
 few, `Interweave` makes iterations longer."""
 

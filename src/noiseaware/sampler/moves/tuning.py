@@ -257,8 +257,9 @@ def choose_steps(
 ) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
-    Steps are added one at a time, each of the proposal that helps the slowest coordinate most for
-    what it costs, and the cheapest point on the way is taken.
+    Steps are added one at a time, while one fits into what the move may cost: each of the proposal
+    that helps the slowest coordinate most for what it costs. The cheapest point on the way is
+    taken.
 
     Parameters
     ----------
@@ -283,11 +284,13 @@ def choose_steps(
         price = time * (1 + total_cost(steps, cost))
         if price < best_price or (time_of_best > enough and any(best)):
             best, best_price, time_of_best = list(steps), price, time
-        k = int(np.argmax(help_for_cost[:, np.argmax(left)]))
-        steps[k] += 1
-        left = left * (1 - proposals[k])
-        if total_cost(steps, cost) > most:
+        more = [[*steps[:k], steps[k] + 1, *steps[k + 1 :]] for k in range(len(steps))]
+        fits = [total_cost(one, cost) <= most for one in more]
+        if not any(fits):
             return best
+        k = int(np.argmax(np.where(fits, help_for_cost[:, np.argmax(left)], -1.0)))
+        steps = more[k]
+        left = left * (1 - proposals[k])
 
 
 def autocorrelation_time(x: np.ndarray) -> float:
