@@ -206,7 +206,7 @@ def costs(
     """
     n, cells = target.n, target.uses_cells
     iteration = 26.0 + 0.085 * n
-    parameters = 1.7 * (len(target.coordinates.parameters) - 1)
+    parameters = 1.7 * (len(target.model.parameters) - 1)
     step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n + parameters
     explore = (0.8 if cells else 1.4) * formula_steps + step
     return Costs(
