@@ -266,5 +266,5 @@ BUGS = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs(bug):
     which, edit = BUGS[bug]
-    with planted(edit), pytest.raises(AssertionError):
+    with planted(edit), pytest.raises(AssertionError, match="z ="):
         check(which)

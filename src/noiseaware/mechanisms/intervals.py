@@ -90,6 +90,8 @@ def log_discrete_gaussian_between(low, high, inverse, total):
     factor exp(-(2 z + 1) inverse^2 / 2), and each next factor is smaller again by
     exp(-inverse^2).
     """
+    if not -math.inf < total < math.inf:
+        return -math.inf
     top = min(max(math.floor(total + 0.5), low), high)
     square = inverse * inverse
     shrink = math.exp(-square)

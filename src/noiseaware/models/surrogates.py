@@ -135,7 +135,7 @@ def summarise_normals(innovations: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @njit(cache=True, nogil=True)
 def log_volume(integers, v):
-    """Return log |dT / dv| up to a constant, T by the formula; all of theta is unknown."""
+    """Return log |dT / dv| up to a constant, T by the formula without clamping; see `solve`."""
     p = integers[0]
     at = 2 * p + 1
     result = v[p + 1]
@@ -147,7 +147,7 @@ def log_volume(integers, v):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def solve(integers, fixed, summary, total, v, work):
-    """Fill `v` so that the formula gives `total`; return whether there is such a v.
+    """Fill `v` so that the formula without clamping gives `total`; return whether there is one.
 
     As `approximate`, with v in the coordinates of `sampler.coordinates`; all of theta is unknown.
     """
@@ -215,7 +215,7 @@ def _factor(work, at, size):
 
 @njit(cache=True, nogil=True)
 def work_size(code, integers):
-    """Return how many numbers `approximate` needs room for."""
+    """Return how many numbers `approximate`, `clamped` and `solve` need room for."""
     if code == REGRESSION:
         size = integers[0] + 2
         return 3 * size * size
@@ -367,7 +367,7 @@ def _clamp_one(mean, square, work, at):
     a, b = (-1.0 - mean) / s, (1.0 - mean) / s
     below, above = 0.5 * math.erfc(-a * HALF_ROOT), 0.5 * math.erfc(b * HALF_ROOT)
     density_a, density_b = NORMAL * math.exp(-0.5 * a * a), NORMAL * math.exp(-0.5 * b * b)
-    inside = 1.0 - below - above
+    inside = max(1.0 - below - above, 0.0)
     spikes = density_a - density_b
     work[at + 1] = above - below + mean * inside + s * spikes
     work[at + 2] = (

@@ -1,20 +1,20 @@
 """Jump to where the release points, by solving a formula for theta.
 
 With u held, p(theta | u, s_dp) is proportional to p(theta) g(s_dp, T(F(u; theta))). Where there are
-as many totals as parameters, and T is close to a formula A(theta; u), the one without clamping,
+as many totals as parameters, and T is close to a formula B(theta; u), the one without clamping,
 that can be solved for theta (`models.surrogates`), the release itself says where theta is: draw a
 total T' around s_dp, as wide as the noise, and take the theta' at which the formula gives it.
 Nothing is taken as linear or as normal, so that this works on a posterior of any shape, as long as
 the noise leaves a solution.
 
-**The ratio.** Let c be where the release draws T to, b its noise's scale, and o = T(r) - A(r) how
+**The ratio.** Let c be where the release draws T to, b its noise's scale, and o = T(r) - B(r) how
 far off the formula is at a fixed point r. The proposal
 
-    T'_j = c_j - o_j + b_j e_j,  e_j standard Laplace,   v' the solution of A(v') = T'
+    T'_j = c_j - o_j + b_j e_j,  e_j standard Laplace,   v' the solution of B(v') = T'
 
 does not depend on v, and has the density
 
-    q(v') = prod_j exp(-|A_j(v') + o_j - c_j| / b_j) / (2 b_j)  *  |dA / dv|(v').
+    q(v') = prod_j exp(-|B_j(v') + o_j - c_j| / b_j) / (2 b_j)  *  |dB / dv|(v').
 
 The ratio of `transport` needs log q(v) - log q(v'). Where no solution exists the proposal is
 refused; there is none to come back from either.

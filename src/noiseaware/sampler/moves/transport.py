@@ -300,9 +300,11 @@ class Transport:
                     most=MOST_COST[few],
                     enough=math.inf if few else ENOUGH / excess,
                 )
-                if few and not explores[-1] and not any(tuning["steps"]):
-                    # One warm-up may be too hopeful about the other moves, and steps are cheap.
-                    tuning["steps"] = [1] * len(explores)
+                one_of_each = [1] * len(explores)
+                cheap = few and total_cost(one_of_each, cost) <= MOST_COST[few]
+                if cheap and not explores[-1] and not any(tuning["steps"]):
+                    # One warm-up may be too hopeful about the other moves.
+                    tuning["steps"] = one_of_each
                 tuning["guards"] = _safeguard(
                     tuning["steps"],
                     len(target.coordinates.blocks(LARGEST_BLOCK)),

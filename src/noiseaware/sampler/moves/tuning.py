@@ -281,15 +281,18 @@ def choose_steps(
     best, best_price, time_of_best = list(steps), math.inf, math.inf
     while True:
         time = expected_time(proposals, others, steps)
-        price = time * (1 + total_cost(steps, cost))
-        if price < best_price or (time_of_best > enough and any(best)):
+        spent = total_cost(steps, cost)
+        price = time * (1 + spent)
+        if price < best_price or (time < time_of_best and time_of_best > enough and any(best)):
             best, best_price, time_of_best = list(steps), price, time
-        more = [[*steps[:k], steps[k] + 1, *steps[k + 1 :]] for k in range(len(steps))]
-        fits = [total_cost(one, cost) <= most for one in more]
-        if not any(fits):
+        # What the move costs with one step more, of each proposal.
+        held = any(compress(steps, cost.holds))
+        first = 0.0 if any(steps) else cost.start
+        more = spent + first + cost.each + np.where(held, 0.0, cost.hold * np.asarray(cost.holds))
+        if not (more <= most).any():
             return best
-        k = int(np.argmax(np.where(fits, help_for_cost[:, np.argmax(left)], -1.0)))
-        steps = more[k]
+        k = int(np.argmax(np.where(more <= most, help_for_cost[:, np.argmax(left)], -1.0)))
+        steps[k] += 1
         left = left * (1 - proposals[k])
 
 
