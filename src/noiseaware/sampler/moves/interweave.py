@@ -21,9 +21,8 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-ENOUGH_ALONE = 6.0
-"""Where transport does nothing: a round for every iteration that an effective draw costs above it.
-Iterations are short there, and a longer one spends time on the parameters that are fast."""
+ENOUGH_ALONE = 4.0
+"""The first of them where transport does nothing: iterations are then short."""
 
 MOST_COST = {True: math.inf, False: 3.8}
 """What an iteration may cost, in iterations of Algorithm 1."""
@@ -93,7 +92,7 @@ class Interweave:
             cost = max(cost, own.get("cost", 0.0))
         if self.cycles is None:
             few = target.n < FEW_RECORDS
-            rounds = time - ENOUGH_ALONE if cost == 0.0 else math.ceil(time / ENOUGH[few])
-            wanted = min(rounds, MOST_CYCLES[few])
+            enough = ENOUGH[few] if cost > 0.0 else ENOUGH_ALONE
+            wanted = min(math.ceil(time / enough), MOST_CYCLES[few])
             within = MOST_COST[few] / (1.0 + cost)
             tuning["cycles"] = int(max(1, min(wanted, within)))
