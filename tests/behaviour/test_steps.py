@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from noiseaware.sampler.moves.tuning import Costs, choose_steps, expected_time, total_cost
+from noiseaware.sampler.moves.tuning import Costs, choose_steps, expected_time, guards, total_cost
 
-COST = Costs(100.0, start=0.2, each=np.array([0.2, 0.2, 0.9]), hold=0.3, holds=[False, False, True])
+COST = Costs(
+    100.0,
+    start=0.2,
+    each=np.array([0.2, 0.2, 0.9]),
+    hold=0.3,
+    holds=[False, False, True],
+    guarded=False,
+)
+GUARDED = COST._replace(guarded=True)
 NOTHING = np.zeros(2)
 
 
@@ -39,5 +47,21 @@ def test_what_a_move_may_cost(most):
 
 
 def test_a_guard_is_charged_for_what_it_may_be():
-    without = total_cost([1, 0, 0], COST)
-    assert total_cost([1, 0, 0], COST, [1, 2]) == pytest.approx(without + 0.55)
+    for steps, more in (([1, 0, 0], 0.0), ([0, 0, 1], 0.2), ([1, 1, 1], 0.0)):
+        without = total_cost(steps, COST)
+        assert total_cost(steps, GUARDED) == pytest.approx(without + more)
+    assert guards([2, 0, 1], GUARDED) == [1]
+    assert guards([2, 1, 0], GUARDED) == []
+    assert guards([2, 0, 1], COST) == []
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.7, [3, 0, 0]), (0.25, [0, 0, 1])])
+def test_a_formula_gives_way_to_what_is_much_cheaper(gain, expected):
+    """For its cost a step of the third moves theta as far as the first's or further, but it needs
+    the formula to be prepared, and a guard.
+    """
+    gains = [[gain, gain], [0.0, 0.0], [0.999, 0.999]]
+    steps = choose_steps(np.array(gains), NOTHING, GUARDED, least=0, most=2.6)
+    assert steps == expected
+    for_nothing = COST._replace(hold=0.0)
+    assert choose_steps(np.array(gains), NOTHING, for_nothing, least=0, most=2.6) == [0, 0, 1]

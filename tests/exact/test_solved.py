@@ -199,8 +199,8 @@ def check(which):
     jump.take(shape)
     jump.shares[:] = 0.0
     jump.shares[WALK_GIVEN_U] = 1.0
-    jump.sizes[:] = 0.5
-    jump.steps = 3
+    jump.sizes[:] = 1.0  # long walks of long steps: a wrong centre shows
+    jump.steps = 12
     steps = [0] * len(tuning["proposals"])
     steps[-2 if which == "solved" else -1] = 3
     tuning.update(steps=steps, warming=False)
@@ -259,6 +259,10 @@ BUGS = {
             "unclamped_there[j] = unclamped[j] + size",
             "unclamped_there[j] = total[j] - offset[j] + size",
         ),
+    ),
+    "walk: from where the first step was": (
+        "walk in the total",
+        Edit(surrogate_module, "explore", "unclamped[:] = unclamped_there", "pass"),
     ),
 }
 

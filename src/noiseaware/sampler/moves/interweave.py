@@ -21,7 +21,7 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-ENOUGH_ALONE = 4.0
+ENOUGH_ALONE = 4.5
 """The first of them where transport does nothing: iterations are then short."""
 
 MOST_COST = {True: math.inf, False: 3.8}

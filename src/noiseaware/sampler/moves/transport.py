@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -59,6 +58,7 @@ from noiseaware.sampler.moves.tuning import (
     choose_steps,
     costs,
     expected_time,
+    guards,
     total_cost,
 )
 from noiseaware.sampler.state import ChainState
@@ -289,7 +289,14 @@ class Transport:
             excess = max(1.0, shape.autocorrelation_time() / expected)
             explores = [isinstance(p, SurrogateJump) for p in tuning["proposals"]]
             holds = [isinstance(p, FORMULA) for p in tuning["proposals"]]
-            cost = costs(target, explores, holds, getattr(tuning["proposals"][-1], "steps", 0))
+            blocks = len(target.coordinates.blocks(LARGEST_BLOCK))
+            cost = costs(
+                target,
+                explores,
+                holds,
+                getattr(tuning["proposals"][-1], "steps", 0),
+                guarded=self.steps is None and (blocks <= 2 or sum(holds) > 1),
+            )
             if self.steps is None:
                 few = target.n < FEW_RECORDS
                 tuning["steps"] = choose_steps(
@@ -305,22 +312,19 @@ class Transport:
                 if cheap and not explores[-1] and not any(tuning["steps"]):
                     # One warm-up may be too hopeful about the other moves.
                     tuning["steps"] = one_of_each
-                tuning["guards"] = _safeguard(
-                    tuning["steps"],
-                    len(target.coordinates.blocks(LARGEST_BLOCK)),
-                    holds,
-                )
-                _keep_within(MOST_COST[few], tuning["steps"], tuning["guards"], cost)
-            tuning["cost"] = total_cost(tuning["steps"], cost, tuning["guards"])
+                _safeguard(tuning["steps"], blocks, holds)
+                _keep_within(MOST_COST[few], tuning["steps"], cost)
+                tuning["guards"] = guards(tuning["steps"], cost)
+            tuning["cost"] = total_cost(tuning["steps"], cost)
             expected = expected_time(inside, others, tuning["steps"])
             # The history was made with steps; it does not speak of a chain without them.
             tuning["autocorrelation_time"] = (excess if any(tuning["steps"]) else 1.0) * expected
         tuning.update(shape=None, gains=None, warming=False)
 
 
-def _keep_within(most: float, steps: list[int], guards: Sequence[int], cost: Costs) -> None:
+def _keep_within(most: float, steps: list[int], cost: Costs) -> None:
     """Take steps away until the move costs at most `most`, or there is one step of each."""
-    while total_cost(steps, cost, guards) > most and max(steps) > 1:
+    while total_cost(steps, cost) > most and max(steps) > 1:
         steps[int(np.argmax(steps))] -= 1
 
 
@@ -331,13 +335,13 @@ def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, float]:
     return v, target.model.log_prior(inside) + log_jacobian
 
 
-def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int]:
-    """Let no single proposal do all the work; return the proposals of which one is to be added.
+def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> None:
+    """Let no single proposal do all the work.
 
     A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. Many
     steps of one kind give way to one of the surrogate, which goes where a learned shape does not. A
-    proposal by a formula may stick where the formula is far off: each iteration has one step more,
-    of a proposal drawn at random from those that would have none.
+    proposal by a formula may stick where the formula is far off: each iteration then has a guard,
+    one step more of a proposal drawn at random from those that would have none.
 
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of
@@ -358,6 +362,3 @@ def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> list[int
                 steps[largest] -= least - steps[walk]
                 steps[walk] = least
     steps[0] = max(steps[0], sum(steps) // 6)
-    if not any(compress(steps, holds)) or (blocks > 2 and sum(holds) < 2):
-        return []
-    return [k for k in range(len(steps)) if steps[k] == 0]

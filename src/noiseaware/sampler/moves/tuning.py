@@ -22,6 +22,10 @@ FEW_RECORDS = 1000
 """Below it an iteration takes less than a millisecond, and making it longer costs nobody much."""
 
 
+MUCH_CHEAPER = 0.75
+"""Price of steps without a formula, relative to steps with one, below which they are taken."""
+
+
 class Gains:
     """How far theta is carried, coordinate by coordinate, by each proposal and by other moves.
 
@@ -185,6 +189,8 @@ class Costs(NamedTuple):
         Preparing the formula of a surrogate.
     holds
         Which of the proposals need it.
+    guarded
+        Whether they bring a guard: a step of one of the proposals that have none.
     """
 
     iteration: float
@@ -192,10 +198,16 @@ class Costs(NamedTuple):
     each: np.ndarray
     hold: float
     holds: Sequence[bool]
+    guarded: bool
 
 
 def costs(
-    target: Target, explores: Sequence[bool], holds: Sequence[bool], formula_steps: int
+    target: Target,
+    explores: Sequence[bool],
+    holds: Sequence[bool],
+    formula_steps: int,
+    *,
+    guarded: bool,
 ) -> Costs:
     """Return what a transport move costs for this target.
 
@@ -215,6 +227,7 @@ def costs(
         each=np.where(explores, explore, step) / iteration,
         hold=(20.0 + 0.02 * n) / iteration,
         holds=holds,
+        guarded=guarded,
     )
 
 
@@ -237,13 +250,29 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
     return (1 + r) / (1 - r)
 
 
-def total_cost(steps: Sequence[int], cost: Costs, guards: Sequence[int] = ()) -> float:
-    """Return what a transport move with these steps costs, and one more if there are guards."""
+def guards(steps: Sequence[int], cost: Costs) -> list[int]:
+    """Return the proposals of which one, drawn at random, is to be added to these steps."""
+    if not (cost.guarded and any(compress(steps, cost.holds))):
+        return []
+    return [k for k, number in enumerate(steps) if number == 0]
+
+
+def total_cost(steps: Sequence[int], cost: Costs) -> float:
+    """Return what a transport move with these steps costs, with its guard."""
     if not any(steps):
         return 0.0
     hold = cost.hold if any(compress(steps, cost.holds)) else 0.0
-    guard = float(np.mean(cost.each[list(guards)])) if guards else 0.0
+    added = guards(steps, cost)
+    guard = float(np.mean(cost.each[added])) if added else 0.0
     return cost.start + hold + float(cost.each @ steps) + guard
+
+
+class Choice(NamedTuple):
+    """Steps of each proposal, the iterations an effective draw then costs, and its price."""
+
+    steps: list[int]
+    time: float
+    price: float
 
 
 def choose_steps(
@@ -257,9 +286,9 @@ def choose_steps(
 ) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
-    Steps are added one at a time, while one fits into what the move may cost: each of the proposal
-    that helps the slowest coordinate most for what it costs. The cheapest point on the way is
-    taken.
+    Proposals by a formula have a cost that does not grow with their steps, so that the steps are
+    chosen twice, with them and without them. They go where a learned shape does not, and give way
+    only to what is much cheaper.
 
     Parameters
     ----------
@@ -275,23 +304,47 @@ def choose_steps(
         Where steps are worth their cost at all, more are taken until an effective draw costs no
         more than so many iterations, if the move may cost as much.
     """
+    allowed = np.ones(len(proposals), dtype=bool)
+    best = _add_steps(proposals, others, cost, allowed, least, most, enough)
+    if any(cost.holds):
+        allowed = ~np.asarray(cost.holds)
+        without = _add_steps(proposals, others, cost, allowed, least, most, enough)
+        if without.price < MUCH_CHEAPER * best.price and without.time <= max(enough, best.time):
+            best = without
+    return best.steps
+
+
+def _add_steps(
+    proposals: np.ndarray,
+    others: np.ndarray,
+    cost: Costs,
+    allowed: np.ndarray,
+    least: int,
+    most: float,
+    enough: float,
+) -> Choice:
+    """Add steps of the allowed proposals one at a time; return the cheapest point on the way.
+
+    Each is of the proposal that helps the slowest coordinate most for what it costs, among those
+    that still fit into what the move may cost.
+    """
     help_for_cost = -np.log1p(-np.minimum(proposals, 0.9999)) / cost.each[:, None]
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - proposals) ** least, axis=0)
-    best, best_price, time_of_best = list(steps), math.inf, math.inf
+    best = Choice([], math.inf, math.inf)
     while True:
         time = expected_time(proposals, others, steps)
-        spent = total_cost(steps, cost)
-        price = time * (1 + spent)
-        if price < best_price or (time < time_of_best and time_of_best > enough and any(best)):
-            best, best_price, time_of_best = list(steps), price, time
-        # What the move costs with one step more, of each proposal.
-        held = any(compress(steps, cost.holds))
-        first = 0.0 if any(steps) else cost.start
-        more = spent + first + cost.each + np.where(held, 0.0, cost.hold * np.asarray(cost.holds))
-        if not (more <= most).any():
+        price = time * (1 + total_cost(steps, cost))
+        dear = best.time > enough and any(best.steps)
+        if price < best.price or (time < best.time and dear):
+            best = Choice(list(steps), time, price)
+        fits = allowed & [
+            total_cost([*steps[:k], steps[k] + 1, *steps[k + 1 :]], cost) <= most
+            for k in range(len(steps))
+        ]
+        if not fits.any():
             return best
-        k = int(np.argmax(np.where(more <= most, help_for_cost[:, np.argmax(left)], -1.0)))
+        k = int(np.argmax(np.where(fits, help_for_cost[:, np.argmax(left)], -1.0)))
         steps[k] += 1
         left = left * (1 - proposals[k])
 
