@@ -47,11 +47,12 @@ def test_what_a_move_may_cost(most):
 
 
 def test_a_guard_is_charged_for_what_it_may_be():
-    for steps, more in (([1, 0, 0], 0.0), ([0, 0, 1], 0.2), ([1, 1, 1], 0.0)):
+    for steps, more in (([1, 0, 0], 0.0), ([0, 3, 0], 0.2), ([0, 0, 1], 0.2), ([1, 1, 1], 0.0)):
         without = total_cost(steps, COST)
         assert total_cost(steps, GUARDED) == pytest.approx(without + more)
-    assert guards([2, 0, 1], GUARDED) == [1]
-    assert guards([2, 1, 0], GUARDED) == []
+    assert guards([2, 0, 1], GUARDED) == [1]  # with a formula
+    assert guards([0, 1, 0], GUARDED) == [0]  # with a learned shape alone; no formula is added
+    assert guards([2, 1, 0], GUARDED) == []  # with the prior
     assert guards([2, 0, 1], COST) == []
 
 

@@ -121,6 +121,13 @@ def test_discrete_sums(ends, scale):
             assert found == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("ends", [(-1.0, 2.0), (-math.inf, 0.0), (0.0, math.inf)])
+@pytest.mark.parametrize("total", [-math.inf, math.inf, math.nan])
+def test_no_total_is_infinitely_far(ends, total):
+    """A total that is not a finite number has no density; summing from it would never end."""
+    assert intervals.log_discrete_gaussian_between(*ends, 0.5, total) == -math.inf
+
+
 # ------------------------------------------------------------------ enumeration
 
 

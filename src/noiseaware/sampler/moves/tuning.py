@@ -190,7 +190,7 @@ class Costs(NamedTuple):
     holds
         Which of the proposals need it.
     guarded
-        Whether they bring a guard: a step of one of the proposals that have none.
+        Whether a guard is added; see `guards`.
     """
 
     iteration: float
@@ -251,10 +251,16 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
 
 
 def guards(steps: Sequence[int], cost: Costs) -> list[int]:
-    """Return the proposals of which one, drawn at random, is to be added to these steps."""
-    if not (cost.guarded and any(compress(steps, cost.holds))):
+    """Return the proposals of which one, drawn at random, is to be added to these steps.
+
+    A proposal by a formula may stick where the formula is far off, and one from a learned shape
+    where the shape is: so one step more is of a proposal that would have none. The prior, which
+    is the first, is good everywhere if it is good at all.
+    """
+    held = any(compress(steps, cost.holds))
+    if not cost.guarded or not any(steps) or (steps[0] > 0 and not held):
         return []
-    return [k for k, number in enumerate(steps) if number == 0]
+    return [k for k, number in enumerate(steps) if number == 0 and (held or not cost.holds[k])]
 
 
 def total_cost(steps: Sequence[int], cost: Costs) -> float:
@@ -286,9 +292,10 @@ def choose_steps(
 ) -> list[int]:
     """Return how many steps of each proposal give the most effective draws for their cost.
 
-    Proposals by a formula have a cost that does not grow with their steps, so that the steps are
-    chosen twice, with them and without them. They go where a learned shape does not, and give way
-    only to what is much cheaper.
+    Proposals by a formula have a cost that does not grow with their steps nor, much, with the
+    records. Where only the price counts (`enough` is infinite) the steps are chosen twice, with
+    them and without them; they go where a learned shape does not, and give way only to what is
+    much cheaper.
 
     Parameters
     ----------
@@ -306,7 +313,7 @@ def choose_steps(
     """
     allowed = np.ones(len(proposals), dtype=bool)
     best = _add_steps(proposals, others, cost, allowed, least, most, enough)
-    if any(cost.holds):
+    if any(cost.holds) and enough == math.inf:
         allowed = ~np.asarray(cost.holds)
         without = _add_steps(proposals, others, cost, allowed, least, most, enough)
         if without.price < MUCH_CHEAPER * best.price and without.time <= max(enough, best.time):
