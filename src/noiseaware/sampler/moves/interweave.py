@@ -21,8 +21,8 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-ENOUGH_ALONE = 4.5
-"""The first of them where transport does nothing: iterations are then short."""
+ENOUGH_ALONE = {True: 4.5, False: 6.0}
+"""The first of them where transport does nothing, and an iteration is Algorithm 1's."""
 
 MOST_COST = {True: math.inf, False: 3.8}
 """What an iteration may cost, in iterations of Algorithm 1."""
@@ -64,16 +64,16 @@ class Interweave:
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Do all moves c times; report means, and the lowest of what is a lowest."""
-        steps = list(zip(self.moves, tuning["moves"], strict=True))
-        cycles = tuning["cycles"]
-        first = [x for move, own in steps for x in move.step(target, state, own)]
-        if cycles == 1:
-            return tuple(first)
-        rounds = [first]
-        for _ in range(cycles - 1):
-            rounds.append([x for move, own in steps for x in move.step(target, state, own)])
+        rounds = []
+        for _ in range(tuning["cycles"]):
+            values: list[float] = []
+            for move, own in zip(self.moves, tuning["moves"], strict=True):
+                values += move.step(target, state, own)
+            rounds.append(values)
+        if len(rounds) == 1:
+            return tuple(rounds[0])
         return tuple(
-            min(values) if name.startswith("lowest") else math.fsum(values) / cycles
+            min(values) if name.startswith("lowest") else math.fsum(values) / len(rounds)
             for name, values in zip(self.reports, zip(*rounds, strict=True), strict=True)
         )
 
@@ -92,7 +92,7 @@ class Interweave:
             cost = max(cost, own.get("cost", 0.0))
         if self.cycles is None:
             few = target.n < FEW_RECORDS
-            enough = ENOUGH[few] if cost > 0.0 else ENOUGH_ALONE
+            enough = ENOUGH[few] if cost > 0.0 else ENOUGH_ALONE[few]
             wanted = min(math.ceil(time / enough), MOST_CYCLES[few])
             within = MOST_COST[few] / (1.0 + cost)
             tuning["cycles"] = int(max(1, min(wanted, within)))
