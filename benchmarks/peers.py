@@ -46,7 +46,7 @@ class Length(NamedTuple):
 LENGTHS = {
     # algorithm1() needs long chains: its draws are worth very little each.
     ALGORITHM1: Length(2_000, 20_000, 4),
-    DEFAULT: Length(1_000, 4_000, 4),
+    DEFAULT: Length(1_000, 8_000, 4),
     NUTS_AHEAD: Length(1_000, 1_000, 2),
     NUTS_RUN: Length(1_000, 1_000, 2),
 }

@@ -21,8 +21,10 @@ MOST_CYCLES = {True: 8, False: 2}
 """Iterations that an effective draw may cost before an iteration is made longer, and how long it
 may get: with few records, and with many."""
 
-ENOUGH_ALONE = {True: 4.5, False: 6.0}
-"""The first of them where transport does nothing, and an iteration is Algorithm 1's."""
+ENOUGH_ALONE = {True: 4.5, False: 12.0}
+"""The first of them where transport does nothing, and an iteration is Algorithm 1's. A round more
+helps the slowest parameter no more than as many draws more would, and throws away half of the draws
+of those that are fast."""
 
 MOST_COST = {True: math.inf, False: 3.8}
 """What an iteration may cost, in iterations of Algorithm 1."""
