@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+import noiseaware as na
+from noiseaware.sampler import chain
+from noiseaware.sampler.default import default_moves
 from noiseaware.sampler.moves.tuning import Costs, choose_steps, expected_time, guards, total_cost
+from noiseaware.sampler.target import Target
 
 COST = Costs(
     100.0,
@@ -66,3 +70,15 @@ def test_a_formula_gives_way_to_what_is_much_cheaper(gain, expected):
     assert steps == expected
     for_nothing = COST._replace(hold=0.0)
     assert choose_steps(np.array(gains), NOTHING, for_nothing, least=0, most=2.6) == [0, 0, 1]
+
+
+def test_no_guard_without_a_formula():
+    """Where theta is moved by learned shapes alone, the walks among them are the guard."""
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(0.0, 10.0), epsilon=0.5)
+    target = Target(na.models.Normal(), na.Release([300.0], mechanism, n_records=60))
+    moves = default_moves(target)
+    state = chain.start(target, moves, np.random.default_rng(1))
+    state, _ = chain.advance(target, moves, chain.Schedule(100, 0), state, 100)
+    transport = state.tunings[0]["moves"][1]
+    assert any(transport["steps"])
+    assert transport["guards"] == []

@@ -295,7 +295,7 @@ class Transport:
                 explores,
                 holds,
                 getattr(tuning["proposals"][-1], "steps", 0),
-                guarded=self.steps is None and (blocks <= 2 or sum(holds) > 1),
+                guarded=self.steps is None and any(holds) and (blocks <= 2 or sum(holds) > 1),
             )
             if self.steps is None:
                 few = target.n < FEW_RECORDS
@@ -339,9 +339,8 @@ def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> None:
     """Let no single proposal do all the work.
 
     A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. Many
-    steps of one kind give way to one of the surrogate, which goes where a learned shape does not. A
-    proposal by a formula may stick where the formula is far off: each iteration then has a guard,
-    one step more of a proposal drawn at random from those that would have none.
+    steps of one kind give way to one of the surrogate, which goes where a learned shape does not;
+    `guards` says what is added besides.
 
     Steps are chosen for how far they carry theta on average. Where the learned shape is wrong, far
     out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the size of

@@ -316,7 +316,7 @@ def choose_steps(
     if any(cost.holds) and enough == math.inf:
         allowed = ~np.asarray(cost.holds)
         without = _add_steps(proposals, others, cost, allowed, least, most, enough)
-        if without.price < MUCH_CHEAPER * best.price and without.time <= max(enough, best.time):
+        if without.price < MUCH_CHEAPER * best.price:
             best = without
     return best.steps
 
