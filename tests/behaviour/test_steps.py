@@ -82,3 +82,12 @@ def test_no_guard_without_a_formula():
     transport = state.tunings[0]["moves"][1]
     assert any(transport["steps"])
     assert transport["guards"] == []
+
+
+def test_all_rounds_are_done():
+    mechanism = na.mechanisms.Laplace(na.queries.Count(1), epsilon=0.5)
+    target = Target(na.models.Bernoulli(), na.Release([20.0], mechanism, n_records=40))
+    moves = (na.moves.Interweave(*na.moves.algorithm1(), cycles=3),)
+    state = chain.start(target, moves, np.random.default_rng(1))
+    state, _ = chain.advance(target, moves, chain.Schedule(0, 10), state, 10)
+    assert state.sweeps == 30
