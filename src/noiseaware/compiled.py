@@ -2,39 +2,76 @@
 
 numba keeps compiled functions next to the source and compiles again when the *file* of a function
 changes. A function that was inlined from another file is not looked at: after an upgrade, a loop
-could go on with yesterday's log density. So the package remembers the state of all its files, and
-when any of them has changed, all kernels are compiled anew.
+could go on with yesterday's log density. So the package remembers, for each of its files, what that
+file and all that it imports from the package looked like, and when any of it has changed, the
+file's kernels are compiled anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
 STAMP = "kernels.stamp"
+_IMPORTS = re.compile(
+    r"^\s*(?:from|import) noiseaware([\w.]*)(?: import ([^#\n(]+|\([^)]*\)))?", re.M
+)
 
 
-def drop_stale_kernels(package: Path) -> bool:
-    """Delete the cached kernels below `package` if a source file has changed since they were made.
+def drop_stale_kernels(package: Path) -> list[str]:
+    """Delete the cached kernels below `package` whose sources have changed since they were made.
 
     Returns
     -------
-    bool
-        Whether they were deleted. Where the folder cannot be written to, nothing happens.
+    list of str
+        The files whose kernels are stale. Where the folder cannot be written to, nothing happens.
     """
-    files = sorted(package.rglob("*.py"))
-    state = "\n".join(
-        f"{f.relative_to(package)} {f.stat().st_mtime_ns} {f.stat().st_size}" for f in files
-    )
-    digest = hashlib.sha256(state.encode()).hexdigest()
+    now = _digests(package)
     stamp = package / "__pycache__" / STAMP
     with suppress(OSError):
-        if stamp.exists() and stamp.read_text() == digest:
-            return False
-        for index in package.rglob("*.nbi"):
-            index.unlink(missing_ok=True)
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(digest)
-        return True
-    return False
+        try:
+            known = json.loads(stamp.read_text())
+        except (FileNotFoundError, ValueError):
+            known = {}
+        stale = [name for name, digest in now.items() if known.get(name) != digest]
+        for name in stale:
+            source = package / name
+            for index in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
+                index.unlink(missing_ok=True)
+        if known != now:
+            stamp.parent.mkdir(exist_ok=True)
+            stamp.write_text(json.dumps(now))
+        return stale
+    return []
+
+
+def _digests(package: Path) -> dict[str, str]:
+    """Return a digest of each file together with all that it imports from the package."""
+    texts = {f.relative_to(package).as_posix(): f.read_text("utf-8") for f in package.rglob("*.py")}
+    imports = {name: _imported(text, texts) for name, text in texts.items()}
+    own = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    digests = {}
+    for name in texts:
+        reached, ahead = {name}, [name]
+        while ahead:
+            new = imports[ahead.pop()] - reached
+            reached |= new
+            ahead += new
+        digests[name] = hashlib.sha256(
+            "".join(own[r] for r in sorted(reached)).encode()
+        ).hexdigest()
+    return digests
+
+
+def _imported(text: str, files: dict[str, str]) -> set[str]:
+    """Return the files of the package that a source text imports."""
+    found = set()
+    for module, names in _IMPORTS.findall(text):
+        path = module.strip(".").replace(".", "/")
+        below = [f"{path}/{name}".strip("/") for name in re.findall(r"\w+", names)]
+        for candidate in (path, *below):
+            found.update({f"{candidate}.py", f"{candidate}/__init__.py".lstrip("/")} & files.keys())
+    return found

@@ -1,35 +1,52 @@
 """Compiled kernels do not outlive the code that they were made from."""
 
-import os
+import pytest
 
 from noiseaware.compiled import drop_stale_kernels
 
-
-def make_package(folder):
-    (folder / "inner" / "__pycache__").mkdir(parents=True)
-    (folder / "a.py").write_text("x = 1\n")
-    (folder / "inner" / "b.py").write_text("y = 2\n")
-    kernel = folder / "inner" / "__pycache__" / "b.loop-1.nbi"
-    kernel.write_text("compiled")
-    return kernel
-
-
-def test_a_change_in_any_file_drops_all_kernels(tmp_path):
-    kernel = make_package(tmp_path)
-    assert drop_stale_kernels(tmp_path)  # made by nobody knows which code
-    assert not kernel.exists()
-    kernel.write_text("compiled")
-    assert not drop_stale_kernels(tmp_path)
-    assert kernel.exists()
-    (tmp_path / "a.py").write_text("x = 1  # changed\n")
-    assert drop_stale_kernels(tmp_path)
-    assert not kernel.exists()
+SOURCES = {
+    "__init__.py": "",
+    "constants.py": "x = 1\n",
+    "inner/__init__.py": "",
+    "inner/base.py": "from noiseaware import constants\n",
+    "inner/loop.py": "from noiseaware.inner.base import (\n    something,\n)\n",
+    "inner/other.py": "y = 2\n",
+}
 
 
-def test_a_file_that_was_only_touched_counts_as_changed(tmp_path):
-    kernel = make_package(tmp_path)
-    drop_stale_kernels(tmp_path)
-    kernel.write_text("compiled")
-    os.utime(tmp_path / "a.py", ns=(1, 1))
-    assert drop_stale_kernels(tmp_path)
-    assert not kernel.exists()
+@pytest.fixture
+def package(tmp_path):
+    (tmp_path / "inner" / "__pycache__").mkdir(parents=True)
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def kernel(package, name):
+    made = package / "inner" / "__pycache__" / f"{name}.function-1.py311.nbi"
+    made.write_text("compiled")
+    return made
+
+
+def test_kernels_of_unknown_code_are_dropped(package):
+    made = kernel(package, "loop")
+    assert drop_stale_kernels(package)
+    assert not made.exists()
+
+
+def test_kernels_stay_while_nothing_changes(package):
+    drop_stale_kernels(package)
+    made = kernel(package, "loop")
+    assert not drop_stale_kernels(package)
+    assert made.exists()
+
+
+@pytest.mark.parametrize("changed", ["inner/loop.py", "inner/base.py", "constants.py"])
+def test_a_change_of_what_a_file_imports_drops_its_kernels_and_no_others(package, changed):
+    drop_stale_kernels(package)
+    dependent, independent = kernel(package, "loop"), kernel(package, "other")
+    (package / changed).write_text(SOURCES[changed] + "# changed\n")
+    stale = drop_stale_kernels(package)
+    assert "inner/loop.py" in stale
+    assert not dependent.exists()
+    assert independent.exists()

@@ -1,0 +1,450 @@
+"""The contract: what models, queries, mechanisms, kernels and moves must have, and may have.
+
+A class of yours inherits nothing. It has the members of the protocol of its kind, `Model`, `Query`,
+`Mechanism`, `Loss`, `Kernel` or `Move`, and as many of the *abilities* as it needs: members that
+the package looks for and uses if they are there. Each ability is a field of `ModelAbilities`,
+`QueryAbilities` and so on, with a line that says who calls it and what it must satisfy.
+
+`abilities_of(model)` and its siblings look once and return one typed object. An ability that is
+missing, or None, is absent; nothing else in the package asks an object what it has. So a class that
+wraps another says that it lacks an ability by setting it to None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.parameters import Innovations, Parameter
+
+Theta = dict[str, NDArray[np.float64]]
+"""The parameters of a model, one array a name."""
+
+Neighbours = Literal["change", "add-remove"]
+"""Which databases a guarantee compares. `"change"`: the same number of records, one of them
+different ("bounded", the paper's); `"add-remove"`: one database has one record more ("unbounded").
+"""
+
+Floats = NDArray[np.float64]
+Draw = Callable[..., Any]
+
+
+# ------------------------------------------------------------------ models
+
+
+class Model(Protocol):
+    """What made the confidential records: a prior, and a way to make records.
+
+    The sampler needs one of two ways to make records, `sample_records` or `build_records`, and one
+    of three ways to move theta: `update_parameters`, `log_prior` with `log_likelihood`, or
+    `build_records` with `log_prior` (see `ModelAbilities`).
+    """
+
+    @property
+    def parameters(self) -> Sequence[Parameter]:
+        """Name, shape and support of each parameter. Read by everything."""
+        ...
+
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior, inside the declared supports. Starts a chain."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelAbilities:
+    """What a model can do. A field is the model's own method or attribute, or None if absent."""
+
+    model: Any
+
+    # Making records.
+    sample_records: Draw | None = None
+    """(theta, n, rng) -> n records from f(. | theta). Sweeps; not needed with build_records."""
+    build_records: Draw | None = None
+    """(theta, u) -> records x_i = F(u_i; theta), distributed as f(. | theta). Transport."""
+    innovations: Innovations | None = None
+    """The distribution of u_i; goes with build_records."""
+    recover_innovations: Draw | None = None
+    """(theta, records, rng) -> u drawn from p(u | x, theta), so that F(u; theta) = x. Transport."""
+    uses_index: bool = False
+    """Records are not alike: the makers of records also take `index`, which records to make."""
+    n_records: int | None = None
+    """The number of records, where the model itself fixes it; the release must agree."""
+
+    # Densities and kernels.
+    log_prior: Callable[[Any], float] | None = None
+    """theta -> log p(theta), up to a constant. Transport, and the ready kernels."""
+    log_likelihood: Callable[[Any, Any], Floats] | None = None
+    """(theta, records) -> log f(x_i | theta), (n,). The ready kernels, Algorithm 2, `validate`."""
+    update_parameters: Draw | None = None
+    """(theta, records, rng) -> theta, by a kernel that leaves p(theta | x) invariant."""
+    kernel: Any = None
+    """A kernel object of the model's own, used instead of the ready one."""
+    jax_log_density: Any = None
+    """(theta, records) -> log p(theta, x) in JAX. `kernels.BlackJax` and NumPyro's NUTS."""
+
+    # What helps the sampler along.
+    coordinates: Any = None
+    """The model's own map between theta and an unconstrained vector, in place of the default."""
+    scale_records: Draw | None = None
+    """(theta, records, amount) -> theta', records', log ratio: a direction that releases do not
+    see. `moves.ScaleMove` has the condition on it."""
+    formula: Draw | None = None
+    """(query, n) -> a formula for the total given u, or None for a query without one. Transport."""
+    table_concentrations: Any = None
+    """Dirichlet concentrations of a table of counts, for `moves.MarkovBasisMove`."""
+    record_values: Any = None
+    """All the values that a record can have, where these are few. `validate`, exact draws."""
+
+    # What helps its users.
+    derived: Sequence[Parameter] = ()
+    """Quantities that follow from theta and stand beside it in the posterior."""
+    derive: Callable[[Any], Mapping[str, Any]] | None = None
+    """Draws of theta (first axis the draw) -> the derived quantities, likewise."""
+    check_records: Callable[[Any], None] | None = None
+    """ValueError if these cannot be records of this model."""
+    column_names: Sequence[str] | None = None
+    """A name for each column of a record. Frames and imputed databases."""
+    to_dict: Callable[[], dict[str, Any]] | None = None
+    """The model as JSON; needed to write it into a file, not to sample."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the model."""
+        return type(self.model).__name__
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The model's parameters."""
+        return tuple(self.model.parameters)
+
+    @property
+    def shown(self) -> tuple[Parameter, ...]:
+        """The parameters, then what is derived from them: the variables of a posterior."""
+        return (*self.parameters, *self.derived)
+
+    @property
+    def has_density(self) -> bool:
+        """There are a prior density and a likelihood, so a ready kernel can be used."""
+        return self.log_prior is not None and self.log_likelihood is not None
+
+    @property
+    def can_update(self) -> bool:
+        """There is a kernel for p(theta | x): the model's own, or a ready one."""
+        recovers = self.recover_innovations is not None
+        return self.update_parameters is not None or (
+            self.has_density and (recovers or self.build_records is None)
+        )
+
+    @property
+    def can_transport(self) -> bool:
+        """Records are built from u, and u is known whenever theta moves.
+
+        Either u can be recovered from x, or nothing else moves theta and the chain carries u.
+        """
+        return self.build_records is not None and (
+            self.recover_innovations is not None or not self.can_update
+        )
+
+    @property
+    def holds_innovations(self) -> bool:
+        """The model is only a simulator: u cannot be recovered from x, so the chain carries it."""
+        return self.can_transport and self.recover_innovations is None
+
+    def index(self, numbers: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Return what a maker of records is told about which records it makes."""
+        return {"index": numbers} if self.uses_index else {}
+
+
+# ------------------------------------------------------------------ queries
+
+
+class Query(Protocol):
+    """What was asked: record i adds the row t(x_i) to the total, to which noise is added."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each of the d coordinates of the total."""
+        ...
+
+    def statistic(self, records: Any) -> Floats:
+        """Return t(x_i) of each record, (n, d). Called in every sweep: it need not check values."""
+        ...
+
+
+@dataclass(frozen=True)
+class QueryAbilities:
+    """What a query can do. A field is the query's own method or attribute, or None if absent."""
+
+    query: Any
+
+    cells: Callable[[Any], NDArray[np.int64]] | None = None
+    """records -> the k cells to which each adds 1, (n, k), -1 for none: the total is a table of
+    counts. The sampler then touches only the cells that a proposal changes."""
+    total: Callable[[Any], Floats] | None = None
+    """records -> sum_i t(x_i), (d,), without a row for each record. Transport."""
+    check_records: Callable[[Any], None] | None = None
+    """ValueError if the query cannot be asked of these records. Before sampling; `privatize`."""
+    sensitivity: Callable[..., float] | None = None
+    """(norm, neighbours=...) -> how far one record can move the total. Mechanisms, `validate`."""
+    integer_valued: bool = False
+    """Every coordinate is an integer, so that discrete noise makes sense."""
+    column_names: Sequence[str] | None = None
+    """The columns of a frame that the query reads, in order."""
+    to_dict: Callable[[], dict[str, Any]] | None = None
+    """The query as JSON: its type and the arguments of its constructor."""
+    words: Callable[[], Sequence[str]] | None = None
+    """What was asked, in sentences for the report."""
+    possible: Callable[[Floats, int], Floats] | None = None
+    """(totals, n) -> the nearest totals that n records can give. The naive analysis."""
+    group: int | None = None
+    """The one group that the query is about, if it is. Parallel composition of guarantees."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the query."""
+        return type(self.query).__name__
+
+
+# ------------------------------------------------------------------ mechanisms
+
+
+class Mechanism(Protocol):
+    """How an answer was made private: the law of the released values given the total."""
+
+    query: Any
+    """What was asked."""
+
+    def log_density(self, values: Any, total: Any) -> float:
+        """Return log g(s_dp, T), up to a constant that does not depend on T. The accept step."""
+        ...
+
+
+@dataclass(frozen=True)
+class MechanismAbilities:
+    """What a mechanism can do. A field is its own method or attribute, or None if absent."""
+
+    mechanism: Any
+
+    # The density, in a form that compiled loops can read. Without either, log_density is called.
+    terms: Callable[[Any], Any] | None = None
+    """values -> `mechanisms.terms.Terms`, where log g is a sum over the coordinates of T."""
+    joint: Callable[[Any], Any] | None = None
+    """values -> `mechanisms.joint.Joint`, one of the compiled formulas of all of T."""
+    statistic: Callable[[Any, Any, Any], Floats] | None = None
+    """(records, index, values) -> t_i(x_i, s_dp), (m, d), in place of the query's own."""
+    per_record: bool = False
+    """Every record has a released value of its own (the local model)."""
+    can_withhold: bool = False
+    """A released value may be NaN: it was withheld."""
+
+    # What is promised, and files.
+    guarantee: Any = None
+    """A `mechanisms.Guarantee`. Checks of the acceptance, the report, composition."""
+    neighbours: Neighbours = "change"
+    """The relation that the guarantee is about."""
+    check_values: Callable[[Any], Floats] | None = None
+    """values -> float64 (d,), or a ValueError that names the bad one. Making a `Release`."""
+    privatize: Callable[..., Any] | None = None
+    """(records, rng) -> a simulated `Release`. Studies, calibration, tests."""
+    to_dict: Callable[[], dict[str, Any]] | None = None
+    """The mechanism as JSON. Release files."""
+    words: Callable[[], Sequence[str]] | None = None
+    """How the numbers were made private, in sentences for the report."""
+    noisy_totals: bool = False
+    """The values are totals with noise added, so that somebody may take them as exact."""
+    with_scale: Callable[[Any], Any] | None = None
+    """scale -> the same mechanism with other noise. The naive analysis makes the noise small."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the mechanism."""
+        return type(self.mechanism).__name__
+
+    @property
+    def change_epsilon(self) -> float | None:
+        """The epsilon for one changed record, if pure differential privacy is promised."""
+        return None if self.guarantee is None else self.guarantee.change_epsilon
+
+
+class Loss(Protocol):
+    """A convex loss of a record and an output s with q entries; see `mechanisms.losses`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each entry of s."""
+        ...
+
+    def gradient(self, records: Any, s: Floats) -> Floats:
+        """Return the gradient of each record's loss at s, (n, q)."""
+        ...
+
+    def check_records(self, records: Any) -> None:
+        """Raise ValueError if the loss cannot take these records."""
+        ...
+
+
+@dataclass(frozen=True)
+class LossAbilities:
+    """What a loss can do. A field is its own method or attribute, or None if absent."""
+
+    loss: Any
+
+    hessian: Callable[[Any, Floats], Floats] | None = None
+    """(records, s) -> each record's Hessian, (n, q, q). Objective perturbation."""
+    derivatives: Callable[[Any, Floats], Floats] | None = None
+    """(records, s) -> gradient and the Hessian's upper triangle side by side, in one pass."""
+    gradients: Callable[[Any, Floats], Floats] | None = None
+    """(records, grid) -> gradients at K outputs, (n, K, q). The K-norm gradient mechanism."""
+    sensitivity: Callable[..., float] | None = None
+    """(norm, neighbours=...) -> how far one record can move the summed gradient, whatever s."""
+    hessian_bound: Callable[[], tuple[float, int]] | None = None
+    """-> (c, r): a record's Hessian has eigenvalues of at most c and rank at most r."""
+    quadratic: bool = False
+    """The Hessian does not depend on s."""
+    constant_hessian: bool = False
+    """Nor on the record."""
+    to_dict: Callable[[], dict[str, Any]] | None = None
+    """The loss as JSON."""
+
+
+# ------------------------------------------------------------------ kernels and moves
+
+
+class Kernel(Protocol):
+    """A kernel for p(theta | x): what an analyst would use on the confidential data.
+
+    A plain function `kernel(theta, records, rng) -> theta` is one as well.
+    """
+
+    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
+        """Change `state.theta` so that p(theta | x) is invariant; return one number a report."""
+        ...
+
+
+@dataclass(frozen=True)
+class KernelAbilities:
+    """What a kernel object can do. A field is its own method or attribute, or None if absent."""
+
+    kernel: Any
+
+    step: Callable[..., tuple[float, ...]] | None = None
+    """See `Kernel`; None for a plain function."""
+    reports: tuple[str, ...] = ()
+    """The names of the numbers that a step reports."""
+    check: Callable[[Any], None] | None = None
+    """target -> ValueError if its model lacks what the kernel needs. Before sampling."""
+    start: Callable[[Any, Any], dict[str, Any]] | None = None
+    """(target, state) -> its tuning. All that it learns is in there: chains share the kernel."""
+    learn: Callable[..., None] | None = None
+    """(target, state, tuning): change the tuning. After each step of warm-up, never later."""
+    freeze: Callable[..., None] | None = None
+    """(target, state, tuning): warm-up ends."""
+
+
+class Move(Protocol):
+    """One way in which a chain advances; a list of moves is a sampler."""
+
+    @property
+    def reports(self) -> Sequence[str]:
+        """The names of the numbers that a step reports."""
+        ...
+
+    def check(self, target: Any) -> None:
+        """Raise ValueError if the target cannot do this move. Before sampling."""
+        ...
+
+    def start(self, target: Any, state: Any) -> dict[str, Any]:
+        """Return the move's tuning at the beginning."""
+        ...
+
+    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
+        """Change `state` in place so that p(theta, x | s_dp) is invariant; one number a report."""
+        ...
+
+    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+        """Change `tuning`. Called after each step in warm-up only."""
+        ...
+
+
+@dataclass(frozen=True)
+class MoveAbilities:
+    """What a move can do beyond `Move`. A field is its own, or the default if absent."""
+
+    move: Any
+
+    freeze: Callable[..., None] | None = None
+    """(target, state, tuning): warm-up ends; what was learned is final."""
+    moves: Sequence[Any] = ()
+    """The moves inside this one. Messages that name a user's method look into them."""
+    kernel: Any = None
+    """A kernel of the user's inside the move, likewise."""
+    proposal: Any = None
+    """A proposal of the user's inside the move, likewise."""
+    scratch: Sequence[str] = ()
+    """Attributes that a step may overwrite, because the next one does not read them."""
+
+
+# ------------------------------------------------------------------ looking
+
+Abilities = TypeVar("Abilities")
+
+
+def _look(kind: type[Abilities], thing: Any) -> Abilities:
+    """Return `kind` filled with the members of `thing`; what is missing or None has its default."""
+    own, *others = fields(kind)  # type: ignore[arg-type]
+    found = {field.name: getattr(thing, field.name, None) for field in others}
+    present = {name: value for name, value in found.items() if value is not None}
+    return kind(**{own.name: thing}, **present)
+
+
+def model_abilities(model: Any) -> ModelAbilities:
+    """Return what a model can do."""
+    return _look(ModelAbilities, model)
+
+
+def query_abilities(query: Any) -> QueryAbilities:
+    """Return what a query can do."""
+    return _look(QueryAbilities, query)
+
+
+def mechanism_abilities(mechanism: Any) -> MechanismAbilities:
+    """Return what a mechanism can do."""
+    return _look(MechanismAbilities, mechanism)
+
+
+def loss_abilities(loss: Any) -> LossAbilities:
+    """Return what a loss can do."""
+    return _look(LossAbilities, loss)
+
+
+def kernel_abilities(kernel: Any) -> KernelAbilities:
+    """Return what a kernel can do."""
+    return _look(KernelAbilities, kernel)
+
+
+def move_abilities(move: Any) -> MoveAbilities:
+    """Return what a move can do."""
+    return _look(MoveAbilities, move)
+
+
+def missing(thing: Any, protocol: type) -> list[str]:
+    """Return the members of a protocol that an object does not have."""
+    wanted = [*protocol.__annotations__, *vars(protocol)]
+    return [name for name in wanted if not name.startswith("_") and not hasattr(thing, name)]
+
+
+def check_query(query: Any) -> Query:
+    """Return the query; TypeError unless it has what a mechanism asks of one."""
+    lacks = missing(query, Query)
+    if query_abilities(query).sensitivity is None:
+        lacks.append("sensitivity")
+    if lacks or isinstance(query, type):
+        raise TypeError(
+            "query must be a query, such as noiseaware.queries.Count(); "
+            f"got {query!r}" + (f", which has no {', '.join(lacks)}" if lacks else "")
+        )
+    return cast(Query, query)

@@ -1,0 +1,92 @@
+"""What can be named in a file: the package's own models, queries, mechanisms and losses.
+
+A class is added at the end of its own file, `MODELS.add(Bernoulli)`, which is also where `mypy`
+holds it against the protocol of its kind. The command, the readers of files and the lists in the
+documentation find it here, and what they want to know of it stands in the class: `example()`
+returns a small one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from noiseaware import contract
+
+Kind = TypeVar("Kind")
+
+
+class Registry(Generic[Kind]):
+    """The classes of one kind, by name.
+
+    Parameters
+    ----------
+    kind
+        What messages call such a thing.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._classes: dict[str, type[Kind]] = {}
+
+    def add(self, made: type[Kind]) -> None:
+        """Add a class under its own name."""
+        self._classes[made.__name__] = made
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in alphabetical order."""
+        return tuple(sorted(self._classes))
+
+    def __getitem__(self, name: str) -> type[Kind]:
+        return self._classes[self.check(name)]
+
+    def check(self, name: Any) -> str:
+        """Return the name of a class, or raise ValueError with the nearest."""
+        if isinstance(name, str) and name in self._classes:
+            return name
+        near = nearest(name, self.names)
+        hint = near if near.endswith("?") else ""
+        raise ValueError(
+            f"type of a {self.kind} must be one of {', '.join(self.names)}; got {name!r}{hint}"
+        )
+
+    def read(self, description: Any) -> Kind:
+        """Return what `to_dict` described: a `type`, and the arguments of its constructor.
+
+        A class whose description is more than that has a `from_dict` of its own.
+        """
+        if not isinstance(description, Mapping) or "type" not in description:
+            raise ValueError(
+                f'a {self.kind} must be described by a "type" and arguments; got {description!r}'
+            )
+        made = self[description["type"]]
+        own = getattr(made, "from_dict", None)
+        if own is not None:
+            return own(dict(description))
+        arguments = {name: value for name, value in description.items() if name != "type"}
+        try:
+            return made(**arguments)
+        except TypeError as error:
+            raise ValueError(
+                f"the arguments of the {self.kind} {made.__name__} are not right: {error}"
+            ) from error
+
+
+def nearest(word: Any, choices: Iterable[str]) -> str:
+    """Return words that name the nearest right choice, or all of them if none is near."""
+    choices = list(choices)
+    close: list[str] = []
+    if isinstance(word, str):
+        # Upper and lower case, and spelling with hyphens, do not count.
+        plain = {choice.lower(): choice for choice in choices}
+        near = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1, cutoff=0.5)
+        close = [plain[name] for name in near]
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(choices)}"
+
+
+MODELS: Registry[contract.Model] = Registry("model")
+QUERIES: Registry[contract.Query] = Registry("query")
+MECHANISMS: Registry[contract.Mechanism] = Registry("mechanism")
+LOSSES: Registry[contract.Loss] = Registry("loss")
