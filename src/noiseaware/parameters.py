@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 __all__ = ["INNOVATION_KINDS", "SUPPORTS", "Innovations", "Parameter"]
 
 SUPPORTS = ("real", "positive", "unit", "simplex", "table", "covariance")
@@ -128,3 +130,8 @@ class Innovations:
         if isinstance(self.width, bool) or int(self.width) != self.width or self.width < 1:
             raise ValueError(f"width must be a positive integer; got {self.width!r}")
         object.__setattr__(self, "width", int(self.width))
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw u for n records, (n, width)."""
+        shape = (n, self.width)
+        return rng.standard_normal(shape) if self.kind == "normal" else rng.random(shape)
