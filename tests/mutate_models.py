@@ -15,7 +15,14 @@ from pathlib import Path
 import noiseaware.models
 
 _NUMBER = itertools.count()
-_PLAIN = "def njit(**options):\n    return lambda function: function\n"
+_PLAIN = """
+from noiseaware.registry import Registry
+
+MODELS = Registry("model")
+
+def njit(**options):
+    return lambda function: function
+"""
 
 
 @contextmanager
@@ -29,7 +36,9 @@ def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""
         if source.name == file:
             assert text.count(old) == 1, f"{file} must hold {old!r} once; {text.count(old)} found"
             text = text.replace(old, new)
-        text = text.replace("from numba import njit", f"from {name}.plain import njit")
+        # A copy registers its classes with itself.
+        for home, used in (("numba", "njit"), ("noiseaware.registry", "MODELS")):
+            text = text.replace(f"from {home} import {used}", f"from {name}.plain import {used}")
         (target / source.name).write_text(text.replace("noiseaware.models", name))
     (target / "plain.py").write_text(_PLAIN)
     spec = importlib.util.spec_from_file_location(name, target / "__init__.py")

@@ -17,15 +17,14 @@ it; `parameters` are those that the question is about, which the report shows fi
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from noiseaware import models
+from noiseaware.registry import MODELS, nearest
 
 __all__ = ["ModelFile", "read_model_file"]
 
@@ -69,14 +68,9 @@ def read_model_file(path: str | Path) -> ModelFile:
 
 def _read(content: dict[str, Any]) -> ModelFile:
     report = content.pop("report", {})
-    kinds = tuple(models._TYPES)
     if "type" not in content:
-        raise ValueError(f'type is missing: which model, for example type = "{kinds[0]}"')
-    kind = content["type"]
-    if not isinstance(kind, str) or kind not in kinds:
-        hint = nearest(kind, kinds) if isinstance(kind, str) else ""
-        raise ValueError(f"type must be one of {', '.join(kinds)}; got {kind!r}{hint}")
-    _check_keys(kind, content)
+        raise ValueError('type is missing: which model, for example type = "LinearRegression"')
+    _check_keys(MODELS.check(content["type"]), content)
     model = models.from_dict(content)
     shown = [p.name for p in (*model.parameters, *getattr(model, "derived", ()))]
     return ModelFile(model, **_read_report(report, shown))
@@ -104,24 +98,10 @@ def _read_report(report: Any, names: list[str]) -> dict[str, Any]:
 
 
 def _check_keys(kind: str, content: dict[str, Any]) -> None:
-    arguments = inspect.signature(models._TYPES[kind]).parameters
+    arguments = inspect.signature(MODELS[kind]).parameters
     for key in content:
         if key != "type" and key not in arguments:
             raise ValueError(f"unknown key {key!r} for {kind}{nearest(key, arguments)}")
     for name, argument in arguments.items():
         if argument.default is inspect.Parameter.empty and name not in content:
             raise ValueError(f"{name} is missing: {kind} needs it; see `noiseaware models {kind}`")
-
-
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return words that name the nearest right choice, or all of them if none is near."""
-    choices = list(choices)
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
-    if not close:
-        # Upper and lower case, and spelling with hyphens.
-        plain = {choice.lower(): choice for choice in choices}
-        near = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1, cutoff=0.5)
-        close = [plain[name] for name in near]
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are {', '.join(choices)}"

@@ -91,7 +91,7 @@ MODELS = {
     "JSON": ('{"type": "Bernoulli"}', "is not TOML"),
     "binary": (bytes(range(256)), "is not TOML"),
     "unknown type": ('type = "bernouli"', "did you mean 'Bernoulli'?"),
-    "far type": ('type = "xyz"', "type must be one of LinearRegression, "),
+    "far type": ('type = "xyz"', "type of a model must be one of Bernoulli, "),
     "type is a number": ("type = 3", "got 3"),
     "unknown key": (MODEL + "alpha = 1.0", "unknown key 'alpha' for Bernoulli; "),
     "misspelt key": (

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import noiseaware as na
 from noiseaware.cli import app
 from noiseaware.model_file import read_model_file
+from noiseaware.registry import MODELS
 from noiseaware.sampler.contract import check_fit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,7 +31,7 @@ def test_the_release_of_an_example_fits_its_model(name):
 
 def test_every_ready_model_has_an_example():
     there = {type(read_model_file(EXAMPLES / "models" / f"{n}.toml").model).__name__ for n in NAMES}
-    missing = sorted(set(na.models._TYPES) - there)
+    missing = sorted(set(MODELS.names) - there)
     assert not missing, f"no file in examples/models for {', '.join(missing)}"
 
 

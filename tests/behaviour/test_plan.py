@@ -91,7 +91,7 @@ def test_answers():
         ("width = 0.3", "width = -1", "width must be positive; got -1"),
         ("epsilons = [0.2, 5.0]", "", "epsilons is missing in .plan."),
         ("epsilons = [0.2, 5.0]", "epsilons = [0]", "epsilons must be positive; got 0"),
-        ('type = "Bernoulli"', 'type = "Binomial"', "type must be one of"),
+        ('type = "Bernoulli"', 'type = "Binomial"', "type of a model must be one of"),
         ('type = "Count"', 'type = "Counts"', r"\[queries.ones\]: the type of a query"),
         ('"probability"', '"p"', "parameters must be names out of probability"),
         ("[model]", '[mechanism]\ntype = "Cauchy"\n[model]', "type in .mechanism. must be one of"),

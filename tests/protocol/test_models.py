@@ -1128,10 +1128,10 @@ def test_repr_leaves_out_defaults():
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({}, "'type'"),
+        ({}, 'a model must be described by a "type"'),
         ({"type": "Cauchy"}, "must be one of .*Bernoulli.* got 'Cauchy'"),
-        ({"type": "Bernoulli", "c": 1}, "does not fit it"),
-        ("Bernoulli", "must be a dict"),
+        ({"type": "Bernoulli", "c": 1}, "arguments of the model Bernoulli are not right"),
+        ("Bernoulli", "must be described"),
     ],
 )
 def test_a_wrong_description_is_refused(description, message):

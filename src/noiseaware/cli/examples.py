@@ -15,9 +15,10 @@ def model_example(name: str) -> str:
     """Return a whole model file; the optional arguments stand in comments."""
     from noiseaware import models
     from noiseaware.cli.describe import fields
+    from noiseaware.registry import MODELS
 
-    listed = fields(models._TYPES[name])
-    required = _first_that_works(models.from_dict, name, models._TYPES[name])
+    listed = fields(MODELS[name])
+    required = _first_that_works(models.from_dict, name, MODELS[name])
     if required is None:
         return ""
     lines = [f'type = "{name}"']

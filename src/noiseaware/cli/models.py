@@ -11,9 +11,9 @@ from noiseaware.cli.lists import AsJson, completion, print_all, print_one
 
 
 def _models() -> Mapping[str, type]:
-    from noiseaware import models
+    from noiseaware.registry import MODELS
 
-    return models._TYPES
+    return {name: MODELS[name] for name in MODELS.names}
 
 
 def models(

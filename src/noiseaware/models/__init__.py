@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noiseaware.contract import Model
 from noiseaware.models.bernoulli import Bernoulli
 from noiseaware.models.categorical import Categorical
 from noiseaware.models.contingency_table import ContingencyTable
@@ -57,6 +58,7 @@ from noiseaware.models.stratified_means import StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions
 from noiseaware.models.two_means import TwoMeans
 from noiseaware.models.two_proportions import TwoProportions
+from noiseaware.registry import MODELS
 
 __all__ = [
     "Bernoulli",
@@ -80,43 +82,32 @@ __all__ = [
     "from_dict",
 ]
 
-_TYPES = {
-    "LinearRegression": LinearRegression,
-    "LogisticRegression": LogisticRegression,
-    "PoissonRegression": PoissonRegression,
-    "NaiveBayes": NaiveBayes,
-    "Bernoulli": Bernoulli,
-    "Normal": Normal,
-    "Categorical": Categorical,
-    "ContingencyTable": ContingencyTable,
-    "Dirichlet": Dirichlet,
-    "Exponential": Exponential,
-    "Gamma": Gamma,
-    "MultivariateNormal": MultivariateNormal,
-    "TwoProportions": TwoProportions,
-    "TwoMeans": TwoMeans,
-    "StratifiedProportions": StratifiedProportions,
-    "StratifiedMeans": StratifiedMeans,
-    "Poisson": Poisson,
-    "NegativeBinomial": NegativeBinomial,
-}
+MODELS.add(LinearRegression)
+MODELS.add(LogisticRegression)
+MODELS.add(PoissonRegression)
+MODELS.add(NaiveBayes)
+MODELS.add(Bernoulli)
+MODELS.add(Normal)
+MODELS.add(Categorical)
+MODELS.add(ContingencyTable)
+MODELS.add(Dirichlet)
+MODELS.add(Exponential)
+MODELS.add(Gamma)
+MODELS.add(MultivariateNormal)
+MODELS.add(TwoProportions)
+MODELS.add(TwoMeans)
+MODELS.add(StratifiedProportions)
+MODELS.add(StratifiedMeans)
+MODELS.add(Poisson)
+MODELS.add(NegativeBinomial)
 
 
-def from_dict(description: Mapping[str, Any]) -> Any:
-    """Return the built-in model that ``model.to_dict()`` described.
+def from_dict(description: Mapping[str, Any]) -> Model:
+    """Return the model of the package that ``model.to_dict()`` described.
 
     Examples
     --------
     >>> from_dict({"type": "Bernoulli", "a": 2.0})
     Bernoulli(a=2.0)
     """
-    if not isinstance(description, Mapping) or "type" not in description:
-        raise ValueError(f"a model's description must be a dict with a 'type'; got {description!r}")
-    arguments = dict(description)
-    kind = arguments.pop("type")
-    if kind not in _TYPES:
-        raise ValueError(f"type must be one of {', '.join(_TYPES)}; got {kind!r}")
-    try:
-        return _TYPES[kind](**arguments)
-    except TypeError as error:
-        raise ValueError(f"the description of a {kind} does not fit it: {error}") from None
+    return MODELS.read(description)
