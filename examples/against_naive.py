@@ -32,7 +32,7 @@ def intervals(replicates: int, draws: int = 1000) -> dict[str, np.ndarray]:
     for seed in range(replicates):
         people = (rng.random(N_RECORDS) < TRUTH).astype(int)
         release = mechanism.privatize(people, rng)  # for simulation only
-        forgot = na.comparators.naive(model, release, draws=draws, random_seed=seed)
+        forgot = na.baselines.naive(model, release, draws=draws, random_seed=seed)
         knows = na.sample(
             model, release, draws=draws, chains=1, cores=1, random_seed=seed, progressbar=False
         )

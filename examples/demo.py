@@ -31,7 +31,7 @@ def answer(posterior) -> str:
     slope = posterior["posterior"]["coefficients"].sel(coefficient="x1").values.ravel()
     model = na.models.LinearRegression(n_features=1, coefficient_sd=1.0)
     release = na.Release.from_json(ROOT / "examples" / "exercise_release.json")
-    naive = na.comparators.naive(model, release, random_seed=1)["coefficients"][:, 1]
+    naive = na.baselines.naive(model, release, random_seed=1)["coefficients"][:, 1]
     low, middle, high = 10 * np.quantile(slope, [0.05, 0.5, 0.95])
     naive_low, naive_high = 10 * np.quantile(naive, [0.05, 0.95])
     return "\n".join(

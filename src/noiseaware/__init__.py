@@ -7,11 +7,13 @@ p(theta | s_dp) by imputing the records inside a Markov chain.
 
 from pathlib import Path as _Path
 
-from noiseaware import comparators, interop, kernels, mechanisms, models, queries
+from noiseaware import baselines, interop, kernels, mechanisms, models, queries
+from noiseaware._version import __version__ as __version__
 from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
-from noiseaware.frames import imputed
+from noiseaware.databases import imputed
+from noiseaware.deprecated import renamed as _renamed
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
     plot_acceptance,
@@ -29,15 +31,13 @@ from noiseaware.sampler.run import sample
 from noiseaware.studies import study
 from noiseaware.validation import validate
 
-__version__ = "0.1.0"
-
 __all__ = [
     "Innovations",
     "Parameter",
     "Query",
     "Release",
+    "baselines",
     "check",
-    "comparators",
     "geweke",
     "imputed",
     "interop",
@@ -60,5 +60,7 @@ __all__ = [
     "validate",
     "write_report",
 ]
+
+__getattr__ = _renamed("noiseaware", {"comparators": ("noiseaware.baselines", baselines)})
 
 _drop_stale_kernels(_Path(__file__).parent)

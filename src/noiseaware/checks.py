@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noiseaware.mechanisms.acceptance import MISS
+from noiseaware.posterior import need_posterior
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -97,10 +98,7 @@ def check(posterior: DataTree) -> Checks:
     Checks
         Printable; false in a condition if anything failed.
     """
-    if not hasattr(posterior, "children") or "posterior" not in posterior.children:
-        raise TypeError(
-            f"check needs a posterior, as sample or load returns it; got {type(posterior).__name__}"
-        )
+    need_posterior(posterior)
     verdicts = []
     if not posterior.attrs.get("complete", 1):
         verdicts.append(
@@ -202,7 +200,9 @@ def _fit(posterior: DataTree) -> Verdict | None:
     p_value = float(posterior.attrs["release_p_value"])
     if p_value >= SURPRISE:
         return Verdict(
-            name, True, "the imputed databases are as close to it as the stated noise lets expect"
+            name,
+            True,
+            "the imputed databases are as close to it as the stated noise would lead one to expect",
         )
     return Verdict(
         name,
@@ -231,7 +231,8 @@ def _usual_acceptance(posterior: DataTree) -> Verdict | None:
         f"over the releases that this model and prior would make, at least {mean:.1%} of proposals "
         f"of one record are accepted, and at most {MISS:.2%} of the sweeps have one below"
     )
-    if "BlockSweep" in posterior.attrs.get("moves", ""):
+    # A file of before 0.2 does not say it; then nothing is claimed.
+    if posterior.attrs.get("blocks", True):
         words += "; this sampler may decide about blocks of records, which are accepted less often"
     # A few sweeps in a draw, and luck: ten times as many as expected is worth a word.
     elif rate < mean or below > 10 * MISS:

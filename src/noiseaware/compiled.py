@@ -5,12 +5,16 @@ changes. A function that was inlined from another file is not looked at: after a
 could go on with yesterday's log density. So the package remembers, for each of its files, what that
 file and all that it imports from the package looked like, and when any of it has changed, the
 file's kernels are compiled anew.
+
+Reading all files takes longer than the rest of this does, so it is done only if a file came, went
+or has another size or time of change than when they were last read; numba goes by these two too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -29,23 +33,38 @@ def drop_stale_kernels(package: Path) -> list[str]:
     list of str
         The files whose kernels are stale. Where the folder cannot be written to, nothing happens.
     """
-    now = _digests(package)
     stamp = package / "__pycache__" / STAMP
     with suppress(OSError):
         try:
             known = json.loads(stamp.read_text())
-        except (FileNotFoundError, ValueError):
-            known = {}
-        stale = [name for name, digest in now.items() if known.get(name) != digest]
+            seen, digests = known["seen"], known["digests"]
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            seen, digests = "", {}
+        looks = _looks(package)
+        if looks == seen:
+            return []
+        now = _digests(package)
+        stale = [name for name, digest in now.items() if digests.get(name) != digest]
         for name in stale:
             source = package / name
             for index in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
                 index.unlink(missing_ok=True)
-        if known != now:
-            stamp.parent.mkdir(exist_ok=True)
-            stamp.write_text(json.dumps(now))
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(json.dumps({"seen": looks, "digests": now}))
         return stale
     return []
+
+
+def _looks(package: Path) -> str:
+    """Return a digest of the names, sizes and times of change of all files."""
+    found = []
+    for folder, _, names in os.walk(package):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                state = os.stat(path)
+                found.append(f"{path} {state.st_mtime_ns} {state.st_size}")
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 
 def _digests(package: Path) -> dict[str, str]:

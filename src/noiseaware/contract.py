@@ -384,6 +384,9 @@ class MoveAbilities:
     """A kernel of the user's inside the move, likewise."""
     proposal: Any = None
     """A proposal of the user's inside the move, likewise."""
+    blocks: bool = False
+    """One decision may be about several records, which are then accepted less often than one is.
+    The checks after a run say so."""
     scratch: Sequence[str] = ()
     """Attributes that a step may overwrite, because the next one does not read them."""
 

@@ -44,7 +44,7 @@ import numpy as np
 
 from noiseaware import mechanisms, models, queries
 from noiseaware.arguments import whole_number
-from noiseaware.comparators import naive_note
+from noiseaware.baselines import naive_note
 from noiseaware.studies.methods import COMPARATORS
 from noiseaware.studies.progress import bar
 from noiseaware.studies.replicate import Plan as StudyPlan

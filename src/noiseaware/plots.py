@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.entries import Entry, entry_values, need_posterior, pick_entries
+from noiseaware.posterior import need_posterior
+from noiseaware.scalars import Scalar, pick_scalars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def plot_posterior(
     ndarray of Axes
         One for each entry.
     """
-    entries = pick_entries(posterior, var_names)
+    entries = pick_scalars(posterior, var_names)
     drawn = _axes(axes, len(entries), height=1.7)
     for ax, entry in zip(drawn, entries, strict=True):
         _ridges(ax, entry, _rows(entry, None), _probability(ci_prob))
@@ -99,7 +100,7 @@ def plot_against_naive(
         What `sample` or `load` returned.
     naive : dict, optional
         Draws of the naive analysis, (draws, *shape) for each parameter. None computes them by
-        `noiseaware.comparators.naive`.
+        `noiseaware.baselines.naive`.
     var_names, axes, ci_prob
         As in `plot_posterior`.
     model, release : optional
@@ -110,14 +111,14 @@ def plot_against_naive(
     ndarray of Axes
         One for each entry.
     """
-    entries = pick_entries(posterior, var_names)
+    entries = pick_scalars(posterior, var_names)
     if naive is None:
         from noiseaware.report.parts import naive_draws
 
         naive = naive_draws(posterior, model, release)
     drawn = _axes(axes, len(entries), height=2.2)
     for ax, entry in zip(drawn, entries, strict=True):
-        _ridges(ax, entry, _rows(entry, entry_values(naive, entry)), _probability(ci_prob))
+        _ridges(ax, entry, _rows(entry, entry.of(naive)), _probability(ci_prob))
     return drawn
 
 
@@ -132,7 +133,7 @@ def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
     Axes
         The axes given, or new ones.
     """
-    need_posterior("posterior", posterior)
+    need_posterior(posterior)
     stats = posterior["sample_stats"].to_dataset()
     if "acceptance_rate" not in stats:
         raise ValueError(
@@ -175,7 +176,7 @@ def plot_trace(
 
     Parameters and the return value are those of `plot_posterior`.
     """
-    entries = pick_entries(posterior, var_names)
+    entries = pick_scalars(posterior, var_names)
     drawn = _axes(axes, len(entries), height=1.8)
     for ax, entry in zip(drawn, entries, strict=True):
         for number, chain in enumerate(entry.draws):
@@ -199,7 +200,7 @@ def plot_rank(
     """
     from scipy.stats import rankdata
 
-    entries = pick_entries(posterior, var_names)
+    entries = pick_scalars(posterior, var_names)
     drawn = _axes(axes, len(entries), height=1.8)
     for ax, entry in zip(drawn, entries, strict=True):
         chains, length = entry.draws.shape
@@ -226,7 +227,7 @@ def plot_rank(
     return drawn
 
 
-def _rows(entry: Entry, naive: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
+def _rows(entry: Scalar, naive: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
     """Return what is drawn of an entry, from top to bottom."""
     rows = [("posterior", entry.draws.ravel())]
     if naive is not None:
@@ -236,7 +237,9 @@ def _rows(entry: Entry, naive: np.ndarray | None) -> list[tuple[str, np.ndarray]
     return [(name, values[np.isfinite(values)]) for name, values in rows]
 
 
-def _ridges(ax: Axes, entry: Entry, rows: list[tuple[str, np.ndarray]], probability: float) -> None:
+def _ridges(
+    ax: Axes, entry: Scalar, rows: list[tuple[str, np.ndarray]], probability: float
+) -> None:
     """Draw one density above the other, each of height 1, with its interval below it."""
     low, high = _window(rows)
     for place, (name, values) in enumerate(rows):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware._version import __version__
+from noiseaware.contract import Model, mechanism_abilities, model_abilities, move_abilities
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
@@ -67,7 +69,8 @@ def collect(
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
-    for parameter in (*model.parameters, *getattr(model, "derived", ())):
+    able = model_abilities(model)
+    for parameter in able.shown:
         dims[parameter.name] = list(parameter.dims)
         coords.update(parameter.coords or {})
     kept = min(len(chain.databases) for chain in draws)
@@ -80,9 +83,8 @@ def collect(
     if kept:
         # The number of the draw that a database belongs to: theta and x of one draw go together.
         labels: dict[str, Any] = {"draw": list(schedule.keep[:kept])}
-        names = getattr(model, "column_names", None)
-        if names is not None and databases.ndim == 4:
-            labels["column"] = list(names)
+        if able.column_names is not None and databases.ndim == 4:
+            labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
     if "acceptance_rate" in groups["sample_stats"]:
         tree["sample_stats"] = (
@@ -103,16 +105,17 @@ def _posterior(model: Any, draws: Sequence[Draws]) -> dict[str, np.ndarray]:
     return with_derived(model, theta)
 
 
-def with_derived(model: Any, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return draws of the parameters, (..., *shape), and what the model derives from them."""
-    if not getattr(model, "derived", ()):
+    able = model_abilities(model)
+    if able.derive is None or not able.derived:
         return theta
-    derived = model.derive(theta)
-    return {**theta, **{p.name: np.asarray(derived[p.name]) for p in model.derived}}
+    derived = able.derive(theta)
+    return {**theta, **{p.name: np.asarray(derived[p.name]) for p in able.derived}}
 
 
-def _prior(model: Any, random_seed: int) -> dict[str, np.ndarray]:
-    """Return draws from the prior, (1, draw, ...); the chains' random numbers are left alone."""
+def _prior(model: Model, random_seed: int) -> dict[str, np.ndarray]:
+    """Return draws from the prior, (1, draw, ...), from a stream of random numbers of its own."""
     sequence = np.random.SeedSequence(random_seed, spawn_key=(PRIOR_KEY,))
     rng = np.random.Generator(np.random.SFC64(sequence))
     numbers = sum(parameter.size for parameter in model.parameters)
@@ -143,16 +146,14 @@ def _attributes(
     import scipy
     import xarray
 
-    import noiseaware
-
-    guarantee = getattr(target.release.mechanism, "guarantee", None)
-    epsilon = getattr(guarantee, "change_epsilon", None)
+    able, mechanism = model_abilities(target.model), mechanism_abilities(target.release.mechanism)
+    guarantee, epsilon = mechanism.guarantee, mechanism.change_epsilon
     return {
         "format": FORMAT,
         "format_version": VERSION,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "inference_library": "noiseaware",
-        "inference_library_version": noiseaware.__version__,
+        "inference_library_version": __version__,
         "versions": json.dumps(
             {
                 "python": platform.python_version(),
@@ -164,18 +165,25 @@ def _attributes(
         ),
         "model": _name(target.model),
         "model_json": _as_json(target.model),
-        "derived": json.dumps([p.name for p in getattr(target.model, "derived", ())]),
+        "derived": json.dumps([p.name for p in able.derived]),
         "release_json": _as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         **_acceptance_levels(guarantee, target.n),
         "moves": ", ".join(map(repr, moves)),
+        "blocks": int(any(map(_decides_about_blocks, moves))),
         "warmup": schedule.warmup,
         "draws": schedule.draws,
         "random_seed": str(random_seed),
         "sampling_time": seconds,
         "complete": int(len(draws[0]) == schedule.draws),
     }
+
+
+def _decides_about_blocks(move: Any) -> bool:
+    """Whether a move, or one inside it, accepts several records as one."""
+    able = move_abilities(move)
+    return able.blocks or any(map(_decides_about_blocks, able.moves))
 
 
 def _residuals(target: Target, states: Sequence[ChainState]) -> dict[str, float]:
@@ -234,6 +242,17 @@ def _as_json(thing: Any) -> str:
         return ""
 
 
+def need_posterior(thing: Any) -> None:
+    """Raise TypeError unless this is a posterior."""
+    from xarray import DataTree
+
+    if not isinstance(thing, DataTree) or "posterior" not in thing.children:
+        raise TypeError(
+            "posterior must be a posterior, as sample or load returns it; "
+            f"got {type(thing).__name__}"
+        )
+
+
 def summary(posterior: DataTree, **options: Any) -> Any:
     """Return a table of the parameters: mean, sd, interval, ESS, R-hat.
 
@@ -252,7 +271,7 @@ def summary(posterior: DataTree, **options: Any) -> Any:
     """
     from arviz_stats import summary as table
 
-    _need_posterior("summary", posterior)
+    need_posterior(posterior)
     if "round_to" in options:
         return table(posterior, **options)
     frame = table(posterior, round_to="none", **options)
@@ -278,16 +297,9 @@ def _rounded(value: float, spread: float) -> float:
     return round(value, 2 - int(np.floor(np.log10(spread))))
 
 
-def _need_posterior(verb: str, thing: Any) -> None:
-    if not hasattr(thing, "children") or "posterior" not in thing.children:
-        raise TypeError(
-            f"{verb} needs a posterior, as sample or load returns it; got {type(thing).__name__}"
-        )
-
-
 def save(posterior: DataTree, path: str | Path) -> None:
     """Write a posterior to a netCDF file."""
-    _need_posterior("save", posterior)
+    need_posterior(posterior)
     posterior.to_netcdf(Path(path), engine="h5netcdf")
 
 

@@ -1,7 +1,10 @@
 """Compiled kernels do not outlive the code that they were made from."""
 
+import os
+
 import pytest
 
+from noiseaware import compiled
 from noiseaware.compiled import drop_stale_kernels
 
 SOURCES = {
@@ -38,7 +41,29 @@ def test_kernels_stay_while_nothing_changes(package):
     drop_stale_kernels(package)
     made = kernel(package, "loop")
     assert not drop_stale_kernels(package)
+    os.utime(package / "inner" / "base.py", (1, 1))  # read again, and found to be the same
+    assert not drop_stale_kernels(package)
     assert made.exists()
+
+
+def test_files_are_read_only_if_one_of_them_looks_changed(package, monkeypatch):
+    drop_stale_kernels(package)
+    read = []
+    monkeypatch.setattr(compiled, "_digests", lambda package: read.append(package) or {})
+    drop_stale_kernels(package)
+    assert read == []
+    (package / "inner" / "base.py").write_text(SOURCES["inner/base.py"].replace("import", "IMPORT"))
+    drop_stale_kernels(package)
+    assert read == [package]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"inner/loop.py": "0"}'])
+def test_a_stamp_of_another_version_is_no_stamp(package, text):
+    drop_stale_kernels(package)
+    made = kernel(package, "loop")
+    (package / "__pycache__" / compiled.STAMP).write_text(text)
+    assert drop_stale_kernels(package)
+    assert not made.exists()
 
 
 @pytest.mark.parametrize("changed", ["inner/loop.py", "inner/base.py", "constants.py"])

@@ -170,7 +170,7 @@ def test_databases_of_scalars_and_none():
     del posterior["latent_records"]
     with pytest.raises(ValueError, match="keep_records"):
         na.imputed(posterior)
-    with pytest.raises(TypeError, match="imputed needs a posterior"):
+    with pytest.raises(TypeError, match="must be a posterior"):
         na.imputed([1, 2])
     with pytest.raises(ValueError, match="as_frame must be"):
         na.imputed(posterior, as_frame="excel")

@@ -62,6 +62,6 @@ def impute(
 
 def databases(tree: Any) -> Any:
     """Return the databases as a frame: a row a record, with the chain and draw it belongs to."""
-    from noiseaware.frames import imputed
+    from noiseaware.databases import imputed
 
     return imputed(tree, as_frame="pandas")

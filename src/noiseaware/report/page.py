@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from noiseaware import checks, plots
-from noiseaware.entries import Entry, all_entries, entry_values, need_posterior, pick_entries
+from noiseaware.posterior import need_posterior
 from noiseaware.report import parts as parts_module
 from noiseaware.report.pictures import draw, forest
 from noiseaware.report.words import (
@@ -25,6 +25,7 @@ from noiseaware.report.words import (
     share_of_draws,
     times,
 )
+from noiseaware.scalars import Scalar, all_scalars, pick_scalars
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -93,11 +94,11 @@ def make_page(
     """Return the page; see `noiseaware.report.write_report`."""
     import jinja2
 
-    need_posterior("posterior", posterior)
+    need_posterior(posterior)
     if var_names is None:
         var_names = json.loads(posterior.attrs.get("report_parameters", "null"))
-    main = pick_entries(posterior, var_names)
-    everything = all_entries(posterior)
+    main = pick_scalars(posterior, var_names)
+    everything = all_scalars(posterior)
     naive, naive_words = _naive(posterior, model, release)
     verdicts = _verdicts(posterior)
     here = files("noiseaware.report")
@@ -136,7 +137,7 @@ def make_page(
     )  # fmt: skip
 
 
-def _more(main: list[Entry], everything: list[Entry]) -> bool:
+def _more(main: list[Scalar], everything: list[Scalar]) -> bool:
     return len(everything) > len(main)
 
 
@@ -156,7 +157,7 @@ def _spread(what: str, label: str, values: np.ndarray) -> Spread | None:
     return Spread(*made)
 
 
-def _answer(entry: Entry) -> dict[str, Any]:
+def _answer(entry: Scalar) -> dict[str, Any]:
     draws = entry.draws.ravel()
     # Whether zero is a question at all is a matter of what could have been, not of what came out.
     possible = draws if entry.prior is None else entry.prior
@@ -182,8 +183,8 @@ def _naive(
         return None, str(error)
 
 
-def _row(entry: Entry, naive: dict[str, np.ndarray] | None) -> dict[str, Any]:
-    other = None if naive is None else entry_values(naive, entry)
+def _row(entry: Scalar, naive: dict[str, np.ndarray] | None) -> dict[str, Any]:
+    other = None if naive is None else entry.of(naive)
     return {
         "label": entry.label,
         "posterior": _spread("posterior", entry.label, entry.draws.ravel()),
@@ -192,14 +193,14 @@ def _row(entry: Entry, naive: dict[str, np.ndarray] | None) -> dict[str, Any]:
     }
 
 
-def _against_naive(entry: Entry, naive: dict[str, np.ndarray] | None) -> Markup:
+def _against_naive(entry: Scalar, naive: dict[str, np.ndarray] | None) -> Markup:
     row = _row(entry, naive)
     described = [
         f"{name}: {spread.middle.text}, from {spread.low.text} to {spread.high.text}"
         for name in ("posterior", "naive", "prior")
         if (spread := row[name]) is not None
     ]
-    other = None if naive is None else entry_values(naive, entry)
+    other = None if naive is None else entry.of(naive)
     shown = plots._rows(entry, other)
     return draw(
         0.75 + 0.5 * len(shown),
@@ -209,7 +210,7 @@ def _against_naive(entry: Entry, naive: dict[str, np.ndarray] | None) -> Markup:
     )
 
 
-def _comparison(main: list[Entry], naive: dict[str, np.ndarray] | None) -> list[dict[str, str]]:
+def _comparison(main: list[Scalar], naive: dict[str, np.ndarray] | None) -> list[dict[str, str]]:
     """Return one sentence a parameter on what the naive analysis would have said."""
     if naive is None:
         return []
@@ -246,9 +247,9 @@ def _comparison(main: list[Entry], naive: dict[str, np.ndarray] | None) -> list[
     return sentences
 
 
-def _all_picture(entries: list[Entry], naive: dict[str, np.ndarray] | None) -> Markup:
+def _all_picture(entries: list[Scalar], naive: dict[str, np.ndarray] | None) -> Markup:
     shown = entries[:FOREST]
-    others = [None if naive is None else entry_values(naive, entry) for entry in shown]
+    others = [None if naive is None else entry.of(naive) for entry in shown]
     return draw(
         0.5 + 0.2 * len(shown),
         f"Medians and {PROBABILITY:.0%} intervals of {len(shown)} parameters; the table has the "
@@ -261,7 +262,7 @@ def _all_picture(entries: list[Entry], naive: dict[str, np.ndarray] | None) -> M
 
 
 def _sources(
-    posterior: DataTree, main: list[Entry], everything: list[Entry], model: Any
+    posterior: DataTree, main: list[Scalar], everything: list[Scalar], model: Any
 ) -> dict[str, Any]:
     """Return the parts of the variance, or why they are not known."""
     before = {e.label: _prior_words(e) for e in everything}
@@ -280,7 +281,7 @@ def _sources(
     }
 
 
-def _prior_words(entry: Entry) -> dict[str, Any] | None:
+def _prior_words(entry: Scalar) -> dict[str, Any] | None:
     """Return the probability that the prior gave to the interval of the answer."""
     if entry.prior is None or len(entry.prior) == 0:
         return None
@@ -295,7 +296,7 @@ def _prior_words(entry: Entry) -> dict[str, Any] | None:
 
 
 def _source(
-    entry: Entry, parts: parts_module.Parts, prior: dict[str, Any] | None
+    entry: Scalar, parts: parts_module.Parts, prior: dict[str, Any] | None
 ) -> dict[str, Any]:
     share = parts.share
     exact, private = math.sqrt(parts.sampling), math.sqrt(parts.total)
@@ -394,7 +395,7 @@ def _meaning(name: str) -> str:
     return ""
 
 
-def _trace(posterior: DataTree, entry: Entry) -> dict[str, Any]:
+def _trace(posterior: DataTree, entry: Scalar) -> dict[str, Any]:
     chains, length = entry.draws.shape
     return {
         "label": entry.label,

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.entries import all_entries, entry_values, need_posterior
-from noiseaware.posterior import with_derived
+from noiseaware.posterior import need_posterior, with_derived
+from noiseaware.scalars import all_scalars
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -108,7 +108,7 @@ def variance_parts(
     ValueError
         If no databases were kept, or the model is not known or has no `update_parameters`.
     """
-    need_posterior("posterior", posterior)
+    need_posterior(posterior)
     if "latent_records" not in posterior.children:
         raise ValueError(
             "no imputed databases were kept: sample(..., keep_records=25) keeps 25 from each chain"
@@ -121,9 +121,9 @@ def variance_parts(
         )
     far, near = _mean_squares(posterior, model, np.random.default_rng(random_seed))
     parts = {}
-    for entry in all_entries(posterior):
+    for entry in all_scalars(posterior):
         total = float(entry.draws.var())
-        apart, closer = entry_values(far, entry), entry_values(near, entry)
+        apart, closer = entry.of(far), entry.of(near)
         assert apart is not None
         assert closer is not None
         sampling = min(float(apart.mean()), total)
@@ -217,9 +217,9 @@ def naive_draws(
     ValueError
         If the model or the release is not known, or there is no naive analysis of the pair.
     """
-    from noiseaware.comparators import naive
+    from noiseaware.baselines import naive
 
-    need_posterior("posterior", posterior)
+    need_posterior(posterior)
     seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
     model = model_of(posterior, model)
     drawn = naive(model, release_of(posterior, release), draws=draws, random_seed=seed)
@@ -228,6 +228,6 @@ def naive_draws(
 
 def naive_note(posterior: DataTree, model: Any = None, release: Any = None) -> str:
     """Return one sentence that says how the naive draws were made."""
-    from noiseaware import comparators
+    from noiseaware import baselines
 
-    return comparators.naive_note(model_of(posterior, model), release_of(posterior, release))
+    return baselines.naive_note(model_of(posterior, model), release_of(posterior, release))

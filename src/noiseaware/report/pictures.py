@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from noiseaware.entries import Entry
 from noiseaware.plots import COLOURS
+from noiseaware.scalars import Scalar
 
 __all__ = ["INK", "draw", "forest"]
 
@@ -69,7 +69,7 @@ def _fit_in_page(svg: str, label: str) -> str:
     return re.sub(r"\n\s*", "\n", svg).strip()
 
 
-def forest(entries: list[Entry], naive: list[np.ndarray | None], ends: tuple[float, float]):
+def forest(entries: list[Scalar], naive: list[np.ndarray | None], ends: tuple[float, float]):
     """Return a painter of intervals, one row an entry: the posterior, below it the naive one."""
 
     def paint(ax: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.comparators import non_private
+from noiseaware.baselines import non_private
 from noiseaware.reproduce.experiments import database
 from noiseaware.reproduce.settings import Experiment
 from noiseaware.reproduce.tables import METHODS

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.comparators import non_private
+from noiseaware.baselines import non_private
 from noiseaware.reproduce import published
 from noiseaware.reproduce.experiments import database
 from noiseaware.reproduce.settings import Experiment, Size

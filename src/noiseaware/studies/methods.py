@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.comparators import bootstrap, naive, non_private
-from noiseaware.comparators.non_private import with_derived
+from noiseaware.baselines import bootstrap, naive, non_private
+from noiseaware.posterior import with_derived
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
 from noiseaware.sampler.run import pick_moves

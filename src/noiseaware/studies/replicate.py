@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.comparators.non_private import with_derived
+from noiseaware.posterior import with_derived
 from noiseaware.release import Release
 from noiseaware.sampler.contract import draw_records
 from noiseaware.studies.methods import (

@@ -73,7 +73,7 @@ def study(
         samplers of your own by name.
     comparators : sequence of str
         Other analyses of the same releases: "naive", "non-private", "bootstrap"; see
-        `noiseaware.comparators` for what they are.
+        `noiseaware.baselines` for what they are.
     parameters : sequence of str, optional
         The parameters to report; all if None.
     random_seed : int, optional

@@ -106,6 +106,7 @@ class BlockSweep:
     """
 
     reports = ("acceptance_rate", "lowest_log_acceptance")
+    blocks = True
 
     def __init__(self, size: int | None = None) -> None:
         self.size = None if size is None else whole_number("size", size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scipy import stats
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware.comparators import (
+from noiseaware.baselines import (
     bootstrap,
     naive,
     naive_note,
@@ -24,7 +25,7 @@ from noiseaware.comparators import (
     small_noise,
     sufficient,
 )
-from noiseaware.comparators.non_private import NEARLY_INDEPENDENT
+from noiseaware.baselines.non_private import NEARLY_INDEPENDENT
 from noiseaware.mechanisms import additive
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220614"))
@@ -47,6 +48,16 @@ def agree(draws, exact, effective=1.0):
 
 def released(values, query, n, epsilon=1.0):
     return na.Release(values, na.mechanisms.Laplace(query, epsilon=epsilon), n)
+
+
+def test_the_old_name_works_and_says_so():
+    with pytest.warns(DeprecationWarning, match=r"comparators is now noiseaware\.baselines"):
+        assert na.comparators is na.baselines
+    sys.modules.pop("noiseaware.comparators", None)
+    with pytest.warns(DeprecationWarning, match=r"comparators is now noiseaware\.baselines"):
+        from noiseaware.comparators import naive as old
+    assert old is naive
+    vars(na).pop("comparators")  # what the import above has put there
 
 
 # ------------------------------------------------------------------ closed forms

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.comparators.sufficient import find
+from noiseaware.baselines.sufficient import find
 from noiseaware.sampler.contract import draw_records
 
 Theta = dict[str, NDArray[np.float64]]
@@ -54,7 +54,7 @@ class Bootstrap:
         level
             The nominal coverage.
         kind
-            `"percentile"` or `"basic"`; see `noiseaware.comparators.resampling`.
+            `"percentile"` or `"basic"`; see `noiseaware.baselines.resampling`.
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
@@ -81,7 +81,7 @@ def bootstrap(
         What made the records. Its prior is not used.
     release : Release
         The private numbers; they must be sufficient statistics of the model (see
-        `noiseaware.comparators.sufficient`), because the estimate is made from them.
+        `noiseaware.baselines.sufficient`), because the estimate is made from them.
     draws : int
         Simulated releases.
     random_seed : int, optional
@@ -95,7 +95,7 @@ def bootstrap(
     Examples
     --------
     >>> import noiseaware as na
-    >>> from noiseaware.comparators import bootstrap
+    >>> from noiseaware.baselines import bootstrap
     >>> mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
     >>> release = na.Release([20.4], mechanism, n_records=50)
     >>> outcome = bootstrap(na.models.Bernoulli(), release, draws=200, random_seed=1)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Model, model_abilities
+from noiseaware.posterior import with_derived
 
 WARMUP = 200
 """Iterations that are dropped, times the thinning."""
@@ -24,7 +26,7 @@ NEARLY_INDEPENDENT = 0.7
 
 
 def non_private(
-    model: Any, records: Any, *, draws: int = 1000, random_seed: int | None = None
+    model: Model, records: Any, *, draws: int = 1000, random_seed: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Draw from p(theta | x), the posterior given the confidential records.
 
@@ -47,44 +49,37 @@ def non_private(
     Examples
     --------
     >>> import noiseaware as na
-    >>> from noiseaware.comparators import non_private
+    >>> from noiseaware.baselines import non_private
     >>> drawn = non_private(na.models.Bernoulli(), [0, 1, 1, 0], draws=500, random_seed=1)
     >>> drawn["probability"].shape
     (500,)
     """
     draws = whole_number("draws", draws)
-    if not hasattr(model, "update_parameters"):
+    able = model_abilities(model)
+    update = able.update_parameters
+    if update is None:
         raise ValueError(
-            f"{type(model).__name__} has no update_parameters, the kernel for p(theta | x) that "
+            f"{able.name} has no update_parameters, the kernel for p(theta | x) that "
             "the non-private posterior is drawn with"
         )
     records = np.asarray(records)
-    if hasattr(model, "check_records"):
-        model.check_records(records)
+    if able.check_records is not None:
+        able.check_records(records)
     rng = np.random.default_rng(random_seed)
     theta = model.sample_prior(rng)
     thin = 1
     while True:
         for _ in range(WARMUP * thin):
-            theta = model.update_parameters(theta, records, rng)
+            theta = update(theta, records, rng)
         drawn = {p.name: np.empty((draws, *p.shape)) for p in model.parameters}
         for i in range(draws):
             for _ in range(thin):
-                theta = model.update_parameters(theta, records, rng)
+                theta = update(theta, records, rng)
             for name, values in drawn.items():
                 values[i] = theta[name]
         if thin >= MOST_THINNING or _smallest_share(drawn) >= NEARLY_INDEPENDENT:
             return with_derived(model, drawn)
         thin *= 4
-
-
-def with_derived(
-    model: Any, drawn: dict[str, NDArray[np.float64]]
-) -> dict[str, NDArray[np.float64]]:
-    """Add what the model derives from its parameters, if it derives anything."""
-    if not getattr(model, "derived", ()):
-        return drawn
-    return {**drawn, **{name: np.asarray(v) for name, v in model.derive(drawn).items()}}
 
 
 def _smallest_share(drawn: dict[str, NDArray[np.float64]]) -> float:

@@ -41,8 +41,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware import models, queries
-from noiseaware.comparators import rates
-from noiseaware.comparators.non_private import non_private
+from noiseaware.baselines import rates
+from noiseaware.baselines.non_private import non_private
 
 Array = NDArray[np.float64]
 Theta = dict[str, Array]

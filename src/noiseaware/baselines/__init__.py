@@ -15,8 +15,8 @@ say, in closed form), `small_noise` (the naive analysis of everything else), `re
 bootstrap).
 """
 
-from noiseaware.comparators.naive import naive, naive_note
-from noiseaware.comparators.non_private import non_private
-from noiseaware.comparators.resampling import Bootstrap, bootstrap
+from noiseaware.baselines.naive import naive, naive_note
+from noiseaware.baselines.non_private import non_private
+from noiseaware.baselines.resampling import Bootstrap, bootstrap
 
 __all__ = ["Bootstrap", "bootstrap", "naive", "naive_note", "non_private"]

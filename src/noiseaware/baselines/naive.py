@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from noiseaware import queries
 from noiseaware.arguments import whole_number
-from noiseaware.comparators.non_private import with_derived
-from noiseaware.comparators.small_noise import SHARE, draw_with_small_noise
-from noiseaware.comparators.sufficient import find
+from noiseaware.baselines.small_noise import SHARE, draw_with_small_noise
+from noiseaware.baselines.sufficient import find
 from noiseaware.mechanisms.additive import AdditiveNoise
 from noiseaware.mechanisms.after_noise import AfterNoise
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.k_norm import KNorm
+from noiseaware.posterior import with_derived
 
 _NOISY_TOTALS = (AdditiveNoise, AfterNoise, Folded, KNorm)
 """Mechanisms whose values are T with noise on it, so that one could take them for T."""
@@ -55,7 +55,7 @@ def naive(
     Examples
     --------
     >>> import noiseaware as na
-    >>> from noiseaware.comparators import naive, naive_note
+    >>> from noiseaware.baselines import naive, naive_note
     >>> mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
     >>> release = na.Release([-2.3], mechanism, n_records=50)
     >>> naive_note(na.models.Bernoulli(), release)

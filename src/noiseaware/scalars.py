@@ -1,0 +1,130 @@
+"""The scalar parameters of a posterior, with labels, for plots and the report.
+
+A parameter with a shape is taken apart: `coefficients` becomes `coefficients[intercept]`,
+`coefficients[x1]`, as in the table of `noiseaware.summary`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noiseaware.posterior import need_posterior
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = ["MAIN", "Scalar", "all_scalars", "main_scalars", "pick_scalars"]
+
+MAIN = 6
+"""Scalars that are shown without being asked for, unless the first parameter alone has more."""
+
+MOST = 12
+"""Scalars of the first parameter that are shown without being asked for."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number of the model that the posterior is about.
+
+    Attributes
+    ----------
+    label
+        As in the table of `noiseaware.summary`.
+    variable, place
+        The parameter, and which of its numbers this is, counted row by row.
+    draws
+        (chain, draw).
+    prior
+        Draws from the prior, (m,), or None if the posterior holds none.
+    """
+
+    label: str
+    variable: str
+    place: int
+    draws: np.ndarray
+    prior: np.ndarray | None
+
+    def of(self, values: Mapping[str, Any]) -> np.ndarray | None:
+        """Return this scalar's draws from a dict of arrays (draws, *shape); None if not there."""
+        if self.variable not in values:
+            return None
+        array = np.asarray(values[self.variable], dtype=np.float64)
+        return array.reshape(len(array), -1)[:, self.place]
+
+
+def all_scalars(posterior: DataTree) -> list[Scalar]:
+    """Return every scalar of every parameter, in the order of the summary."""
+    need_posterior(posterior)
+    priors = posterior["prior"].to_dataset() if "prior" in posterior.children else {}
+    found = []
+    for name, array in posterior["posterior"].to_dataset().data_vars.items():
+        draws = array.transpose("chain", "draw", ...)
+        prior = priors[name].transpose("chain", "draw", ...).values if name in priors else None
+        labels = [[str(label) for label in draws[d].values] for d in draws.dims[2:]]
+        for place, index in enumerate(np.ndindex(draws.shape[2:])):
+            inside = ", ".join(names[i] for names, i in zip(labels, index, strict=True))
+            found.append(
+                Scalar(
+                    f"{name}[{inside}]" if inside else str(name),
+                    str(name),
+                    place,
+                    draws.values[(..., *index)],
+                    None if prior is None else prior[(..., *index)].ravel(),
+                )
+            )
+    return found
+
+
+def main_scalars(posterior: DataTree) -> list[Scalar]:
+    """Return the scalars to show first: those of the parameters that the model names first.
+
+    Whole parameters in the order of the model, up to `MAIN` scalars; if the first one has more,
+    it alone, up to `MOST`. What the model derives from its parameters (a difference of groups)
+    comes before them. A scalar that repeats another one (a covariance is symmetric) or that
+    has one value only is left out.
+    """
+    groups: dict[str, list[Scalar]] = {}
+    for scalar in _distinct(all_scalars(posterior)):
+        groups.setdefault(scalar.variable, []).append(scalar)
+    derived = json.loads(posterior.attrs.get("derived", "[]"))
+    chosen: list[Scalar] = []
+    for name in sorted(groups, key=lambda name: name not in derived):
+        if chosen and len(chosen) + len(groups[name]) > MAIN:
+            break
+        chosen += groups[name][:MOST]
+    return chosen
+
+
+def pick_scalars(posterior: DataTree, var_names: Sequence[str] | str | None) -> list[Scalar]:
+    """Return the scalars that are asked for, by parameter or by label; None: the main ones."""
+    if var_names is None:
+        return main_scalars(posterior)
+    scalars = all_scalars(posterior)
+    chosen: list[Scalar] = []
+    for name in [var_names] if isinstance(var_names, str) else var_names:
+        found = [scalar for scalar in scalars if name in (scalar.variable, scalar.label)]
+        if not found:
+            variables = list(dict.fromkeys(scalar.variable for scalar in scalars))
+            raise ValueError(
+                f"var_names must hold parameters of the posterior ({', '.join(variables)}) or "
+                f"labels of its summary; got {name!r}"
+            )
+        chosen += found
+    return chosen
+
+
+def _distinct(scalars: list[Scalar]) -> list[Scalar]:
+    kept: list[Scalar] = []
+    for scalar in scalars:
+        repeated = any(
+            other.variable == scalar.variable and np.array_equal(other.draws, scalar.draws)
+            for other in kept
+        )
+        if not repeated and np.ptp(scalar.draws) > 0:
+            kept.append(scalar)
+    return kept or scalars
