@@ -27,7 +27,7 @@ from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.report import write_report
 from noiseaware.sampler import moves
-from noiseaware.sampler.run import sample
+from noiseaware.sampling import sample
 from noiseaware.studies import study
 from noiseaware.validation import validate
 

@@ -28,8 +28,9 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import draw_records
 from noiseaware.sampler import chain
-from noiseaware.sampler.contract import check_fit, draw_records
+from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -269,9 +270,8 @@ def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed, tuned):
         theta, records = _draw_database(model, n_records, rng)
         target = Target(model, mechanism.privatize(records, rng))
         state = ChainState(theta, records, None, rng, tunings=copy.deepcopy(tunings))
-        state.acceptance = np.zeros(n_records, dtype=np.int64)
-        if target.holds_innovations:
-            state.innovations = target.draw_innovations(n_records, rng)
+        if target.abilities.holds_innovations:
+            state.innovations = model.innovations.draw(n_records, rng)
             state.records = target.build(theta, state.innovations)
             target = Target(model, mechanism.privatize(state.records, rng))
         for done in range(rounds):

@@ -5,20 +5,22 @@ A class of yours inherits nothing. It has the members of the protocol of its kin
 the package looks for and uses if they are there. Each ability is a field of `ModelAbilities`,
 `QueryAbilities` and so on, with a line that says who calls it and what it must satisfy.
 
-`abilities_of(model)` and its siblings look once and return one typed object. An ability that is
+`model_abilities(model)` and its siblings look once and return one typed object. An ability that is
 missing, or None, is absent; nothing else in the package asks an object what it has. So a class that
 wraps another says that it lacks an ability by setting it to None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseaware import deprecated
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
@@ -131,7 +133,7 @@ class ModelAbilities:
         """There are a prior density and a likelihood, so a ready kernel can be used."""
         return self.log_prior is not None and self.log_likelihood is not None
 
-    @property
+    @cached_property
     def can_update(self) -> bool:
         """There is a kernel for p(theta | x): the model's own, or a ready one."""
         recovers = self.recover_innovations is not None
@@ -139,7 +141,7 @@ class ModelAbilities:
             self.has_density and (recovers or self.build_records is None)
         )
 
-    @property
+    @cached_property
     def can_transport(self) -> bool:
         """Records are built from u, and u is known whenever theta moves.
 
@@ -149,7 +151,7 @@ class ModelAbilities:
             self.recover_innovations is not None or not self.can_update
         )
 
-    @property
+    @cached_property
     def holds_innovations(self) -> bool:
         """The model is only a simulator: u cannot be recovered from x, so the chain carries it."""
         return self.can_transport and self.recover_innovations is None
@@ -314,6 +316,23 @@ class LossAbilities:
 # ------------------------------------------------------------------ kernels and moves
 
 
+class Maps(Protocol):
+    """Maps between theta and a real vector v without constraints: a model's own `coordinates`."""
+
+    @property
+    def size(self) -> int:
+        """The length of v."""
+        ...
+
+    def to_vector(self, theta: Theta) -> Floats:
+        """Return v with theta(v) = theta, (size,)."""
+        ...
+
+    def from_vector(self, v: Any) -> tuple[Any, Any]:
+        """Return theta(v), and the log of the Jacobian |d theta / d v|."""
+        ...
+
+
 class Kernel(Protocol):
     """A kernel for p(theta | x): what an analyst would use on the confidential data.
 
@@ -343,6 +362,11 @@ class KernelAbilities:
     """(target, state, tuning): change the tuning. After each step of warm-up, never later."""
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the kernel."""
+        return getattr(self.kernel, "__name__", repr(self.kernel))
 
 
 class Move(Protocol):
@@ -387,6 +411,8 @@ class MoveAbilities:
     blocks: bool = False
     """One decision may be about several records, which are then accepted less often than one is.
     The checks after a run say so."""
+    lowest: Collection[str] = ()
+    """Those of its reports of which the lowest is kept where several steps make one draw."""
     scratch: Sequence[str] = ()
     """Attributes that a step may overwrite, because the next one does not read them."""
 
@@ -406,7 +432,24 @@ def _look(kind: type[Abilities], thing: Any) -> Abilities:
 
 def model_abilities(model: Any) -> ModelAbilities:
     """Return what a model can do."""
-    return _look(ModelAbilities, model)
+    found = _look(ModelAbilities, model)
+    old = getattr(model, "stretch_records", None)
+    if old is None or found.scale_records is not None:
+        return found
+    deprecated.warn(f"{found.name}.stretch_records", "scale_records")
+    return replace(found, scale_records=old)
+
+
+def draw_records(
+    model: Model, theta: Theta, index: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[Any]:
+    """Draw the records with these numbers from f(. | theta), by whatever the model makes them."""
+    able = model_abilities(model)
+    if able.sample_records is not None:
+        return able.sample_records(theta, len(index), rng, **able.index(index))
+    assert able.build_records is not None
+    assert able.innovations is not None
+    return able.build_records(theta, able.innovations.draw(len(index), rng), **able.index(index))
 
 
 def query_abilities(query: Any) -> QueryAbilities:

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware._version import __version__
-from noiseaware.contract import Model, mechanism_abilities, model_abilities, move_abilities
+from noiseaware.contract import Model, model_abilities, move_abilities
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.sampler.run import Run
+from noiseaware.sampler.state import ChainState, Draws
+from noiseaware.sampler.target import Target
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from noiseaware.sampler.chain import Schedule
-    from noiseaware.sampler.state import ChainState, Draws
-    from noiseaware.sampler.target import Target
 
 __all__ = ["collect", "load", "save", "summary"]
 
@@ -44,19 +44,11 @@ PRIOR_KEY = 2**32 - 1
 """The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
 
-def collect(
-    target: Target,
-    moves: Sequence[Any],
-    schedule: Schedule,
-    states: Sequence[ChainState],
-    draws: Sequence[Draws],
-    *,
-    random_seed: int,
-    seconds: float,
-) -> DataTree:
+def collect(run: Run) -> DataTree:
     """Put the draws of all chains together; see the module's description for the groups."""
     from arviz_base import from_dict
 
+    target, states, draws = run.target, run.states, run.draws
     model, release = target.model, target.release
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": _posterior(model, draws),
@@ -65,11 +57,11 @@ def collect(
         },
         "observed_data": {"release": release.values},
         "constant_data": {"n_records": np.asarray(release.n_records)},
-        "prior": _prior(model, random_seed),
+        "prior": _prior(model, run.random_seed),
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
-    able = model_abilities(model)
+    able = target.abilities
     for parameter in able.shown:
         dims[parameter.name] = list(parameter.dims)
         coords.update(parameter.coords or {})
@@ -82,7 +74,7 @@ def collect(
     tree = from_dict(groups, dims=dims, coords=coords, attrs={"/": {}}, check_conventions=False)
     if kept:
         # The number of the draw that a database belongs to: theta and x of one draw go together.
-        labels: dict[str, Any] = {"draw": list(schedule.keep[:kept])}
+        labels: dict[str, Any] = {"draw": list(run.schedule.keep[:kept])}
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
@@ -92,10 +84,7 @@ def collect(
             .to_dataset()
             .assign(record_acceptance=(("chain", "record"), _record_acceptance(states)))
         )
-    tree.attrs = {
-        **_attributes(target, moves, schedule, draws, random_seed, seconds),
-        **_residuals(target, states),
-    }
+    tree.attrs = {**_attributes(run), **_residuals(target, states)}
     return tree
 
 
@@ -134,20 +123,14 @@ def _record_acceptance(states: Sequence[ChainState]) -> np.ndarray:
     return np.stack([state.acceptance / max(1, state.sweeps) for state in states])
 
 
-def _attributes(
-    target: Target,
-    moves: Sequence[Any],
-    schedule: Schedule,
-    draws: Sequence[Draws],
-    random_seed: int,
-    seconds: float,
-) -> dict[str, Any]:
+def _attributes(run: Run) -> dict[str, Any]:
     import numba
     import scipy
     import xarray
 
-    able, mechanism = model_abilities(target.model), mechanism_abilities(target.release.mechanism)
-    guarantee, epsilon = mechanism.guarantee, mechanism.change_epsilon
+    target = run.target
+    guarantee = target.mechanism_abilities.guarantee
+    epsilon = target.mechanism_abilities.change_epsilon
     return {
         "format": FORMAT,
         "format_version": VERSION,
@@ -165,18 +148,18 @@ def _attributes(
         ),
         "model": _name(target.model),
         "model_json": _as_json(target.model),
-        "derived": json.dumps([p.name for p in able.derived]),
+        "derived": json.dumps([p.name for p in target.abilities.derived]),
         "release_json": _as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         **_acceptance_levels(guarantee, target.n),
-        "moves": ", ".join(map(repr, moves)),
-        "blocks": int(any(map(_decides_about_blocks, moves))),
-        "warmup": schedule.warmup,
-        "draws": schedule.draws,
-        "random_seed": str(random_seed),
-        "sampling_time": seconds,
-        "complete": int(len(draws[0]) == schedule.draws),
+        "moves": ", ".join(map(repr, run.moves)),
+        "blocks": int(any(map(_decides_about_blocks, run.moves))),
+        "warmup": run.schedule.warmup,
+        "draws": run.schedule.draws,
+        "random_seed": str(run.random_seed),
+        "sampling_time": run.seconds,
+        "complete": int(run.complete),
     }
 
 

@@ -136,7 +136,7 @@ def folder(tmp_path, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("the fault was not found before sampling")
 
-    monkeypatch.setattr("noiseaware.sampler.run._run", never)
+    monkeypatch.setattr("noiseaware.sampler.run._advance_all", never)
     return tmp_path
 
 

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from examples.moves.crank_nicolson import CrankNicolson
+from examples.moves.full_conditional import FullConditional
+from examples.moves.soma import Soma
 
 import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware.sampler import chain
-from noiseaware.sampler.contract import check_fit
-from noiseaware.sampler.moves.autoregressive import Autoregressive
-from noiseaware.sampler.moves.blocks import BlockSweep
-from noiseaware.sampler.moves.records import RecordSweep
+from noiseaware.sampler.fit import check_fit
+from noiseaware.sampler.moves import records
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import CHUNK, Target
 
@@ -73,7 +74,7 @@ MOVES = {
     "blocks": (na.moves.BlockSweep(size=8),),
     "blocks over chunks": (na.moves.BlockSweep(size=600),),
     "everything": (na.moves.BlockSweep(size=N),),
-    "turns": (na.moves.Autoregressive(),),
+    "turns": (CrankNicolson(),),
 }
 
 
@@ -94,14 +95,14 @@ def test_every_record_keeps_its_index(name, model):
 def test_moves_that_mix_records_up_refuse():
     target = Target(Exposed(), release())
     with pytest.raises(ValueError, match=r"Soma needs records that are alike.*Exposed"):
-        na.moves.Soma().check(target)
+        Soma().check(target)
     own = na.moves.RecordSweep(lambda *a: None)
     with pytest.raises(ValueError, match="a proposal needs records that are alike"):
         own.check(target)
     model = Exposed()
     model.record_values = np.zeros((2, 2))
     with pytest.raises(ValueError, match="FullConditional needs records that are alike"):
-        na.moves.FullConditional().check(Target(model, release()))
+        FullConditional().check(Target(model, release()))
 
 
 def test_the_number_of_records_must_fit():
@@ -143,9 +144,9 @@ def test_wrong_derived_quantities_are_named(made, message):
 
 
 BUGS = {
-    "Algorithm 1": Edit(RecordSweep, "_propose", "state.rng, begin)", "state.rng)"),
-    "blocks": Edit(BlockSweep, "_refresh_blocks", "state.rng, begin)", "state.rng)"),
-    "turns": Edit(Autoregressive, "_propose", "turned, begin)", "turned)"),
+    "Algorithm 1": Edit(records, "from_model", "state.rng, begin)", "state.rng)"),
+    "blocks": Edit(records, "from_model", "state.rng, begin)", "state.rng)"),
+    "turns": Edit(CrankNicolson, "_propose", "turned, begin)", "turned)"),
 }
 
 

@@ -10,7 +10,7 @@ import noiseaware as na
 from noiseaware.cli import app
 from noiseaware.model_file import read_model_file
 from noiseaware.registry import MODELS
-from noiseaware.sampler.contract import check_fit
+from noiseaware.sampler.fit import check_fit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in (EXAMPLES / "models").glob("*.toml"))

@@ -6,6 +6,7 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from examples.moves.full_conditional import FullConditional
 from matplotlib.figure import Figure
 
 import noiseaware as na
@@ -99,7 +100,7 @@ def test_acceptance_stands_against_its_bound(coin):
 def test_without_proposals_for_records_there_is_no_acceptance():
     posterior = na.sample(
         na.models.Bernoulli(), small_release(),
-        moves=[na.moves.ParameterUpdate(), na.moves.FullConditional()], **QUICK,
+        moves=[na.moves.ParameterUpdate(), FullConditional()], **QUICK,
     )  # fmt: skip
     with pytest.raises(ValueError, match="no acceptance to plot"):
         na.plot_acceptance(posterior)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from noiseaware.coordinates import Coordinates
 from noiseaware.mechanisms import Laplace
-from noiseaware.sampler.coordinates import Coordinates
 
 FALSE_ALARM = 1e-6
 COUNT = na.queries.Count()

@@ -111,9 +111,7 @@ class Problem:
 
     def state(self, database: tuple[int, ...], rng: Any = None) -> ChainState:
         records = np.ascontiguousarray(self.values[list(database)])
-        return ChainState(
-            self.theta, records, None, rng, acceptance=np.zeros(self.n, dtype=np.int64)
-        )
+        return ChainState(self.theta, records, None, rng)
 
     def uniform_for(self, value: int) -> float:
         """A uniform number whose inverse CDF is this value, for records of one entry."""
@@ -135,15 +133,15 @@ def log_acceptance(target: Target, problem: Problem, database, i: int, value: in
     def run(log_uniform):
         total = target.total(records)
         accepted = np.empty(1, dtype=np.bool_)
-        lowest = record_moves.accept(
-            target,
-            total,
+        offer = record_moves.Offer(
             target.statistic(records[i : i + 1], i),
             target.statistic(candidate, i),
             np.zeros(0),
             np.array([log_uniform]),
+            1,
             accepted,
         )
+        lowest = record_moves.accept(target, total, offer)
         return lowest, bool(accepted[0]), total
 
     lowest, accepted, total = run(-np.inf)

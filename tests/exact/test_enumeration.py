@@ -214,7 +214,16 @@ def test_algorithm2_with_a_proposal_of_its_own(problem, sequential):
 
 @pytest.mark.parametrize(
     ("problem", "size"),
-    [(count, 2), (count, 3), (count, 4), (dense, 2), (indexed, 2), (categorical, 2), (joint, 3)],
+    [
+        (count, 2),
+        (count, 3),
+        (count, 4),
+        (dense, 2),
+        (indexed, 2),
+        (categorical, 2),
+        (joint, 2),
+        (joint, 3),
+    ],
 )
 def test_blocks_leave_the_posterior_alone(problem, size):
     check_blocks(problem(), size)

@@ -405,7 +405,7 @@ def stretch_error(package):
 
         def image(point, theta=theta, amount=amount, groups=groups):
             here = {**theta, "variance": point[-1]}
-            new, moved, log_ratio = model.stretch_records(
+            new, moved, log_ratio = model.scale_records(
                 here, np.column_stack([groups, point[:-1]]), amount
             )
             return np.append(moved[:, 1], new["variance"]), log_ratio
@@ -425,7 +425,7 @@ def stretch_error(package):
 
         expected = log_joint(moved) - log_joint(point) + np.linalg.slogdet(jacobian)[1]
         worst = max(worst, abs(log_ratio - expected))
-        back, _, again = model.stretch_records(
+        back, _, again = model.scale_records(
             {**theta, "variance": moved[-1]}, np.column_stack([groups, moved[:-1]]), -amount
         )
         worst = max(worst, abs(again + log_ratio), abs(float(back["variance"]) - point[-1]))
@@ -457,7 +457,7 @@ def test_a_stretch_leaves_the_groups_and_their_sums_alone():
     theta = model.sample_prior(rng)
     records = model.sample_records(theta, 6, rng)
     before = records.copy()
-    new, moved, _ = model.stretch_records(theta, records, 0.8)
+    new, moved, _ = model.scale_records(theta, records, 0.8)
     assert np.array_equal(records, before)
     assert np.array_equal(moved[:, 0], records[:, 0])
     for g in range(3):
@@ -469,7 +469,7 @@ def test_a_stretch_leaves_the_groups_and_their_sums_alone():
 
 def test_stretching_passes_geweke():
     """Records that hit the clamp, so that g has a part in it."""
-    moves = (na.moves.ParameterUpdate(), na.moves.Stretch(steps=2), na.moves.RecordSweep())
+    moves = (na.moves.ParameterUpdate(), na.moves.ScaleMove(steps=2), na.moves.RecordSweep())
     query = na.queries.ByGroup(na.queries.Sum(-1.0, 1.0), 2)
     result = na.geweke(
         models.StratifiedMeans([2, 3], location_sd=1.0, spread_scale=1.0),

@@ -312,19 +312,18 @@ def test_the_sweep_and_the_whole_database():
 
 
 def check_far_utilities():
-    """Utilities that move by hundreds of scales: the kept exponentials would overflow."""
+    """Utilities that move by hundreds of scales, where plain exponentials would overflow."""
     rng = np.random.default_rng(7)
     current, proposed = 400.0 * rng.normal(size=(2, 60, 5))
     proposed[:, 3] = current[:, 3]
     total = 3.0 * rng.normal(size=5)
-    parameters = joint.exponential(1, scale=1.0).parameters
+    code, numbers = joint.exponential(1, scale=1.0)
+    density = target_module.Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
     moved = total.copy()
     accepted = np.empty(60, dtype=np.bool_)
     log_uniform = np.full(60, -250.0)
-    joint_loop = record_moves.accept_joint_compiled
-    joint_loop(
-        joint.EXPONENTIAL, parameters, moved, current, proposed, np.zeros(0), log_uniform, accepted
-    )
+    offer = record_moves.Offer(current, proposed, np.zeros(0), log_uniform, 1, accepted)
+    record_moves.accept_dense(density, moved, offer)
     for i in range(60):
         trial = total - current[i] + proposed[i]
         logs = [x[1] - x.max() - math.log(np.exp(x - x.max()).sum()) for x in (total, trial)]
@@ -753,7 +752,9 @@ def test_bad_input_is_a_clear_error(name):
 CALLERS = (
     same(joint, "log_joint"),
     same(target_module, "log_joint"),
-    same(record_moves, "accept_joint_compiled"),
+    same(target_module, "log_density"),
+    same(record_moves, "log_density"),
+    same(record_moves, "accept_dense"),
 )
 
 
@@ -782,9 +783,7 @@ def in_draws(check, owner, function, old, new):
 
 NORMALISER = ("log_exponential", " - math.log(normaliser)", "")
 BUGS = {
-    "exponential without its normaliser": formula(
-        "exponential", "accept_exponential", " - math.log(normaliser)", ""
-    ),
+    "exponential without its normaliser": formula("exponential", *NORMALISER),
     "exponential without its normaliser, whole database": Bug(
         lambda seed: check_blocks(exponential_problem(), 3), (Edit(joint, *NORMALISER), *CALLERS)
     ),
@@ -792,27 +791,12 @@ BUGS = {
         "quantile", *NORMALISER, same(joint, "log_gradient_grid")
     ),
     "twice the scale of the exponential": formula(
-        "exponential",
-        "accept_exponential",
-        "inverse = int(parameters[0]), ",
-        "inverse = int(parameters[0]), 0.5 * ",
+        "exponential", "log_exponential", "= parameters[1]", "= 0.5 * parameters[1]"
     ),
-    "the first output": formula("exponential", "accept_exponential", "int(parameters[0])", "0"),
-    "weights of before an acceptance": Bug(
-        lambda seed: check_sweep(exponential_problem()),
-        (Edit(joint, "accept_exponential", "weights[k] = trial_weights[k]\n", "pass\n"), *CALLERS),
-    ),
-    "a new reference without new weights": Bug(
+    "the first output": formula("exponential", "log_exponential", "int(parameters[0])", "0"),
+    "exponentials of utilities that are not compared with the largest": Bug(
         lambda seed: check_far_utilities(),
-        (
-            Edit(
-                joint,
-                "accept_exponential",
-                "  weights[k] = math.exp((trial[k] - reference) * inverse)",
-                "  pass",
-            ),
-            *CALLERS,
-        ),
+        (Edit(joint, "log_exponential", "largest = max(largest, total[k])", "pass"), *CALLERS),
     ),
     "a grid without the ridge": formula(
         "quantile", "log_gradient_grid", "parameters, 4, 1.0", "0.0 * parameters, 4, 1.0"
@@ -854,19 +838,19 @@ BUGS = {
         (
             Edit(
                 record_moves,
-                "accept_joint_compiled",
-                "total[j] - current[i, j] + proposed[i, j]",
-                "total[j] + proposed[i, j]",
+                "accept_dense",
+                "trial[j] - offer.current[i, j] + offer.proposed[i, j]",
+                "trial[j] + offer.proposed[i, j]",
             ),
         ),
     ),
     "the total is not moved": Bug(
         lambda seed: check_algorithm1(k_norm_problem(2)),
-        (Edit(record_moves, "accept_joint_compiled", "total[j] = trial[j]", "pass"),),
+        (Edit(record_moves, "accept_dense", "total[j] = trial[j]", "pass"),),
     ),
     "log g of before an acceptance": Bug(
         lambda seed: check_sweep(k_norm_problem(2)),
-        (Edit(record_moves, "accept_joint_compiled", "log_now = log_new", "pass"),),
+        (Edit(record_moves, "accept_dense", "log_now = log_new", "pass"),),
     ),
     "derivatives at zero": elsewhere(
         "logistic-l2",

@@ -24,12 +24,12 @@ from scipy import stats
 import noiseaware as na
 from behaviour.examples import small_release
 from mutants.planting import Edit, planted
+from noiseaware.coordinates import Coordinates
 from noiseaware.kernels import random_walk
 from noiseaware.kernels import slice as slice_module
 from noiseaware.kernels.random_walk import RandomWalk
 from noiseaware.kernels.slice import Slice
 from noiseaware.sampler import chain
-from noiseaware.sampler.coordinates import Coordinates
 from noiseaware.sampler.target import Target
 
 FALSE_ALARM = 1e-6
@@ -464,9 +464,9 @@ def test_a_prior_and_a_likelihood_are_enough(model, seed):
     # Two-sided 1e-6 is 4.9 standard errors; the draws' own estimate of the error is a little rough.
     assert abs(row["mean"] - exact_mean(6, 1.5, 5.0)) < 6 * row["mcse_mean"]
     target = Target(model, release)
-    assert target.can_update
-    assert target.can_transport == isinstance(model, WithInnovations)
-    assert not target.holds_innovations
+    assert target.abilities.can_update
+    assert target.abilities.can_transport == isinstance(model, WithInnovations)
+    assert not target.abilities.holds_innovations
 
 
 def test_algorithm_1_takes_the_ready_kernel_too(seed):

@@ -1,8 +1,8 @@
-"""The record moves that know s_dp: `FullConditional`, `Autoregressive` and `Soma`.
+"""The example moves of records, in examples/moves: `FullConditional`, `CrankNicolson` and `Soma`.
 
 For finite records the posterior is enumerated in plain Python and the transition matrix is read
 off the moves' own code, by finding the uniform numbers at which its decisions change: pi P = pi to
-1e-12. `Autoregressive` is compared with the full Metropolis-Hastings ratio and with a posterior
+1e-12. `CrankNicolson` is compared with the full Metropolis-Hastings ratio and with a posterior
 that is known. All three go through Geweke's test. Each kind of check is shown to catch a planted
 bug. Statistical tests have a false-alarm rate of 1e-6 or less and fixed seeds
 (NOISEAWARE_TEST_SEED changes them).
@@ -13,16 +13,16 @@ import os
 
 import numpy as np
 import pytest
+from examples.moves import crank_nicolson, full_conditional, soma
+from examples.moves.crank_nicolson import CrankNicolson
+from examples.moves.full_conditional import FullConditional
+from examples.moves.soma import Soma
 from scipy import stats
 
 import noiseaware as na
 from exact.enumeration import TOLERANCE, Problem, Scripted
 from noiseaware.sampler import chain
-from noiseaware.sampler.moves import autoregressive, full_conditional, soma
-from noiseaware.sampler.moves.autoregressive import Autoregressive
-from noiseaware.sampler.moves.full_conditional import FullConditional
 from noiseaware.sampler.moves.parameters import ParameterUpdate
-from noiseaware.sampler.moves.soma import Soma
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -458,7 +458,7 @@ def test_soma_says_what_it_needs():
         Soma(2, 1.5)
 
 
-# ------------------------------------------------------------------ the autoregressive turn
+# ------------------------------------------------------------------ the crank_nicolson turn
 
 
 class GivenNormals:
@@ -491,7 +491,7 @@ def regression():
 def test_autoregressive_ratio_is_the_whole_metropolis_hastings_ratio():
     """p(u') g' q(u | u') / [p(u) g q(u' | u)], with every density written out."""
     model, theta, release = regression()
-    target, move = Target(model, release), Autoregressive()
+    target, move = Target(model, release), CrankNicolson()
     move.check(target)
     rng = np.random.default_rng(SEED)
     seen = []
@@ -553,7 +553,7 @@ def compare_with_known_posterior(replicates=1000, steps=25):
     model = na.models.Normal(variance=VARIANCE)
     query = na.Query(lambda x: x.reshape(-1, 1), ["sum"], sensitivity={2: 1.0})
     release = na.Release([RELEASED], na.mechanisms.Gaussian(query, scale=NOISE), N)
-    target, move = Target(model, release), Autoregressive()
+    target, move = Target(model, release), CrankNicolson()
     theta = {"mean": np.array(MEAN)}
     rng = np.random.default_rng(SEED)
     ended = np.empty((replicates, 2))
@@ -586,7 +586,7 @@ def random_walk(monkeypatch):
         normals *= sine
         normals += innovations
 
-    monkeypatch.setattr(autoregressive, "turn", wrong)
+    monkeypatch.setattr(crank_nicolson, "turn", wrong)
 
 
 def test_a_random_walk_on_u_is_caught(monkeypatch):
@@ -597,10 +597,10 @@ def test_a_random_walk_on_u_is_caught(monkeypatch):
 @pytest.mark.parametrize("steps", [1, 3])
 def test_autoregressive_in_chunks(monkeypatch, steps):
     model, theta, release = regression()
-    target, move = Target(model, release), Autoregressive(steps)
+    target, move = Target(model, release), CrankNicolson(steps)
     ends = []
     for chunk in (4096, 4):
-        monkeypatch.setattr(autoregressive, "CHUNK", chunk)
+        monkeypatch.setattr(crank_nicolson, "CHUNK", chunk)
         rng = np.random.default_rng(SEED)
         state = ChainState(theta, model.sample_records(theta, 6, rng), None, rng)
         tuning = move.start(target, state)
@@ -614,7 +614,7 @@ def test_autoregressive_in_chunks(monkeypatch, steps):
 def test_autoregressive_tunes_in_warmup_only():
     model, _, release = regression()
     target = Target(model, na.Release([5.0, -8.0, -20.0], release.mechanism, 200))
-    moves = (ParameterUpdate(), Autoregressive())
+    moves = (ParameterUpdate(), CrankNicolson())
     schedule = chain.Schedule(400, 400)
     state = chain.start(target, moves, np.random.default_rng(SEED))
     first = state.tunings[1]["angle"]
@@ -629,9 +629,9 @@ def test_autoregressive_tunes_in_warmup_only():
 
 def test_autoregressive_says_what_it_needs():
     with pytest.raises(ValueError, match="normal innovations; Bernoulli has"):
-        Autoregressive().check(Target(count().model, count().release))
+        CrankNicolson().check(Target(count().model, count().release))
     with pytest.raises(ValueError, match="steps must be a positive integer; got 0"):
-        Autoregressive(0)
+        CrankNicolson(0)
 
 
 # ------------------------------------------------------------------ Geweke
@@ -667,13 +667,13 @@ GEWEKE = {
         LEVELS,
         (ParameterUpdate(), FullConditional()),
     ),
-    "turn": (NORMAL, SUM, (ParameterUpdate(), Autoregressive())),
+    "turn": (NORMAL, SUM, (ParameterUpdate(), CrankNicolson())),
     "turns, regression": (
         na.models.LinearRegression(1, feature_mean=[0.0], feature_covariance=[[1.0]]),
         MOMENTS,
-        (ParameterUpdate(), Autoregressive(2)),
+        (ParameterUpdate(), CrankNicolson(2)),
     ),
-    "turn, simulator": (Simulator(), SUM, (Transport(), Autoregressive())),
+    "turn, simulator": (Simulator(), SUM, (Transport(), CrankNicolson())),
     "offers, cells": (BAYES, COUNTS, (ParameterUpdate(), Soma(3))),
     "offers, dense": (NORMAL, SHARP, (ParameterUpdate(), Soma(4, 2))),
     "offers, simulator": (Simulator(), SUM, (Transport(), Soma(3))),
@@ -717,11 +717,11 @@ def test_geweke_catches_planted_bugs(monkeypatch, bug, name):
     assert not run_geweke(name)
 
 
-@pytest.mark.parametrize("move", [Autoregressive(2), Soma(3), Soma(2, 4)])
+@pytest.mark.parametrize("move", [CrankNicolson(2), Soma(3), Soma(2, 4)])
 @pytest.mark.parametrize("chunk", [4096, 4])
 def test_a_simulators_innovations_go_with_its_records(monkeypatch, move, chunk):
     monkeypatch.setattr(soma, "CHUNK", chunk)
-    monkeypatch.setattr(autoregressive, "CHUNK", chunk)
+    monkeypatch.setattr(crank_nicolson, "CHUNK", chunk)
     model, rng = Simulator(), np.random.default_rng(SEED)
     target = Target(model, na.Release([3.0], SUM, 10))
     move.check(target)

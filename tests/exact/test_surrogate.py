@@ -46,7 +46,7 @@ REGRESSIONS = {
 
 def formula(target, theta, u):
     """Return what the formula says of T, and of the prior up to a constant."""
-    code, integers, fixed, summarise, *_ = target.surrogate()
+    code, integers, fixed, summarise, *_ = target.formula()
     natural = np.concatenate([np.ravel(value) for value in theta.values()])
     total = np.empty(target.d)
     work = np.empty(work_size(code, integers))
@@ -105,7 +105,7 @@ def test_the_formula_of_naive_bayes_is_the_mean(levels):
     ],
 )
 def test_another_query_has_no_formula(model, query):
-    assert model.surrogate(query, 10) is None
+    assert model.formula(query, 10) is None
 
 
 # ------------------------------------------------------------------ the chain, against quadrature

@@ -107,8 +107,7 @@ def check_steps(name):
     made = problem(name)
     target = made.target
     start = state_at(made, made.tables[0], np.random.default_rng(1))
-    tuning = table.TableSteps().start(target, start)
-    family, parameters = target.terms
+    known = table.MarkovBasisMove().start(target, start)["table"]
     n_cells = len(made.cells)
     masks = list(itertools.product((False, True), repeat=len(made.levels)))
     moves = list(itertools.product(range(n_cells), range(n_cells), masks, (-2, -1, 1, 2)))
@@ -121,30 +120,26 @@ def check_steps(name):
             if new is not None:
                 log_ratio = made.log_weights[made.number[new]] - made.log_weights[number]
             for log_uniform, arrives in ((log_ratio - 1e-9, new), (log_ratio + 1e-9, None)):
-                now, total = np.array(counts), target.sum(tuning["cells"][cells])
-                accepted = table.table_steps(
-                    family,
-                    parameters,
-                    total,
-                    now,
-                    *(tuning[k] for k in ("cells", "log_weights", "kind", "levels", "strides")),
+                now, total = np.array(counts), target.sum(known.cells[cells])
+                step = table.Steps(
                     np.array([[first, second]]),
                     np.array([chosen]),
                     np.array([size]),
                     np.array([max(log_uniform, -1e9)]),
                 )
+                accepted = table.table_steps(target.density, total, now, known, step)
                 expected = counts if arrives is None else arrives
                 assert accepted == (arrives is not None)
                 assert tuple(now) == expected
                 filled = np.repeat(np.arange(n_cells), expected)
-                np.testing.assert_array_equal(total, target.sum(tuning["cells"][filled]))
+                np.testing.assert_array_equal(total, target.sum(known.cells[filled]))
                 seen += 1
     assert seen > 1000
 
 
 def iteration_p_values(name, n_draws):
     made = problem(name)
-    target, move = made.target, table.TableSteps()
+    target, move = made.target, table.MarkovBasisMove()
     rng = np.random.default_rng([SEED, list(PROBLEMS).index(name)])
     tuning = move.start(target, state_at(made, made.tables[0], rng))
     draws = rng.choice(len(made.tables), size=n_draws, p=made.pi)
@@ -205,7 +200,7 @@ def test_geweke(seed):
         n_records=8,
         replicates=300,
         rounds=6,
-        moves=(na.moves.TableSteps(), na.moves.BlockSweep()),
+        moves=(na.moves.MarkovBasisMove(), na.moves.BlockSweep()),
         random_seed=seed,
         false_alarm=FALSE_ALARM,
     )
@@ -215,10 +210,9 @@ def test_geweke(seed):
 def test_the_compiled_steps_are_their_python_selves():
     made = problem("2x2x2")
     rng = np.random.default_rng(4)
-    tuning = table.TableSteps().start(made.target, state_at(made, made.tables[0], rng))
-    family, parameters = made.target.terms
-    arguments = (
-        *(tuning[k] for k in ("cells", "log_weights", "kind", "levels", "strides")),
+    start = state_at(made, made.tables[0], rng)
+    known = table.MarkovBasisMove().start(made.target, start)["table"]
+    steps = table.Steps(
         rng.integers(0, 8, size=(200, 2)),
         rng.random((200, 3)) < 0.6,
         rng.integers(1, 3, size=200) * rng.choice([-1, 1], size=200),
@@ -227,8 +221,8 @@ def test_the_compiled_steps_are_their_python_selves():
     ends = []
     for kernel in (table.table_steps, table.table_steps.py_func):
         counts = np.array(made.tables[3])
-        total = made.target.sum(tuning["cells"][np.repeat(np.arange(8), counts)])
-        ends.append((kernel(family, parameters, total, counts, *arguments), total, counts))
+        total = made.target.sum(known.cells[np.repeat(np.arange(8), counts)])
+        ends.append((kernel(made.target.density, total, counts, known, steps), total, counts))
     assert ends[0][0] == ends[1][0] > 5
     np.testing.assert_array_equal(ends[0][1], ends[1][1])
     np.testing.assert_array_equal(ends[0][2], ends[1][2])

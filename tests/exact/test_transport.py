@@ -12,8 +12,9 @@ import noiseaware as na
 from exact.enumeration import Scripted, threshold
 from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
 from exact.transport import FiniteTheta, Told, check_finite, check_ratios, frozen
-from noiseaware.sampler import chain, coordinates
-from noiseaware.sampler.coordinates import Coordinates
+from noiseaware import coordinates
+from noiseaware.coordinates import Coordinates
+from noiseaware.sampler import chain
 from noiseaware.sampler.moves import proposals
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target

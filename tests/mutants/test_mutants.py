@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import noiseaware as na
 from exact import test_closed_forms as closed
 from exact import test_enumeration as enumeration
 from exact import test_sensitivity as sensitivity
@@ -22,11 +21,11 @@ from exact import test_table as table_tests
 from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from mutants.planting import Edit, planted, same
-from noiseaware import models, queries
-from noiseaware.sampler import chain, coordinates, target
-from noiseaware.sampler.moves import blocks, parameters, proposals, records, table
+from noiseaware import coordinates, models, queries, sampling
+from noiseaware.sampler import chain, target
+from noiseaware.sampler.moves import parameters, proposals, records, table
 from noiseaware.sampler.moves import transport as transport_module
-from noiseaware.sampler.moves.table import TableSteps
+from noiseaware.sampler.moves.table import MarkovBasisMove
 from noiseaware.sampler.moves.transport import Transport
 
 # ------------------------------------------------------------------ the checks, by name
@@ -125,17 +124,18 @@ class Mutant:
 
 
 LEAVE_AND_ENTER = """\
-        if current[i, a] != proposed[i, a]:
-                log_ratio += shift(family, parameters, total, current[i, a], -1.0)
-                log_ratio += shift(family, parameters, total, proposed[i, a], 1.0)
+                if current[i, a] != proposed[i, a]:
+                    log_ratio += shift(family, terms, total, current[i, a], -1.0)
+                    log_ratio += shift(family, terms, total, proposed[i, a], 1.0)
 """
 TWO_STEPS = """\
-        log_ratio += shift(family, parameters, total.copy(), current[i, a], -1.0)
-            log_ratio += shift(family, parameters, total.copy(), proposed[i, a], 1.0)
-            if current[i, a] != proposed[i, a]:
-                shift(family, parameters, total, current[i, a], -1.0)
-                shift(family, parameters, total, proposed[i, a], 1.0)
+                log_ratio += shift(family, terms, total.copy(), current[i, a], -1.0)
+                log_ratio += shift(family, terms, total.copy(), proposed[i, a], 1.0)
+                if current[i, a] != proposed[i, a]:
+                    shift(family, terms, total, current[i, a], -1.0)
+                    shift(family, terms, total, proposed[i, a], 1.0)
 """
+DECIDE = "decide(offer, start, end, log_ratio)"
 
 MUTANTS = (
     # Tables of counts.
@@ -145,10 +145,11 @@ MUTANTS = (
         (
             Edit(
                 table,
-                "table_steps",
-                "log_ratio += log_weights[kind[cell], new] - log_weights[kind[cell], counts[cell]]",
+                "log_prior_ratio",
+                "log_ratio += weights[new] - weights[counts[cell]]",
                 "pass",
             ),
+            same(table, "table_steps"),
         ),
     ),
     Mutant(
@@ -171,7 +172,7 @@ MUTANTS = (
         an_iteration_on_a_table,
         (
             Edit(
-                TableSteps,
+                MarkovBasisMove,
                 "step",
                 "rng.permutation(np.repeat(np.arange(n_cells), counts))",
                 "np.repeat(np.arange(n_cells), counts)",
@@ -183,9 +184,9 @@ MUTANTS = (
         an_iteration_on_a_table,
         (
             Edit(
-                TableSteps,
+                MarkovBasisMove,
                 "step",
-                "target.model.update_parameters(state.theta, state.records, rng)",
+                "update(state.theta, state.records, rng)",
                 "state.theta",
             ),
         ),
@@ -212,12 +213,12 @@ MUTANTS = (
     Mutant(
         "acceptance ratio inverted, in the loop for a joint density",
         enumeration_of_a_joint_density,
-        (Edit(records, "accept_joint", "log_new - log_now", "log_now - log_new"),),
+        (Edit(records, "accept_called", "log_new - log_now", "log_now - log_new"),),
     ),
     Mutant(
         "stale running total after a rejection, in cells",
         enumeration_of_cells,
-        (Edit(records, "accept_cells", "if not accepted[i]:", "if False:"),),
+        (Edit(records, "accept_cells", f"if not {DECIDE}:", f"if {DECIDE} is None:"),),
     ),
     Mutant(
         "stale running total after a rejection, dense",
@@ -226,8 +227,8 @@ MUTANTS = (
             Edit(
                 records,
                 "accept_dense",
-                "if accepted[i]:\n            log_now = log_new",
-                "if True:\n            log_now = log_new",
+                f"if {DECIDE}:",
+                f"if {DECIDE} is not None:",
             ),
         ),
     ),
@@ -247,10 +248,11 @@ MUTANTS = (
         (
             Edit(
                 records,
-                "accept_cells",
-                "= log_uniform[i] < log_ratio",
-                "= (i < m - 1 or m == 1) and log_uniform[i] < log_ratio",
+                "decide",
+                "accept = ",
+                "accept = (end < len(offer.accepted) or end == 1) and ",
             ),
+            same(records, "accept_cells"),
         ),
     ),
     Mutant(
@@ -276,7 +278,7 @@ MUTANTS = (
         (
             Edit(
                 records.RecordSweep,
-                "_propose",
+                "_from_proposal",
                 "correction + np.asarray(log_ratio, dtype=np.float64)",
                 "correction",
             ),
@@ -288,7 +290,7 @@ MUTANTS = (
         (
             Edit(
                 records.RecordSweep,
-                "_propose",
+                "_from_proposal",
                 "likelihood(state.theta, candidates) - likelihood(state.theta, now)",
                 "np.zeros(len(now))",
             ),
@@ -299,24 +301,31 @@ MUTANTS = (
         blocks_of_dense_statistics,
         (
             Edit(
-                blocks,
-                "accept_blocks_dense",
-                "trial[j] += proposed[i, j] - current[i, j]",
-                "trial[j] += (proposed[i, j] - current[i, j]) * (i == start)",
+                records,
+                "accept_dense",
+                "for i in range(start, end):",
+                "for i in range(start, start + 1):",
             ),
         ),
     ),
     Mutant(
         "stale running total after a rejected block",
         blocks_by_enumeration,
-        (Edit(blocks, "accept_blocks_cells", "if not accept:", "if not accept and i > start:"),),
+        (
+            Edit(
+                records,
+                "accept_cells",
+                "if current[i, a] >= 0:",
+                "if current[i, a] >= 0 and i > start:",
+            ),
+        ),
     ),
     Mutant(
         "a new database always accepted",
         the_whole_database_by_enumeration,
         (
             Edit(
-                blocks.BlockSweep,
+                records.BlockSweep,
                 "_refresh_all",
                 "if -state.rng.standard_exponential() < log_ratio:",
                 "if -state.rng.standard_exponential() < 1.0:",
@@ -365,8 +374,8 @@ MUTANTS = (
             Edit(
                 target.Target,
                 "propose",
-                "made = self.model.sample_records(theta, m, rng)",
-                "made = self.last = self.model.sample_records(theta, m, rng)",
+                "made = draw(theta, m, rng)",
+                "made = self.last = draw(theta, m, rng)",
             ),
             Edit(
                 parameters.ParameterUpdate,
@@ -403,7 +412,7 @@ MUTANTS = (
     Mutant(
         "the same random numbers in two chains",
         closed.check_chains_are_independent,
-        (Edit(na, "sample", "for seed in seeds.spawn(chains)", "for seed in [seeds] * chains"),),
+        (Edit(sampling, "run", "for seed in seeds.spawn(chains)", "for seed in [seeds] * chains"),),
     ),
     # The transport move.
     Mutant(

@@ -17,8 +17,8 @@ from scipy import integrate, special, stats
 
 from mutate_models import mutated_models
 from noiseaware import models
+from noiseaware.coordinates import Coordinates
 from noiseaware.parameters import Innovations, Parameter
-from noiseaware.sampler.coordinates import Coordinates
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220603"))
 FALSE_ALARM = 1e-6

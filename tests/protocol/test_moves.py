@@ -1,19 +1,22 @@
 """Every move through one contract: what it reports, refuses, learns, and leaves valid."""
 
 import copy
-import importlib
+import functools
 import pickle
 
 import numpy as np
 import pytest
+from examples.moves import crank_nicolson, full_conditional, soma
+from examples.moves.crank_nicolson import CrankNicolson
+from examples.moves.full_conditional import FullConditional
+from examples.moves.soma import Soma
 
 import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise
+from noiseaware.coordinates import check_theta
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
-from noiseaware.sampler.contract import check_theta
-from noiseaware.sampler.run import MOVE
 from noiseaware.sampler.target import Target
 
 # ------------------------------------------------------------------ targets
@@ -98,51 +101,45 @@ def from_the_model(records, index, theta, release, rng):
     return rng.integers(0, 2, len(index)), np.zeros(len(index))
 
 
-def move(name, *arguments, module=None, **options):
-    """Return a move, from `na.moves` or, where it is not public, from its file."""
-    found = getattr(na.moves, name, None)
-    if found is None:
-        found = getattr(importlib.import_module(f"noiseaware.sampler.moves.{module}"), name)
-    return found(*arguments, **options)
-
-
 EVERYWHERE = set(TARGETS)
 TERMS = EVERYWHERE - {"joint"}
 MOVES = {
-    "ParameterUpdate": (move("ParameterUpdate"), EVERYWHERE - SIMULATORS),
-    "RecordSweep": (move("RecordSweep"), EVERYWHERE),
+    "ParameterUpdate": (na.moves.ParameterUpdate(), EVERYWHERE - SIMULATORS),
+    "RecordSweep": (na.moves.RecordSweep(), EVERYWHERE),
     "RecordSweep(proposal)": (
-        move("RecordSweep", from_the_model),
+        na.moves.RecordSweep(from_the_model),
         {"count", "own", "joint", "kernel"},
     ),
     "RecordSweep(sequential)": (
-        move("RecordSweep", from_the_model, sequential=True),
+        na.moves.RecordSweep(from_the_model, sequential=True),
         {"count", "own", "joint", "kernel"},
     ),
-    "Transport": (move("Transport"), EVERYWHERE - {"kernel"}),
-    "Transport(steps=1)": (move("Transport", steps=1), EVERYWHERE - {"kernel"}),
-    "BlockSweep": (move("BlockSweep"), EVERYWHERE),
-    "BlockSweep(size=1)": (move("BlockSweep", size=1), EVERYWHERE),
-    "BlockSweep(size=4)": (move("BlockSweep", size=4), TERMS),
-    "BlockSweep(size=N)": (move("BlockSweep", size=N), EVERYWHERE),
+    "Transport": (na.moves.Transport(), EVERYWHERE - {"kernel"}),
+    "Transport(steps=1)": (na.moves.Transport(steps=1), EVERYWHERE - {"kernel"}),
+    "BlockSweep": (na.moves.BlockSweep(), EVERYWHERE),
+    "BlockSweep(size=1)": (na.moves.BlockSweep(size=1), EVERYWHERE),
+    "BlockSweep(size=4)": (na.moves.BlockSweep(size=4), EVERYWHERE),
+    "BlockSweep(size=N)": (na.moves.BlockSweep(size=N), EVERYWHERE),
     "FullConditional": (
-        move("FullConditional", module="full_conditional"),
+        FullConditional(),
         {"cells", "count", "categories", "table"},
     ),
-    "Soma": (move("Soma", module="soma"), TERMS - {"strata"}),
-    "Soma(slots=4)": (move("Soma", offers=3, slots=4, module="soma"), TERMS - {"strata"}),
-    "Stretch": (move("Stretch"), {"strata"}),
-    "TableSteps": (move("TableSteps"), {"table"}),
-    "Autoregressive": (
-        move("Autoregressive", steps=2, module="autoregressive"),
+    "Soma": (Soma(), TERMS - {"strata"}),
+    "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
+    "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
+    "MarkovBasisMove": (na.moves.MarkovBasisMove(), {"table"}),
+    "CrankNicolson": (
+        CrankNicolson(steps=2),
         {"dense", "known", "bins", "strata", "normal simulator"},
     ),
     "Interweave": (
-        move("Interweave", na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()),
+        na.moves.Interweave(
+            na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()
+        ),
         EVERYWHERE - SIMULATORS - {"kernel"},
     ),
     "Interweave(cycles=2)": (
-        move("Interweave", na.moves.Transport(steps=2), na.moves.RecordSweep(), cycles=2),
+        na.moves.Interweave(na.moves.Transport(steps=2), na.moves.RecordSweep(), cycles=2),
         EVERYWHERE - {"kernel"},
     ),
 }
@@ -176,7 +173,7 @@ def test_every_public_move_is_here():
 @pytest.mark.parametrize("name", MOVES)
 def test_a_move_has_what_the_chain_asks_for(name):
     made = MOVES[name][0]
-    for attribute in MOVE:
+    for attribute in ("reports", "check", "start", "step", "learn"):
         assert hasattr(made, attribute), attribute
     assert isinstance(made.reports, tuple)
     assert all(isinstance(report, str) and report.isidentifier() for report in made.reports)
@@ -209,7 +206,7 @@ def assert_valid(target, state):
     if hasattr(target.model, "check_records"):
         target.model.check_records(state.records)
     assert np.isfinite(target.log_g(target.total(state.records)))
-    if target.holds_innovations:
+    if target.abilities.holds_innovations:
         rebuilt = target.model.build_records(state.theta, state.innovations)
         np.testing.assert_array_equal(rebuilt, state.records)
     else:
@@ -335,3 +332,37 @@ def test_acceptance_is_counted_for_each_record(name):
 def test_bad_arguments(make_move, message):
     with pytest.raises(ValueError, match=message):
         make_move()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Stretch", "ScaleMove"), ("TableSteps", "MarkovBasisMove")]
+)
+def test_the_old_names_still_work(old, new):
+    with pytest.warns(DeprecationWarning, match=f"noiseaware.moves.{old} is now .*{new}"):
+        assert getattr(na.moves, old) is getattr(na.moves, new)
+
+
+def test_the_old_name_of_a_models_method_still_works():
+    class Old(na.models.StratifiedMeans):
+        scale_records = None
+
+        def stretch_records(self, theta, records, amount):
+            return na.models.StratifiedMeans.scale_records(self, theta, records, amount)
+
+    made = make("strata")
+    with pytest.warns(DeprecationWarning, match="Old.stretch_records is now scale_records"):
+        target = Target(Old([4, 5]), made.release)
+    na.moves.ScaleMove().check(target)
+
+
+@pytest.mark.parametrize("name", ["Soma", "FullConditional", "Autoregressive"])
+def test_moves_that_have_left_say_where_they_are(name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; .*examples/moves/"):
+        getattr(na.moves, name)
+
+
+@pytest.mark.parametrize("example", [soma, full_conditional, crank_nicolson])
+def test_an_example_runs(example, monkeypatch, capsys):
+    monkeypatch.setattr(na, "sample", functools.partial(na.sample, draws=50, progressbar=False))
+    example.main()
+    assert "r_hat" in capsys.readouterr().out

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.baselines.sufficient import find
-from noiseaware.sampler.contract import draw_records
+from noiseaware.contract import draw_records
 
 Theta = dict[str, NDArray[np.float64]]
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import draw_records
 from noiseaware.mechanisms.additive import AdditiveNoise
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms, log_g
 from noiseaware.release import Release
-from noiseaware.sampler.contract import draw_records
-from noiseaware.sampler.run import sample
+from noiseaware.sampling import sample
 
 SHARE = 0.1
 """Standard deviation of the noise that is left, in units of sd_j."""
@@ -84,7 +84,7 @@ def draw_with_small_noise(
         random_seed=seed,
         **quiet,
     )
-    drawn = result["posterior"]
+    drawn = result["posterior"].to_dataset()
     return {
         p.name: drawn[p.name].values.reshape(-1, *p.shape)[:draws].astype(np.float64)
         for p in model.parameters

@@ -1,14 +1,14 @@
 """HMC and NUTS on p(theta | x), by BlackJAX, on a log density written in JAX.
 
-What is left alone, what is tuned and where the random numbers come from is in `hamiltonian.py`.
+What is left invariant, what is tuned and where the random numbers come from is in `hamiltonian.py`.
 With a fixed step size epsilon and mass matrix M,
 
 * `"nuts"` is the No-U-Turn sampler with multinomial weights of the states of a trajectory, which
   has no length to choose;
 * `"hmc"` does L leapfrog steps and accepts their end with probability min(1, exp(-change of
   energy)). L is drawn uniformly from 1, ..., `leapfrog_steps` before each step and does not depend
-  on where the chain is, so the kernel is a mixture of kernels that each leave p(v | x) alone; with
-  one fixed L, a trajectory could come back to where it began.
+  on where the chain is, so the kernel is a mixture of kernels that each leave p(v | x) invariant;
+  with one fixed L, a trajectory could come back to where it began.
 
 JAX works in double precision here, inside a block that ends with the step: the setting of JAX
 elsewhere in the program stays as it is.
@@ -20,6 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Maps, Model, model_abilities
+from noiseaware.kernels.density import Target
 from noiseaware.kernels.hamiltonian import Hamiltonian, needs
 
 ALGORITHMS = ("nuts", "hmc")
@@ -73,7 +75,7 @@ class BlackJax(Hamiltonian):
         leapfrog_steps: int = 16,
         max_doublings: int = 10,
         target_acceptance: float = 0.8,
-        coordinates: Any = None,
+        coordinates: Maps | None = None,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise ValueError(f"algorithm must be 'nuts' or 'hmc'; got {algorithm!r}")
@@ -102,14 +104,16 @@ class BlackJax(Hamiltonian):
     def __repr__(self) -> str:
         return f"BlackJax(algorithm={self.algorithm!r}, steps={self.steps})"
 
-    def _density(self, model: Any) -> Callable[..., Any]:
+    def _density(self, model: Model) -> Callable[..., Any]:
         """Return log p(theta) + log f(x | theta) as it was given, or the model's own."""
         if self.log_density is not None:
             return self.log_density
         if self.log_prior is not None:
             return joined(self.log_prior, self.log_likelihood)
-        own = getattr(model, "jax_log_density", None)
-        return own if own is not None else joined(model.log_prior, model.log_likelihood)
+        able = model_abilities(model)
+        if able.jax_log_density is not None:
+            return able.jax_log_density
+        return joined(able.log_prior, able.log_likelihood)
 
     def _transition(self, density: Callable[..., Any]) -> Callable[..., Any]:
         import blackjax
@@ -128,15 +132,16 @@ class BlackJax(Hamiltonian):
 
         return nuts if self.algorithm == "nuts" else hmc
 
-    def check(self, target: Any) -> None:
+    def check(self, target: Target) -> None:
         """Raise if a library is missing, or if JAX cannot differentiate the density."""
         needs("jax", "blackjax")
         if self.log_density is None and self.log_prior is None:
+            able = target.abilities
             for method in ("log_prior", "log_likelihood"):
-                if not hasattr(target.model, method):
+                if getattr(able, method) is None:
                     raise ValueError(
                         "BlackJax needs log_density, or log_prior and log_likelihood, or a model "
-                        f"that has both; {type(target.model).__name__} has no {method}"
+                        f"that has both; {able.name} has no {method}"
                     )
         super().check(target)
 

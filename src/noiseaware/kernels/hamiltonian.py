@@ -1,11 +1,11 @@
 """What the kernels that follow a gradient share: the density, the tuning, the compiled step.
 
-**The density.** v is the unconstrained vector of theta, and what is left alone is
+**The density.** v is the unconstrained vector of theta, and what is left invariant is
 
     log p(v | x) = log p(theta(v)) + log |d theta / d v| + sum_i log f(x_i | theta(v)) + constant.
 
-A Hamiltonian step with a fixed step size and a fixed mass matrix leaves it alone (Neal 2011; NUTS:
-Hoffman and Gelman 2014). The records x are an argument of the compiled step, so that it is
+A Hamiltonian step with a fixed step size and a fixed mass matrix leaves it invariant (Neal 2011;
+NUTS: Hoffman and Gelman 2014). The records x are an argument of the compiled step, so that it is
 compiled once for each shape of the records, and the value and the gradient of the density are
 taken anew at the beginning of each step, because x has changed since the last.
 
@@ -41,6 +41,8 @@ from typing import Any
 import numpy as np
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Maps, Model, missing
+from noiseaware.kernels.density import State, Target
 from noiseaware.kernels.jax_coordinates import JaxCoordinates
 
 LARGEST_DENSE = 64
@@ -88,18 +90,22 @@ class Hamiltonian:
     reports = ("kernel_acceptance", "kernel_divergence")
 
     def __init__(
-        self, steps: int, target_acceptance: float, coordinates: Any = None, longest: int = 1
+        self,
+        steps: int,
+        target_acceptance: float,
+        coordinates: Maps | None = None,
+        longest: int = 1,
     ) -> None:
         if not 0.0 < target_acceptance < 1.0:
             raise ValueError(
                 f"target_acceptance must be between 0 and 1; got {target_acceptance!r}"
             )
-        for method in ("to_vector", "from_vector", "size") if coordinates is not None else ():
-            if not hasattr(coordinates, method):
-                raise TypeError(
-                    "coordinates must have size, to_vector(theta) and from_vector(v); "
-                    f"{type(coordinates).__name__} has no {method}"
-                )
+        lacks = [] if coordinates is None else missing(coordinates, Maps)
+        if lacks:
+            raise TypeError(
+                "coordinates must have size, to_vector(theta) and from_vector(v); "
+                f"{type(coordinates).__name__} has no {lacks[0]}"
+            )
         self.coordinates = coordinates
         self.steps = whole_number("steps", steps)
         self.target_acceptance = float(target_acceptance)
@@ -110,7 +116,7 @@ class Hamiltonian:
         # Compiled code stays where it was made; a worker compiles its own.
         return {**self.__dict__, "_made": {}}
 
-    def _density(self, model: Any) -> Callable[..., Any]:
+    def _density(self, model: Model) -> Callable[..., Any]:
         """Return f(theta, records) = log p(theta) + log f(x | theta), in JAX."""
         raise NotImplementedError
 
@@ -121,10 +127,10 @@ class Hamiltonian:
         """
         raise NotImplementedError
 
-    def _log_density(self, model: Any, coordinates: Any) -> Callable[..., Any]:
+    def _log_density(self, model: Model, coordinates: Maps) -> Callable[..., Any]:
         return log_density_of_vector(type(self).__name__, self._density(model), coordinates)
 
-    def _compiled(self, target: Any) -> tuple[Any, Any]:
+    def _compiled(self, target: Target) -> tuple[Any, Any]:
         """Return the coordinates and the compiled step for this model, made once."""
         model, parameters = target.model, tuple(target.model.parameters)
         made = self._made.get(id(model))
@@ -136,7 +142,7 @@ class Hamiltonian:
             made = self._made[id(model)] = (model, parameters, coordinates, step)
         return made[2], made[3]
 
-    def check(self, target: Any) -> None:
+    def check(self, target: Target) -> None:
         """Raise if the density is not one number that JAX can differentiate."""
         import jax
 
@@ -154,12 +160,12 @@ class Hamiltonian:
         with jax.enable_x64(True):
             jax.eval_shape(jax.grad(log_density), v, records)
 
-    def start(self, target: Any, state: Any) -> dict[str, Any]:
+    def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with unit masses."""
         coordinates, _ = self._compiled(target)
         return first_tuning(coordinates.size)
 
-    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, float]:
+    def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float, float]:
         """Do `steps` steps; report the acceptance and the share of steps that diverged."""
         import jax
 
@@ -180,11 +186,11 @@ class Hamiltonian:
             tuning["acceptance"], tuning["score"] = float(acceptance), np.array(score)
         return float(acceptance), float(divergent)
 
-    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Tune the step size and, at the end of a window, the mass matrix."""
         learn(tuning, self.target_acceptance)
 
-    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Take the averaged step size, and learn no more."""
         freeze(tuning)
 

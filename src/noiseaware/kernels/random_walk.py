@@ -11,7 +11,8 @@ covariance of the block given x and the other blocks, from the learned precision
 starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is tuned to the
 acceptance that is best, .44 in one dimension and .23 in many.
 
-C and s change in warm-up only. A kernel that went on adapting would not leave p(theta | x) alone.
+C and s change in warm-up only: a kernel that went on adapting would not leave p(theta | x)
+invariant.
 
 Reference
 ---------
@@ -26,8 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.adapt import log_change
 from noiseaware.arguments import whole_number
-from noiseaware.kernels.density import check_model, log_density
+from noiseaware.kernels.density import State, Target, check_model, log_density
 from noiseaware.kernels.shape import Shape
 
 LARGEST_BLOCK = 12
@@ -60,11 +62,11 @@ class RandomWalk:
     def __repr__(self) -> str:
         return f"RandomWalk(steps={self.steps})"
 
-    def check(self, target: Any) -> None:
+    def check(self, target: Target) -> None:
         """Raise if the model has no prior density or no likelihood."""
         check_model(self, target)
 
-    def start(self, target: Any, state: Any) -> dict[str, Any]:
+    def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with the prior's shape."""
         blocks = target.coordinates.blocks(LARGEST_BLOCK)
         tuning = {
@@ -78,7 +80,7 @@ class RandomWalk:
         _take_shape(tuning)
         return tuning
 
-    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float]:
         """Do `steps` steps of each block; report the share accepted."""
         rng, records = state.rng, state.records
         v = target.coordinates.to_vector(state.theta)
@@ -104,18 +106,18 @@ class RandomWalk:
             total += expected
         return (total / (self.steps * len(blocks)),)
 
-    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Tune the size of the steps, and take the shape when it is learned anew."""
         tuning["count"] += 1
         count = tuning["count"]
         for which, index in enumerate(tuning["blocks"]):
             wanted = 0.23 + 0.21 / len(index)
-            rate = 2.0 / math.sqrt(count)
-            tuning["log_scales"][which] += rate * (tuning["accepted"][which] - wanted)
+            change = log_change(tuning["accepted"][which], wanted, count, gain=2.0)
+            tuning["log_scales"][which] += change
         if tuning["shape"].learn(target, state, count):
             _take_shape(tuning)
 
-    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Stop learning."""
         tuning.update(warming=False, shape=None)
 

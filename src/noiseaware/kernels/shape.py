@@ -16,9 +16,9 @@ ends. A wrong shape costs time and not exactness: nothing is learned after warm-
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from noiseaware.kernels.density import State, Target
 
 DIFFERENCE = 0.1
 """Width of the differences, in standard deviations of v as they are known so far."""
@@ -39,7 +39,7 @@ class Shape:
         (size, size), symmetric and positive definite.
     """
 
-    def __init__(self, target: Any, rng: np.random.Generator) -> None:
+    def __init__(self, target: Target, rng: np.random.Generator) -> None:
         coordinates = target.coordinates
         draws = np.stack(
             [
@@ -56,7 +56,7 @@ class Shape:
         self._looks = 0
         self.precision = self._prior
 
-    def learn(self, target: Any, state: Any, count: int) -> bool:
+    def learn(self, target: Target, state: State, count: int) -> bool:
         """Look at the scores if it is time to; True if the precision changed."""
         forget = count & (count - 1) == 0
         if not forget and count % LOOK_EVERY:
@@ -72,9 +72,10 @@ class Shape:
         self.precision = self._prior + self._information / self._looks
         return True
 
-    def _scores(self, target: Any, state: Any) -> np.ndarray | None:
+    def _scores(self, target: Target, state: State) -> np.ndarray | None:
         """Return the scores (n, size) where the chain is; None if they are not finite."""
-        coordinates, model = target.coordinates, target.model
+        coordinates, log_likelihood = target.coordinates, target.abilities.log_likelihood
+        assert log_likelihood is not None
         v = coordinates.to_vector(state.theta)
         widths = DIFFERENCE / np.sqrt(np.diag(self.precision))
         scores = np.empty((len(state.records), len(v)))
@@ -84,6 +85,6 @@ class Shape:
                 moved = v.copy()
                 moved[j] += side
                 theta = coordinates.from_vector(moved)[0]
-                ends.append(np.asarray(model.log_likelihood(theta, state.records)))
+                ends.append(np.asarray(log_likelihood(theta, state.records)))
             scores[:, j] = (ends[0] - ends[1]) / (2 * width)
         return scores if np.isfinite(scores).all() else None

@@ -10,7 +10,7 @@ new point is drawn from the slice {t : log p(v + t d | x) > y}, which contains t
   otherwise it becomes the end of the interval on its side of 0, and t is drawn again.
 
 The interval is as likely to be made from the new point as from the old one, which is what leaves
-the density alone (Neal's section 4). It is the density of v, Jacobian included (`density.py`).
+the density invariant (Neal's section 4). It is the density of v, Jacobian included (`density.py`).
 Nothing is rejected, and a width that is wrong costs calls, not exactness.
 
 The directions are the columns of K^-T, where K K' is the learned precision of v given x
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.arguments import whole_number
-from noiseaware.kernels.density import check_model, log_density
+from noiseaware.kernels.density import State, Target, check_model, log_density
 from noiseaware.kernels.shape import Shape
 
 WIDTH = 3.0
@@ -66,16 +66,16 @@ class Slice:
     def __repr__(self) -> str:
         return f"Slice(steps={self.steps})"
 
-    def check(self, target: Any) -> None:
+    def check(self, target: Target) -> None:
         """Raise if the model has no prior density or no likelihood."""
         check_model(self, target)
 
-    def start(self, target: Any, state: Any) -> dict[str, Any]:
+    def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with the prior's shape."""
         shape = Shape(target, state.rng)
         return {"shape": shape, "directions": _directions(shape), "count": 0}
 
-    def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[()]:
+    def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[()]:
         """Go through all directions `steps` times."""
         rng, records = state.rng, state.records
         v = target.coordinates.to_vector(state.theta)
@@ -86,13 +86,13 @@ class Slice:
         state.theta = theta
         return ()
 
-    def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Take the directions from the shape when it is learned anew."""
         tuning["count"] += 1
         if tuning["shape"].learn(target, state, tuning["count"]):
             tuning["directions"] = _directions(tuning["shape"])
 
-    def freeze(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Stop learning."""
         tuning["shape"] = None
 
@@ -102,7 +102,7 @@ def _directions(shape: Shape) -> np.ndarray:
     return np.linalg.inv(np.linalg.cholesky(shape.precision))
 
 
-def _update(target, v, now, theta, records, direction, rng):
+def _update(target: Target, v, now, theta, records, direction, rng):
     """Draw a new point along one direction; return it, its log density and its theta."""
     level = now - rng.standard_exponential()
     if not level > -math.inf:  # the model gives where the chain is no density: leave it there

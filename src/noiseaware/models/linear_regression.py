@@ -294,7 +294,7 @@ class LinearRegression:
         kernels.recover_innovations(*self._read(theta), records, innovations, self._width)
         return innovations
 
-    def surrogate(self, query: Any, n: int) -> Surrogate | None:
+    def formula(self, query: Any, n: int) -> Surrogate | None:
         """Return a formula for the total of `RegressionMoments` given u; see `surrogates`."""
         p = self.n_features
         if not isinstance(query, RegressionMoments) or query.n_features != p:

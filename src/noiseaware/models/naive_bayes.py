@@ -435,7 +435,7 @@ class NaiveBayes:
             self.check_records(records)
         return innovations
 
-    def surrogate(self, query: Any, n: int) -> Surrogate | None:
+    def formula(self, query: Any, n: int) -> Surrogate | None:
         """Return a formula for the total of `ClassFeatureCounts`; see `surrogates`."""
         fits = isinstance(query, ClassFeatureCounts) and query.n_classes == self.n_classes
         if not fits or query.n_levels != tuple(self.n_levels):

@@ -31,7 +31,7 @@ so that the funnel of m and tau is never walked along.
 
 The stretch
 -----------
-A noisy sum knows y_g and not v. `StratifiedMeans.stretch_records` keeps every y_g and pushes the
+A noisy sum knows y_g and not v. `StratifiedMeans.scale_records` keeps every y_g and pushes the
 records away from it, x_i' = y_g + exp(s/2) (x_i - y_g), v' = exp(s) v. With Q_g the sum of
 (x_i - y_g)^2 in group g, the likelihood is prop. to
 
@@ -255,7 +255,7 @@ class StratifiedMeans:
             "variance": np.array(out[-1]),
         }
 
-    def stretch_records(
+    def scale_records(
         self, theta: Mapping[str, Any], records: ArrayLike, amount: float
     ) -> tuple[Theta, NDArray[np.float64], float]:
         """Push the records away from their groups' means; see the module docstring.

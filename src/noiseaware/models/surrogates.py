@@ -95,7 +95,7 @@ def approximate(code, integers, fixed, summary, natural, work, total):
     code, integers, fixed, summary
         As in `Surrogate`; `summary` is what `summarise` gave.
     natural
-        theta, all parameters one after another, as `sampler.coordinates` lays them out.
+        theta, all parameters one after another, as `noiseaware.coordinates` lays them out.
     work
         Room for the calculation, `work_size` numbers.
     total
@@ -149,7 +149,7 @@ def log_volume(integers, v):
 def solve(integers, fixed, summary, total, v, work):
     """Fill `v` so that the formula without clamping gives `total`; return whether there is one.
 
-    As `approximate`, with v in the coordinates of `sampler.coordinates`; all of theta is unknown.
+    As `approximate`, with v as in `noiseaware.coordinates`; all of theta is unknown.
     """
     p = integers[0]
     size, y = p + 2, p + 1

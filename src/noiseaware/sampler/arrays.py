@@ -29,6 +29,19 @@ def short(value: Any) -> str:
     return shown if len(shown) <= 200 else f"{type(value).__name__} {shown[:200]} ..."
 
 
+def as_records(where: str, made: Any, m: int) -> np.ndarray:
+    """Return what a model made if it is an array of m records, or raise."""
+    if not isinstance(made, np.ndarray) or made.dtype.kind not in "fiub":
+        kind = f"dtype {made.dtype}" if isinstance(made, np.ndarray) else type(made).__name__
+        raise TypeError(f"{where} must return a NumPy array of real numbers; got {kind}")
+    if made.ndim == 0 or len(made) != m:
+        raise ValueError(
+            f"{where} must return {m} records along the first axis when asked for {m}; "
+            f"got shape {made.shape}"
+        )
+    return made
+
+
 def as_statistic(source: str, t: Any, m: int, d: int | None, *, finite: bool = False) -> np.ndarray:
     """Return a statistic as float64 (m, d), or raise.
 
@@ -65,6 +78,17 @@ def as_total(source: str, total: Any, d: int) -> np.ndarray:
     if not isinstance(total, np.ndarray) or total.dtype.kind not in "fiub" or total.shape != (d,):
         raise ValueError(f"{source} must return an array of shape ({d},); got {short(total)}")
     return np.ascontiguousarray(total, dtype=np.float64)
+
+
+def as_number(where: str, value: Any, wanted: str) -> float:
+    """Return one finite number, or raise."""
+    try:
+        number = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} must return {wanted}; got {short(value)}") from None
+    if number.shape != () or not np.isfinite(number):
+        raise ValueError(f"{where} must return {wanted}; got {short(value)}")
+    return float(number)
 
 
 def as_innovations(where: str, innovations: Any, n: int, width: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 `advance(state, iterations) -> (state, draws)` is a pure function: it works on a copy, and the
 random generator is part of the state. So a chain is the same whatever the number of workers, the
-length of the stretches it is cut into, or a stop and a resume in between.
+length of the segments it is cut into, or a stop and a resume in between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.sampler.naming import named
+from noiseaware.contract import Move, move_abilities
+from noiseaware.sampler.blame import blame
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
 
@@ -47,20 +48,19 @@ class Schedule:
         return Schedule(warmup, draws, tuple(int(k) for k in keep))
 
 
-def start(target: Target, moves: Sequence[Any], rng: np.random.Generator) -> ChainState:
+def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> ChainState:
     """Start a chain: theta from the prior, the records from the model."""
-    with named(*_parts(target, moves), when=" at the start of a chain"):
+    with blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
         records, innovations = target.propose(theta, target.n, rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
-        state.acceptance = np.zeros(target.n, dtype=np.int64)
         state.tunings = [move.start(target, state) for move in moves]
     return state
 
 
 def advance(
     target: Target,
-    moves: Sequence[Any],
+    moves: Sequence[Move],
     schedule: Schedule,
     state: ChainState,
     iterations: int,
@@ -82,22 +82,14 @@ def advance(
         Where the chain is now, and the draws after warm-up that were made on the way.
     """
     state = state.copy()
-    room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
-    first = max(0, state.iteration - schedule.warmup)
-    theta = {name: np.empty((room, *np.shape(value))) for name, value in state.theta.items()}
-    reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
-    databases: list[np.ndarray] = []
-    keep = set(schedule.keep)
-    # Two moves may report the same; of what is a lowest, the lowest is kept.
-    columns = [[(reports[n], n.startswith("lowest")) for n in move.reports] for move in moves]
+    kept = _Kept(moves, schedule, state, iterations)
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
-    done = 0
     if state.iteration == schedule.warmup == 0:
         _end_warmup(target, moves, state)
     # A proposal may be far out, where a model overflows; it is then rejected, which is right.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     # The iteration that Ctrl-C cuts off has not been stored; what was drawn before it is kept.
-    with quiet, contextlib.suppress(KeyboardInterrupt), named(*_parts(target, moves)):
+    with quiet, contextlib.suppress(KeyboardInterrupt), blame(*_parts(target, moves)):
         for _ in range(iterations):
             warming = state.iteration < schedule.warmup
             results = []
@@ -106,38 +98,68 @@ def advance(
                 if warming:
                     move.learn(target, state, tuning)
             state.iteration += 1
-            if warming:
-                if state.iteration == schedule.warmup:
-                    _end_warmup(target, moves, state)
-                continue
-            for name, value in state.theta.items():
-                theta[name][done] = value
-            for own, values in zip(columns, results, strict=True):
-                for (column, lowest), value in zip(own, values, strict=True):
-                    column[done] = min(column[done], value) if lowest else value
-            if first + done in keep:
-                databases.append(state.records.copy())
-            done += 1
-    for name, values in theta.items():
-        if not np.isfinite(values[:done]).all():
+            if not warming:
+                kept.add(state, results)
+            elif state.iteration == schedule.warmup:
+                _end_warmup(target, moves, state)
+    draws = kept.draws()
+    for name, values in draws.theta.items():
+        if not np.isfinite(values).all():
             raise ValueError(
                 f"{name} became NaN or infinite during sampling: a kernel for p(theta | x) "
                 f"returned a value that is not finite (update_parameters of "
-                f"{type(target.model).__name__}, or the kernel of a move)"
+                f"{target.abilities.name}, or the kernel of a move)"
             )
-    return state, Draws(theta, reports, databases).first(done)
+    return state, draws
 
 
-def _parts(target: Target, moves: Sequence[Any]) -> list[Any]:
-    """Return the objects that may be of a user's own, for messages that name their methods."""
-    inner = [part for move in moves for part in getattr(move, "moves", ())]
+class _Kept:
+    """Room for the draws of one call of `advance`, filled one by one."""
+
+    def __init__(
+        self, moves: Sequence[Move], schedule: Schedule, state: ChainState, iterations: int
+    ) -> None:
+        room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
+        self.theta = {name: np.empty((room, *np.shape(x))) for name, x in state.theta.items()}
+        self.reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
+        self.databases: list[np.ndarray] = []
+        # Two moves may report the same; the lowest is kept, or the last.
+        self._columns = [
+            [(self.reports[name], name in move_abilities(move).lowest) for name in move.reports]
+            for move in moves
+        ]
+        self._keep = set(schedule.keep)
+        self._first = max(0, state.iteration - schedule.warmup)
+        self._done = 0
+
+    def add(self, state: ChainState, results: Sequence[tuple[float, ...]]) -> None:
+        """Keep where the chain is, and what the moves reported."""
+        done = self._done
+        for name, value in state.theta.items():
+            self.theta[name][done] = value
+        for columns, values in zip(self._columns, results, strict=True):
+            for (column, lowest), number in zip(columns, values, strict=True):
+                column[done] = min(column[done], number) if lowest else number
+        if self._first + done in self._keep:
+            self.databases.append(state.records.copy())
+        self._done += 1
+
+    def draws(self) -> Draws:
+        """Return what was kept."""
+        return Draws(self.theta, self.reports, self.databases).first(self._done)
+
+
+def _parts(target: Target, moves: Sequence[Move]) -> list[Any]:
+    """Return the objects whose classes may be a user's, for messages that name their methods."""
+    inner = [part for move in moves for part in move_abilities(move).moves]
     return [target.model, target.release.mechanism, target.release.query, *moves, *inner]
 
 
-def _end_warmup(target: Target, moves: Sequence[Any], state: ChainState) -> None:
+def _end_warmup(target: Target, moves: Sequence[Move], state: ChainState) -> None:
     """Freeze what was learned and forget what was only warm-up."""
     state.acceptance[:] = 0
     state.sweeps = 0
     for move, tuning in zip(moves, state.tunings, strict=True):
-        if hasattr(move, "freeze"):
-            move.freeze(target, state, tuning)
+        freeze = move_abilities(move).freeze
+        if freeze is not None:
+            freeze(target, state, tuning)

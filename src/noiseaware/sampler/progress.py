@@ -1,4 +1,4 @@
-"""Progress of a run: a row a chain on the terminal, or the twin that shows nothing."""
+"""Progress of a run: one row for each chain on the terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noiseaware.sampler.chain import Schedule
 
 
 class Progress(Protocol):
-    """What the runner tells as chains advance."""
+    """What the runner tells, as chains advance."""
 
     def __enter__(self) -> Progress: ...
 
@@ -28,6 +28,9 @@ class Progress(Protocol):
 
 class Silent:
     """Shows nothing, so that the runner needs no `if`."""
+
+    def __init__(self, chains: int, schedule: Schedule) -> None:
+        pass
 
     def __enter__(self) -> Silent:
         return self

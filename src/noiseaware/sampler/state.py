@@ -1,4 +1,4 @@
-"""What a chain is between two iterations, and what a stretch of it leaves behind."""
+"""What a chain is between two iterations, and what a segment of it leaves behind."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ class ChainState:
     rng: np.random.Generator
     iteration: int = 0
     tunings: list[dict[str, Any]] = field(default_factory=list)
-    acceptance: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    acceptance: np.ndarray = field(init=False)
     sweeps: int = 0
+
+    def __post_init__(self) -> None:
+        self.acceptance = np.zeros(len(self.records), dtype=np.int64)
 
     def copy(self) -> ChainState:
         """Return a state that shares nothing with this one."""
@@ -49,7 +52,7 @@ class ChainState:
 
 @dataclass
 class Draws:
-    """What a stretch of a chain leaves behind, warm-up not included.
+    """What a segment of a chain leaves behind, warm-up not included.
 
     Attributes
     ----------
@@ -78,7 +81,7 @@ class Draws:
 
     @staticmethod
     def join(parts: list[Draws]) -> Draws:
-        """Put stretches of one chain one after another."""
+        """Put segments of one chain one after another."""
         return Draws(
             {name: np.concatenate([p.theta[name] for p in parts]) for name in parts[0].theta},
             {name: np.concatenate([p.reports[name] for p in parts]) for name in parts[0].reports},

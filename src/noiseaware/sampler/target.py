@@ -6,8 +6,8 @@ The joint posterior of the paper's equation (4) is
     T(x) = sum_i t_i(x_i, s_dp)                                   (record additivity).
 
 `Target` joins the model (prior, f) and the release (g, t_i) and answers what the moves ask: the
-statistics of some records, their total, log g. It also finds out, once, what the model can do,
-and turns what a user's own class returns into arrays or a clear error.
+statistics of some records, their total, log g. It holds, resolved once, what the model, the query
+and the mechanism can do, and turns what a user's class returns into arrays or a clear error.
 
 Two shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
 is held as an (n, k) array of cell numbers, so that a proposal touches only the cells that change.
@@ -16,23 +16,62 @@ is held as an (n, k) array of cell numbers, so that a proposal touches only the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from noiseaware.contract import (
+    KernelAbilities,
+    Model,
+    Theta,
+    kernel_abilities,
+    mechanism_abilities,
+    model_abilities,
+    query_abilities,
+)
+from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import log_g
-from noiseaware.parameters import Innovations
+from noiseaware.release import Release
 from noiseaware.sampler import arrays
-from noiseaware.sampler.contract import check_theta
-from noiseaware.sampler.coordinates import Coordinates
-from noiseaware.sampler.naming import is_own
+from noiseaware.sampler.blame import is_user_defined
 from noiseaware.sampler.state import ChainState
 
 CHUNK = 4096
 """Records that are proposed and summarised together: large enough to drown the cost of a call,
 small enough to stay in cache."""
+
+
+SEPARABLE = -1
+"""The code of a log density that is a sum over the coordinates."""
+
+
+class Density(NamedTuple):
+    """log g(s_dp, T) as compiled code reads it: a sum over the coordinates, or a joint formula.
+
+    Attributes
+    ----------
+    code
+        `SEPARABLE`, or the code of a joint formula (`noiseaware.mechanisms.joint`).
+    family, terms
+        The formula of each coordinate and its numbers (`noiseaware.mechanisms.terms`).
+    numbers
+        Those of a joint formula.
+    """
+
+    code: int
+    family: np.ndarray
+    terms: np.ndarray
+    numbers: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def log_density(density, total):
+    """Return log g(s_dp, T), up to a constant."""
+    if density.code == SEPARABLE:
+        return log_g(density.family, density.terms, total)
+    return log_joint(density.code, density.numbers, total)
 
 
 @njit(cache=True, nogil=True)
@@ -64,63 +103,61 @@ class Target:
 
     Attributes
     ----------
+    abilities, query_abilities, mechanism_abilities
+        What the model, the query and the mechanism can do.
     n, d
         The number of records, and of coordinates of the total T.
+    values
+        s_dp.
     terms
         The mechanism's coordinatewise log density, or None if g is joint.
-    joint
-        The compiled form of a joint g, or None if there is none.
+    density
+        log g for compiled code, or None if it is only known as a Python function.
     uses_cells
         Whether statistics are held as cell numbers.
-    can_update
-        There is a kernel for p(theta | x): the model's own, or a ready one from its log_prior and
-        log_likelihood.
-    can_transport
-        The model builds its records from innovations u, x_i = F(u_i; theta), and u is known
-        whenever theta moves: it can be recovered from x, or nothing else moves theta.
-    uses_index
-        Records are not alike: what record i can be depends on i, and the model's `sample_records`
-        and `build_records` are told which records they make.
+    kernel
+        The model's own kernel for p(theta | x), or None.
     coordinates
         theta as one real vector without constraints, for the moves that need it: the model's own,
         if it has some that suit it better than those of its parameters' supports.
-    holds_innovations
-        u cannot be recovered from x, so the chain carries it (a model that is only a simulator).
     """
 
-    def __init__(self, model: Any, release: Any) -> None:
-        mechanism = release.mechanism
+    def __init__(self, model: Model, release: Release) -> None:
         self.model = model
         self.release = release
+        self.abilities = able = model_abilities(model)
+        self.query_abilities = query_abilities(release.query)
+        self.mechanism_abilities = mechanism = mechanism_abilities(release.mechanism)
         self.n: int = release.n_records
         self.values: np.ndarray = release.values
-        self.terms = mechanism.terms(release.values) if hasattr(mechanism, "terms") else None
-        has_joint = self.terms is None and hasattr(mechanism, "joint")
-        self.joint = mechanism.joint(release.values) if has_joint else None
-        self._own_statistic = hasattr(mechanism, "statistic")
-        self.uses_cells = (
-            self.terms is not None and hasattr(release.query, "cells") and not self._own_statistic
-        )
-        self._query_total = None if self._own_statistic else getattr(release.query, "total", None)
-        builds = hasattr(model, "build_records")
-        recovers = hasattr(model, "recover_innovations")
-        has_density = hasattr(model, "log_prior") and hasattr(model, "log_likelihood")
-        self.can_update = hasattr(model, "update_parameters") or (
-            has_density and (recovers or not builds)
-        )
-        self.can_transport = builds and (recovers or not self.can_update)
-        self.holds_innovations = builds and not recovers and not self.can_update
-        self.innovations: Innovations | None = model.innovations if builds else None
-        self.uses_index = bool(getattr(model, "uses_index", False))
-        self._index = np.arange(self.n) if self.uses_index else None
-        own = getattr(model, "coordinates", None)
-        self.coordinates = Coordinates(tuple(model.parameters)) if own is None else own
-        self._shapes = [(p.name, tuple(p.shape)) for p in model.parameters]
+        self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
+        self.density: Density | None = None
+        if self.terms is not None:
+            self.density = Density(SEPARABLE, *self.terms, np.zeros(0))
+        elif mechanism.joint is not None:
+            code, numbers = mechanism.joint(self.values)
+            self.density = Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
+        self._own_statistic = mechanism.statistic
+        shared = mechanism.statistic is None  # by all records: the query's own
+        self._cells = self.query_abilities.cells if shared and self.terms is not None else None
+        self.uses_cells = self._cells is not None
+        self._query_total = self.query_abilities.total if shared else None
+        self._index = np.arange(self.n) if able.uses_index else None
+        self.kernel = self._find_kernel()
+        own = able.coordinates
+        self.coordinates = Coordinates(able.parameters) if own is None else own
+        self._shapes = [(p.name, p.shape) for p in able.parameters]
         # What the package itself makes goes to compiled loops as it is; the rest is looked at.
-        owner = mechanism if self._own_statistic else release.query
-        self._trusted = not is_own(owner)
+        self._trusted = not is_user_defined(release.query if shared else release.mechanism)
         self._record: tuple[np.dtype, tuple[int, ...]] | None = None
+        self.d = 0
         self.d = self._find_d()
+
+    def _find_kernel(self) -> KernelAbilities | None:
+        if self.abilities.update_parameters is not None:
+            return KernelAbilities(self.abilities.update_parameters)
+        own = kernel_abilities(self.abilities.kernel)
+        return None if own.step is None else own
 
     def _find_d(self) -> int:
         if self.terms is not None:
@@ -132,36 +169,30 @@ class Target:
 
     # What the model makes.
 
-    def draw_innovations(self, m: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw u for m records, (m, width)."""
-        assert self.innovations is not None
-        shape = (m, self.innovations.width)
-        if self.innovations.kind == "normal":
-            return rng.standard_normal(shape)
-        return rng.random(shape)
-
     def propose(
-        self, theta: dict[str, Any], m: int, rng: np.random.Generator, start: int = 0
+        self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Draw records start, ..., start + m - 1 from f(. | theta), with their u if it counts."""
-        if self.holds_innovations:
-            innovations = self.draw_innovations(m, rng)
-            return self.build(theta, innovations, start), innovations
-        if not hasattr(self.model, "sample_records"):
-            return self.build(theta, self.draw_innovations(m, rng), start), None
+        draw, innovations = self.abilities.sample_records, self.abilities.innovations
+        if draw is None or self.abilities.holds_innovations:
+            assert innovations is not None  # `check_fit` saw to it
+            u = innovations.draw(m, rng)
+            records = self.build(theta, u, start)
+            return records, u if self.abilities.holds_innovations else None
         if self._index is None:
-            made = self.model.sample_records(theta, m, rng)
+            made = draw(theta, m, rng)
         else:
-            made = self.model.sample_records(theta, m, rng, index=self._index[start : start + m])
+            made = draw(theta, m, rng, index=self._index[start : start + m])
         return self._as_records("sample_records", made, m), None
 
-    def build(self, theta: dict[str, Any], innovations: np.ndarray, start: int = 0) -> np.ndarray:
+    def build(self, theta: Theta, innovations: np.ndarray, start: int = 0) -> np.ndarray:
         """Return F(u; theta) for records start, start + 1, ..., as the compiled loops need them."""
+        build = self.abilities.build_records
+        assert build is not None
         if self._index is None:
-            made = self.model.build_records(theta, innovations)
+            made = build(theta, innovations)
         else:
-            index = self._index[start : start + len(innovations)]
-            made = self.model.build_records(theta, innovations, index=index)
+            made = build(theta, innovations, index=self._index[start : start + len(innovations)])
         records = self._as_records("build_records", made, len(innovations))
         # Records are changed in place later on; the innovations must not change with them.
         if records.base is not None and np.may_share_memory(records, innovations):
@@ -178,16 +209,8 @@ class Target:
             and made.flags.carray
         ):
             return made
-        where = f"{type(self.model).__name__}.{method}"
-        if not isinstance(made, np.ndarray) or made.dtype.kind not in "fiub":
-            kind = f"dtype {made.dtype}" if isinstance(made, np.ndarray) else type(made).__name__
-            raise TypeError(f"{where} must return a NumPy array of real numbers; got {kind}")
-        if made.ndim == 0 or len(made) != m:
-            raise ValueError(
-                f"{where} must return {m} records along the first axis when asked for {m}; "
-                f"got shape {made.shape}"
-            )
-        records = arrays.usual_array(made)
+        where = f"{self.abilities.name}.{method}"
+        records = arrays.usual_array(arrays.as_records(where, made, m))
         if self._record is None:
             self._record = (records.dtype, records.shape[1:])
         dtype, entries = self._record
@@ -203,7 +226,7 @@ class Target:
             )
         return records.astype(dtype, copy=False)
 
-    def as_theta(self, where: Callable[[], str], theta: Any) -> dict[str, Any]:
+    def as_theta(self, where: Callable[[], str], theta: Any) -> Theta:
         """Return theta if it has the declared names and shapes; raise, naming `where()`, if not."""
         try:
             for name, shape in self._shapes:
@@ -215,52 +238,51 @@ class Target:
                     return theta
         except (TypeError, KeyError, IndexError, ValueError):
             pass
-        return check_theta(where(), theta, tuple(self.model.parameters))
+        return check_theta(where(), theta, self.abilities.parameters)
 
-    def sample_prior(self, rng: np.random.Generator) -> dict[str, Any]:
+    def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
-        return self.as_theta(
-            lambda: f"{type(self.model).__name__}.sample_prior", self.model.sample_prior(rng)
-        )
+        made = self.model.sample_prior(rng)
+        return self.as_theta(lambda: f"{self.abilities.name}.sample_prior", made)
 
     def recover(self, state: ChainState) -> np.ndarray:
         """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""
         if state.innovations is not None:
             return state.innovations
-        assert self.innovations is not None
+        recover, innovations = self.abilities.recover_innovations, self.abilities.innovations
+        assert recover is not None
+        assert innovations is not None
         return arrays.as_innovations(
-            f"{type(self.model).__name__}.recover_innovations",
-            self.model.recover_innovations(state.theta, state.records, state.rng),
+            f"{self.abilities.name}.recover_innovations",
+            recover(state.theta, state.records, state.rng),
             len(state.records),
-            self.innovations.width,
+            innovations.width,
         )
 
-    def surrogate(self) -> Any:
+    def formula(self) -> Any:
         """Return the model's formula for the total of this query, or None if there is none."""
-        if self.terms is None or self._own_statistic or not hasattr(self.model, "surrogate"):
+        make = self.abilities.formula
+        if make is None or self.terms is None or self._own_statistic is not None:
             return None
-        return self.model.surrogate(self.release.query, self.n)
+        return make(self.release.query, self.n)
 
     # What the release says of them.
 
     def statistic(self, records: np.ndarray, start: int) -> np.ndarray:
         """t_i(x_i, s_dp) of records start, start + 1, ...: (m, d), or cell numbers (m, k)."""
-        if self._own_statistic:
-            index = np.arange(start, start + len(records))
-            made = self.release.mechanism.statistic(records, index, self.values)
-            owner, d = self.release.mechanism, getattr(self, "d", None)
-        elif self.uses_cells:
-            made = self.release.query.cells(records)
+        query, m = self.release.query, len(records)
+        if self._own_statistic is not None:
+            made = self._own_statistic(records, np.arange(start, start + m), self.values)
+            name, d = self.mechanism_abilities.name, self.d or None
+        elif self._cells is not None:
+            cells = self._cells(records)
             if self._trusted:
-                return made
-            where = f"{type(self.release.query).__name__}.cells"
-            return arrays.as_cells(where, made, len(records), self.d)
+                return cells
+            return arrays.as_cells(f"{self.query_abilities.name}.cells", cells, m, self.d)
         else:
-            made = self.release.query.statistic(records)
-            owner, d = self.release.query, len(self.release.query.names)
-        if self._trusted:
-            return made
-        return arrays.as_statistic(f"{type(owner).__name__}.statistic", made, len(records), d)
+            made = query.statistic(records)
+            name, d = self.query_abilities.name, len(query.names)
+        return made if self._trusted else arrays.as_statistic(f"{name}.statistic", made, m, d)
 
     def total(self, records: np.ndarray) -> np.ndarray:
         """T(x), (d,), summed afresh so that no rounding error builds up over a chain."""
@@ -268,7 +290,7 @@ class Target:
             total = self._query_total(records)
             if self._trusted:
                 return total
-            return arrays.as_total(f"{type(self.release.query).__name__}.total", total, self.d)
+            return arrays.as_total(f"{self.query_abilities.name}.total", total, self.d)
         total = self.sum(self.statistic(records[:CHUNK], 0))
         for start in range(CHUNK, len(records), CHUNK):
             total += self.sum(self.statistic(records[start : start + CHUNK], start))
@@ -282,15 +304,11 @@ class Target:
 
     def log_g(self, total: np.ndarray) -> float:
         """Log g(s_dp, T), up to a constant."""
-        if self.terms is not None:
-            family, parameters = self.terms
-            return log_g(family, parameters, total)
-        if self.joint is not None:
-            code, parameters = self.joint
-            return log_joint(code, parameters, total)
+        if self.density is not None:
+            return log_density(self.density, total)
         value = self.release.mechanism.log_density(self.values, total)
         try:
             return float(value)
         except (TypeError, ValueError):
-            name = type(self.release.mechanism).__name__
+            name = self.mechanism_abilities.name
             raise TypeError(f"{name}.log_density must return one number; got {value!r}") from None

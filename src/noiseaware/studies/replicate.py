@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.contract import draw_records
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
-from noiseaware.sampler.contract import draw_records
 from noiseaware.studies.methods import (
     PER_METHOD,
     PER_PARAMETER,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from noiseaware.arguments import whole_number
-from noiseaware.sampler.contract import check_fit, check_theta
+from noiseaware.coordinates import check_theta
+from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
 from noiseaware.studies.methods import read_comparators, read_samplers

@@ -16,7 +16,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from noiseaware.sampler.run import _backend_is_chosen
+from noiseaware.sampler.run import backend_is_chosen
 
 Key = tuple[int, ...]
 
@@ -110,7 +110,7 @@ def run_tasks(
 
 
 def _results(function, todo: Sequence[Key], cores: int) -> Iterable[tuple[Key, Any]]:
-    if _backend_is_chosen():
+    if backend_is_chosen():
         parallel = Parallel(return_as="generator_unordered")
     elif cores == 1 or len(todo) == 1:
         return ((key, function(key)) for key in todo)

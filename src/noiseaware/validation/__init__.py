@@ -2,7 +2,7 @@
 
 `validate` sends a user's classes through everything that the sampler will ask of them, says in
 plain words what is wrong, and names the method and what it returned. The plain part is the
-contract that `sample` checks too (`noiseaware.sampler.contract`), at many draws instead of one.
+contract that `sample` checks too (`noiseaware.sampler.fit`), at many draws instead of one.
 The rest are experiments, one for each claim that a class makes:
 
 - `models`: log_prior is the density of sample_prior; sample_records and build_records draw from
@@ -27,7 +27,7 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.checks import Checks, Verdict
-from noiseaware.sampler.naming import named
+from noiseaware.sampler.blame import blame
 from noiseaware.validation import models, moves, releases
 from noiseaware.validation.compare import EXPERIMENTS, Setting
 
@@ -143,7 +143,7 @@ class _Validation:
         own = self.own_moves if isinstance(self.own_moves, Sequence) else ()
         things = (self.model, self.mechanism, getattr(self.mechanism, "query", None), *own)
         try:
-            with named(*things):
+            with blame(*things):
                 words = check(*arguments)
         except Exception as error:
             # Also what a class does that no check thought of: the words are for its author.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.sampler import contract
+from noiseaware.coordinates import Coordinates, check_theta
+from noiseaware.sampler import fit
 from noiseaware.sampler.arrays import as_innovations, usual_array
-from noiseaware.sampler.contract import check_theta, left_alone, make_records, makers
-from noiseaware.sampler.coordinates import Coordinates
+from noiseaware.sampler.fit import left_alone, make_records, makers
 from noiseaware.validation import compare
 from noiseaware.validation.compare import Joint, Setting, columns, directions, largest_difference
 
@@ -43,8 +43,8 @@ def _name(model: Any) -> str:
 
 def attributes(model: Any) -> str:
     """Check that the methods are there that every sampler needs."""
-    contract.check_methods(model)
-    contract.check_index(model)
+    fit.check_methods(model)
+    fit.check_index(model)
     found = [method for method in METHODS if callable(getattr(model, method, None))]
     names = ", ".join(parameter.name for parameter in model.parameters)
     return f"{_name(model)} has the parameters {names} and the methods {', '.join(found)}"
@@ -100,7 +100,7 @@ def log_prior(model: Any, setting: Setting) -> str:
     rng = setting.rng(1)
     where = f"{_name(model)}.log_prior"
     for _ in range(setting.draws):
-        contract.check_log_prior(model, draw_theta(model, rng))
+        fit.check_log_prior(model, draw_theta(model, rng))
     coordinates = coordinates_of(model)
 
     def vectors() -> np.ndarray:
@@ -160,7 +160,7 @@ def records(model: Any, query: Any, setting: Setting) -> str:
     """Check records at many draws of theta: shape, dtype, and that nobody refuses them."""
     rng = setting.rng(2)
     name = _name(model)
-    first = contract.check_records(model, draw_theta(model, rng), numbers(model, 7), rng)
+    first = fit.check_records(model, draw_theta(model, rng), numbers(model, 7), rng)
     for k in range(setting.draws):
         theta = draw_theta(model, rng)
         for method in makers(model):
@@ -252,7 +252,7 @@ def recover_innovations(model: Any, setting: Setting) -> str:
     for _ in range(setting.thetas):
         theta = draw_theta(model, rng)
         made = draw_records(model, theta, setting.records, rng)
-        contract.check_recovery(model, theta, made, numbers(model, len(made)), rng)
+        fit.check_recovery(model, theta, made, numbers(model, len(made)), rng)
         u = as_innovations(where, model.recover_innovations(theta, made, rng), len(made), width)
         if kind == "uniform" and not ((u >= 0) & (u < 1)).all():
             wrong = u[(u < 0) | (u >= 1)][0]
@@ -280,7 +280,7 @@ def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
     for _ in range(setting.draws):
         theta = draw_theta(model, rng)
         made = draw_records(model, theta, setting.n, rng)
-        contract.check_log_likelihood(model, theta, made)
+        fit.check_log_likelihood(model, theta, made)
         value = np.asarray(model.log_likelihood(theta, made), dtype=np.float64)
         if not np.isfinite(value).all():
             i = int(np.argmin(np.isfinite(value)))

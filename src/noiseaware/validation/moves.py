@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from noiseaware.calibration import geweke
-from noiseaware.sampler import chain, contract
+from noiseaware.coordinates import check_theta
+from noiseaware.sampler import chain, fit
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
 from noiseaware.validation import models
@@ -72,7 +73,7 @@ def _check_proposal(model: Any, release: Any, proposal: Any, where: str, setting
         theta = draw_theta(model, rng)
         records = draw_records(model, theta, setting.n, rng)
         index = np.arange(setting.n)
-        with contract.left_alone(where, records=records, theta=theta):
+        with fit.left_alone(where, records=records, theta=theta):
             made = proposal(records, index, theta, release, rng)
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
@@ -96,8 +97,8 @@ def _check_reports(where: str, reported: Any, names: Sequence[str]) -> None:
 
 def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> None:
     """Check that a state is one from which the next move can go on."""
-    model = target.model
-    contract.check_theta(where, state.theta, model.parameters)
+    model: Any = target.model
+    check_theta(where, state.theta, model.parameters)
     records = state.records
     if not isinstance(records, np.ndarray) or (records.shape, records.dtype) != (
         like.shape,
@@ -115,7 +116,7 @@ def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> No
             model.check_records(records)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{where} left records that the model refuses: {error}") from None
-    if target.holds_innovations and not np.allclose(
+    if target.abilities.holds_innovations and not np.allclose(
         model.build_records(state.theta, state.innovations), records
     ):
         raise ValueError(

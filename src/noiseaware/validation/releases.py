@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware import contract
 from noiseaware.release import Release
-from noiseaware.sampler import contract
+from noiseaware.sampler import fit
 from noiseaware.sampler.target import Target
 from noiseaware.validation.compare import Setting, largest_difference
 from noiseaware.validation.models import _accepts, draw_records, draw_theta, numbers
@@ -50,7 +51,7 @@ def _release(model: Any, mechanism: Any, n: int, rng: np.random.Generator):
     theta = draw_theta(model, rng)
     records = draw_records(model, theta, n, rng)
     where = f"{_name(mechanism)}.privatize"
-    with contract.left_alone(where, records=records):
+    with fit.left_alone(where, records=records):
         release = mechanism.privatize(records, rng)
     if not isinstance(release, Release):
         raise TypeError(f"{where} must return a noiseaware.Release; got {_name(release)}")
@@ -68,9 +69,9 @@ def statistic(model: Any, mechanism: Any, setting: Setting) -> str:
     n = max(setting.n, 2)
     for _ in range(max(3, setting.draws // 10)):
         _, records, release = _release(model, mechanism, n, rng)
-        contract.check_density(model, release, records)
-        where = contract.statistic_name(release)
-        rows = contract.check_statistic(release, records)
+        fit.check_density(release, records)
+        where = fit.statistic_name(release)
+        rows = fit.check_statistic(release, records)
         integers = not hasattr(mechanism, "statistic") and getattr(
             mechanism.query, "integer_valued", False
         )
@@ -179,7 +180,7 @@ def privatize(model: Any, mechanism: Any, setting: Setting) -> str:
     rng = setting.rng(12)
     for _ in range(max(3, setting.draws // 10)):
         _, records, release = _release(model, mechanism, setting.n, rng)
-        contract.check_density(model, release, records)
+        fit.check_density(release, records)
     one, other = (
         mechanism.privatize(records, np.random.default_rng(setting.seed)) for _ in range(2)
     )

@@ -5,7 +5,7 @@ A move is a small object with
 - `reports`: the names of the numbers that a step reports;
 - `check(target)`: ValueError if the target cannot do this move;
 - `start(target, state)`: the move's tuning at the beginning, a dictionary;
-- `step(target, state, tuning)`: change `state` in place so that p(theta, x | s_dp) is left alone;
+- `step(target, state, tuning)`: change `state` in place so that p(theta, x | s_dp) is invariant;
   return a tuple with one number for each name in `reports`;
 - `learn(target, state, tuning)`: change `tuning`, called after each step in warm-up only.
 
@@ -14,27 +14,21 @@ A list of moves done one after another is a sampler; `algorithm1()` is the paper
 
 from __future__ import annotations
 
-from noiseaware.sampler.moves.autoregressive import Autoregressive
-from noiseaware.sampler.moves.blocks import BlockSweep
-from noiseaware.sampler.moves.full_conditional import FullConditional
+from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.parameters import ParameterUpdate
-from noiseaware.sampler.moves.records import RecordSweep
-from noiseaware.sampler.moves.soma import Soma
-from noiseaware.sampler.moves.stretch import Stretch
-from noiseaware.sampler.moves.table import TableSteps
+from noiseaware.sampler.moves.records import BlockSweep, RecordSweep
+from noiseaware.sampler.moves.scale import ScaleMove
+from noiseaware.sampler.moves.table import MarkovBasisMove
 from noiseaware.sampler.moves.transport import Transport
 
 __all__ = [
-    "Autoregressive",
     "BlockSweep",
-    "FullConditional",
     "Interweave",
+    "MarkovBasisMove",
     "ParameterUpdate",
     "RecordSweep",
-    "Soma",
-    "Stretch",
-    "TableSteps",
+    "ScaleMove",
     "Transport",
     "algorithm1",
 ]
@@ -47,3 +41,17 @@ def algorithm1() -> tuple[ParameterUpdate, RecordSweep]:
     proposes each from the model, and accepts by the ratio of the mechanism's densities.
     """
     return (ParameterUpdate(), RecordSweep())
+
+
+__getattr__ = renamed(
+    "noiseaware.moves",
+    {
+        "Stretch": ("noiseaware.moves.ScaleMove", ScaleMove),
+        "TableSteps": ("noiseaware.moves.MarkovBasisMove", MarkovBasisMove),
+    },
+    {
+        "Autoregressive": "it is now an example: CrankNicolson in examples/moves/crank_nicolson.py",
+        "FullConditional": "it is now an example: examples/moves/full_conditional.py",
+        "Soma": "it is now an example: examples/moves/soma.py",
+    },
+)

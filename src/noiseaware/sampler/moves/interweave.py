@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.tuning import FEW_RECORDS
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -48,6 +49,7 @@ class Interweave:
         self.moves = moves
         self.cycles = None if cycles is None else whole_number("cycles", cycles)
         self.reports = tuple(name for move in moves for name in move.reports)
+        self.lowest = {name for move in moves for name in move_abilities(move).lowest}
 
     def __repr__(self) -> str:
         return f"Interweave({', '.join(map(repr, self.moves))})"
@@ -75,7 +77,7 @@ class Interweave:
         if len(rounds) == 1:
             return tuple(rounds[0])
         return tuple(
-            min(values) if name.startswith("lowest") else math.fsum(values) / len(rounds)
+            min(values) if name in self.lowest else math.fsum(values) / len(rounds)
             for name, values in zip(self.reports, zip(*rounds, strict=True), strict=True)
         )
 
@@ -88,8 +90,9 @@ class Interweave:
         """Freeze every move and choose the number of cycles."""
         time = cost = 0.0
         for move, own in zip(self.moves, tuning["moves"], strict=True):
-            if hasattr(move, "freeze"):
-                move.freeze(target, state, own)
+            freeze = move_abilities(move).freeze
+            if freeze is not None:
+                freeze(target, state, own)
             time = max(time, own.get("autocorrelation_time", 0.0))
             cost = max(cost, own.get("cost", 0.0))
         if self.cycles is None:

@@ -1,19 +1,20 @@
 """Step 1 of Algorithms 1 and 2: update theta given the imputed database.
 
 Given x, the release says nothing more about theta: p(theta | x, s_dp) = p(theta | x). So any
-kernel that leaves p(theta | x) alone, the one that an analyst would use on the confidential
-data, leaves p(theta, x | s_dp) alone too (the paper's Assumption 1 and section 3.1).
+kernel that leaves p(theta | x) invariant, the one that an analyst would use on the confidential
+data, leaves p(theta, x | s_dp) invariant too (the paper's Assumption 1 and section 3.1).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from noiseaware.contract import KernelAbilities, kernel_abilities
 from noiseaware.kernels.slice import Slice
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
-READY = Slice()
+READY = kernel_abilities(Slice())
 """The kernel of a model that has a prior and a likelihood, but no kernel of its own."""
 
 
@@ -29,7 +30,8 @@ class ParameterUpdate:
     """
 
     def __init__(self, kernel: Any = None) -> None:
-        if not (kernel is None or callable(kernel) or hasattr(kernel, "step")):
+        able = kernel_abilities(kernel)
+        if not (kernel is None or callable(kernel) or able.step is not None):
             raise TypeError(
                 "kernel must be a function kernel(theta, records, rng) or an object with "
                 f"step(target, state, tuning); got {kernel!r}"
@@ -39,68 +41,63 @@ class ParameterUpdate:
                 f"kernel must be an object, such as {kernel.__name__}(); got the class {kernel!r}"
             )
         self.kernel = kernel
-        self.reports: tuple[str, ...] = tuple(getattr(kernel, "reports", ()))
+        self.reports = tuple(able.reports)
+        self._given = None if kernel is None else able
 
     def __repr__(self) -> str:
         return "ParameterUpdate()" if self.kernel is None else f"ParameterUpdate({self.kernel!r})"
 
-    def _kernel(self, target: Target) -> Any:
+    def _kernel(self, target: Target) -> KernelAbilities:
         """Return the kernel: the one given, the model's own, or a ready one."""
-        if self.kernel is not None:
-            return self.kernel
-        model = target.model
-        if hasattr(model, "update_parameters"):
-            return model.update_parameters
-        own = getattr(model, "kernel", None)
-        return own if hasattr(own, "step") else READY
+        return self._given or target.kernel or READY
 
     def _where(self, target: Target) -> str:
         """Return what to call the kernel in a message."""
-        if self.kernel is None:
-            return f"{type(target.model).__name__}.update_parameters"
-        return getattr(self.kernel, "__name__", repr(self.kernel))
+        own = f"{target.abilities.name}.update_parameters"
+        return own if self._given is None else self._given.name
 
     def check(self, target: Target) -> None:
         """Raise if there is no kernel for p(theta | x)."""
-        if self.kernel is None and not target.can_update:
+        able = target.abilities
+        if self.kernel is None and not able.can_update:
             raise ValueError(
-                f"{type(target.model).__name__} has no update_parameters(theta, records, rng), and "
-                "not both log_prior(theta) and log_likelihood(theta, records) with records that "
-                "theta can leave alone, so ParameterUpdate needs a kernel of its own: "
+                f"{able.name} has no update_parameters(theta, records, rng), and not both "
+                "log_prior(theta) and log_likelihood(theta, records) with records that stay as "
+                "they are when theta moves, so ParameterUpdate needs a kernel of its own: "
                 "ParameterUpdate(kernel)"
             )
-        if target.holds_innovations:
+        if able.holds_innovations:
             raise ValueError(
-                f"{type(target.model).__name__} is only a simulator: its innovations cannot be "
-                "recovered from the records, so theta cannot be changed with the records kept"
+                f"{able.name} is only a simulator: its innovations cannot be recovered from the "
+                "records, so theta cannot be changed with the records kept"
             )
-        kernel = self._kernel(target)
-        if hasattr(kernel, "check"):
-            kernel.check(target)
+        check = self._kernel(target).check
+        if check is not None:
+            check(target)
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the kernel's own tuning."""
-        kernel = self._kernel(target)
-        return kernel.start(target, state) if hasattr(kernel, "start") else {}
+        start = self._kernel(target).start
+        return {} if start is None else start(target, state)
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Draw theta by the kernel."""
-        kernel = self._kernel(target)
-        if hasattr(kernel, "step"):
-            reported = kernel.step(target, state, tuning)
+        able = self._kernel(target)
+        if able.step is not None:
+            reported = able.step(target, state, tuning)
             return reported if self.reports else ()
-        made = kernel(state.theta, state.records, state.rng)
+        made = able.kernel(state.theta, state.records, state.rng)
         state.theta = target.as_theta(lambda: self._where(target), made)
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Let the kernel learn."""
-        kernel = self._kernel(target)
-        if hasattr(kernel, "learn"):
-            kernel.learn(target, state, tuning)
+        learn = self._kernel(target).learn
+        if learn is not None:
+            learn(target, state, tuning)
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Let the kernel learn no more."""
-        kernel = self._kernel(target)
-        if hasattr(kernel, "freeze"):
-            kernel.freeze(target, state, tuning)
+        freeze = self._kernel(target).freeze
+        if freeze is not None:
+            freeze(target, state, tuning)

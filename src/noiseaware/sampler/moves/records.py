@@ -1,4 +1,4 @@
-"""Step 2 of Algorithms 1 and 2: go through the records, propose each, accept or reject.
+"""Step 2 of Algorithms 1 and 2: go through the records, propose some, accept or reject.
 
 For record i, with x_{-i} and theta held, the target is
 
@@ -13,65 +13,124 @@ With q = f(. | theta) the second line is 1 and only the ratio of g is left (Algo
 pure epsilon-DP that ratio is at least exp(-epsilon): x and x* are neighbours (Proposition 3.1).
 The smallest ratio of g that a sweep met is reported, so that this theorem can be checked.
 
+**Blocks.** When the noise is large against what one record adds, nearly every proposal is accepted,
+and the decisions are what costs. Propose the k records of a block B at once, x_i* ~ f(. | theta)
+for i in B, and accept them together with probability min(1, r). The proposal's density cancels that
+of the model, record by record,
+
+    r = g(s_dp, T - sum_{i in B} t_i(x_i) + sum_{i in B} t_i(x_i*)) / g(s_dp, T).
+
+The two databases are k changes of one record apart, so under pure epsilon-DP r is at least
+exp(-k epsilon). With k = 1 this is Algorithm 1; with k = n the whole database is drawn anew, and
+only its total is needed.
+
 Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that do not
 look at the other records can all be drawn, and their statistics taken, before the loop; the loop
-itself is compiled. T is summed afresh at the start of each sweep.
+itself is compiled. There is one loop for each form in which T is held or g is known:
+`accept_dense`, `accept_cells`, and `accept_called` for a density that is a Python function. T is
+summed afresh at the start of each sweep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from noiseaware.mechanisms.joint import accept_joint_compiled
-from noiseaware.mechanisms.terms import log_g, term
+from noiseaware.arguments import whole_number
+from noiseaware.mechanisms.terms import term
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import CHUNK, Target
+from noiseaware.sampler.target import CHUNK, Target, log_density
+
+FIRST_WINDOW = 32
+"""Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
+
+LOOK_EVERY = 8
+LOOK_AT = 32
+"""In every eighth sweep of blocks, so many single records are scored for the check of the bound."""
+
+COST_OF_BLOCKS = 0.85
+COST_OF_ALL = 0.55
+"""A sweep with 1 < k < n, and one with k = n, in units of a sweep with k = 1: measured, rounded."""
 
 _NO_CORRECTION = np.zeros(0)
 
 
-@njit(cache=True, nogil=True)
-def accept_dense(family, parameters, total, current, proposed, correction, log_uniform, accepted):
-    """Accept or reject m proposals one after another; statistics are dense.
+# ------------------------------------------------------------------ the loops
 
-    Parameters
+
+class Offer(NamedTuple):
+    """m proposals that are decided one block after another.
+
+    Attributes
     ----------
-    family, parameters
-        The mechanism's terms.
-    total : (d,)
-        T(x), updated in place.
-    current, proposed : (m, d)
+    current, proposed : (m, d), or (m, k) cell numbers
         t_i(x_i) and t_i(x_i*).
     correction : (m,) or (0,)
         log f(x*)/f(x) + log q(x|x*)/q(x*|x); empty where it is zero (Algorithm 1).
-    log_uniform : (m,)
+    log_uniform : (blocks,)
         Logarithms of uniform random numbers.
+    size : int
+        Records in a block; the last may be smaller.
     accepted : (m,) bool
         Filled with the decisions.
+    """
+
+    current: np.ndarray
+    proposed: np.ndarray
+    correction: np.ndarray
+    log_uniform: np.ndarray
+    size: int
+    accepted: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def decide(offer, start, end, log_ratio):
+    """Decide about the records from `start` to `end`, given the log ratio of g."""
+    if offer.correction.shape[0] > 0:
+        for i in range(start, end):
+            log_ratio += offer.correction[i]
+    accept = offer.log_uniform[start // offer.size] < log_ratio
+    for i in range(start, end):
+        offer.accepted[i] = accept
+    return accept
+
+
+@njit(cache=True, nogil=True)
+def accept_dense(density, total, offer):
+    """Accept or reject one block after another; statistics are dense.
+
+    Parameters
+    ----------
+    density : Density
+        log g, as compiled code reads it.
+    total : (d,)
+        T(x), updated in place.
+    offer : Offer
+        What is proposed; its `accepted` is filled.
 
     Returns
     -------
     float
         The smallest log ratio of g that was met, at most 0.
     """
-    m, d = proposed.shape
+    m, d = offer.proposed.shape
     trial = np.empty(d)
-    log_now = log_g(family, parameters, total)
+    log_now = log_density(density, total)
     lowest = 0.0
-    for i in range(m):
+    for start in range(0, m, offer.size):
+        end = min(start + offer.size, m)
         for j in range(d):
-            trial[j] = total[j] - current[i, j] + proposed[i, j]
-        log_new = log_g(family, parameters, trial)
+            trial[j] = total[j]
+        for i in range(start, end):
+            for j in range(d):
+                trial[j] = trial[j] - offer.current[i, j] + offer.proposed[i, j]
+        log_new = log_density(density, trial)
         log_ratio = log_new - log_now
         lowest = min(lowest, log_ratio)
-        if correction.shape[0] > 0:
-            log_ratio += correction[i]
-        accepted[i] = log_uniform[i] < log_ratio
-        if accepted[i]:
+        if decide(offer, start, end, log_ratio):
             log_now = log_new
             for j in range(d):
                 total[j] = trial[j]
@@ -90,32 +149,52 @@ def shift(family, parameters, total, cell, step):
 
 
 @njit(cache=True, nogil=True)
-def accept_cells(family, parameters, total, current, proposed, correction, log_uniform, accepted):
-    """Accept or reject m proposals one after another; statistics are cell numbers.
+def accept_cells(density, total, offer):
+    """Accept or reject one block after another; statistics are cell numbers.
 
-    As `accept_dense`, with `current` and `proposed` (m, k). A proposal leaves its old cells and
-    enters the new ones, one at a time, each scored at the total as it then stands; a cell that
-    it keeps is not touched. A rejected proposal is walked back.
+    As `accept_dense`. A proposal leaves its old cells and enters the new ones, one at a time, each
+    scored at the total as it then stands; a cell that it keeps is not touched. A rejected block is
+    walked back.
     """
+    family, terms = density.family, density.terms
+    current, proposed = offer.current, offer.proposed
     m, k = proposed.shape
     lowest = 0.0
-    for i in range(m):
+    for start in range(0, m, offer.size):
+        end = min(start + offer.size, m)
         log_ratio = 0.0
-        for a in range(k):
-            if current[i, a] != proposed[i, a]:
-                log_ratio += shift(family, parameters, total, current[i, a], -1.0)
-                log_ratio += shift(family, parameters, total, proposed[i, a], 1.0)
-        lowest = min(lowest, log_ratio)
-        if correction.shape[0] > 0:
-            log_ratio += correction[i]
-        accepted[i] = log_uniform[i] < log_ratio
-        if not accepted[i]:
+        for i in range(start, end):
             for a in range(k):
                 if current[i, a] != proposed[i, a]:
+                    log_ratio += shift(family, terms, total, current[i, a], -1.0)
+                    log_ratio += shift(family, terms, total, proposed[i, a], 1.0)
+        lowest = min(lowest, log_ratio)
+        if not decide(offer, start, end, log_ratio):
+            for i in range(start, end):
+                for a in range(k):
                     if current[i, a] >= 0:
                         total[current[i, a]] += 1.0
                     if proposed[i, a] >= 0:
                         total[proposed[i, a]] -= 1.0
+    return lowest
+
+
+def accept_called(log_g: Callable[[np.ndarray], float], total: np.ndarray, offer: Offer) -> float:
+    """As `accept_dense`, for a mechanism whose log density is a Python function of T."""
+    m = len(offer.proposed)
+    log_now = log_g(total)
+    lowest = 0.0
+    for start in range(0, m, offer.size):
+        end = min(start + offer.size, m)
+        trial = total.copy()
+        for i in range(start, end):
+            trial = trial - offer.current[i] + offer.proposed[i]
+        log_new = log_g(trial)
+        log_ratio = log_new - log_now
+        lowest = min(lowest, log_ratio)
+        if decide(offer, start, end, log_ratio):
+            log_now = log_new
+            total[:] = trial
     return lowest
 
 
@@ -132,6 +211,17 @@ def keep_accepted(accepted, records, candidates, counts):
     return total
 
 
+# ------------------------------------------------------------------ a sweep
+
+
+def accept(target: Target, total: np.ndarray, offer: Offer) -> float:
+    """Run the accept loop that fits the target; see `accept_dense`."""
+    if target.density is None:
+        return accept_called(target.log_g, total, offer)
+    loop = accept_cells if target.uses_cells else accept_dense
+    return loop(target.density, total, offer)
+
+
 def keep(state: ChainState, begin: int, accepted, candidates, innovations) -> int:
     """Put the accepted candidates for the records from `begin` on in place; return how many."""
     m = len(accepted)
@@ -142,42 +232,59 @@ def keep(state: ChainState, begin: int, accepted, candidates, innovations) -> in
     return keep_accepted(accepted, flat, candidates.reshape(m, -1), state.acceptance[now])
 
 
-def accept_joint(
-    target: Target, total, current, proposed, correction, log_uniform, accepted
-) -> float:
-    """As `accept_dense`, for a mechanism whose log density is a Python function of T."""
-    log_now = target.log_g(total)
-    lowest = 0.0
-    for i in range(len(proposed)):
-        trial = total - current[i] + proposed[i]
-        log_new = target.log_g(trial)
-        log_ratio = log_new - log_now
-        lowest = min(lowest, log_ratio)
-        if len(correction):
-            log_ratio += correction[i]
-        accepted[i] = log_uniform[i] < log_ratio
-        if accepted[i]:
-            log_now = log_new
-            total[:] = trial
-    return lowest
+class Candidates(NamedTuple):
+    """Proposed records, the innovations that made them (or None), and an offer's correction."""
+
+    records: np.ndarray
+    innovations: np.ndarray | None
+    correction: np.ndarray
 
 
-def accept(target: Target, total, current, proposed, correction, log_uniform, accepted) -> float:
-    """Run the accept loop that fits the target; see `accept_dense`."""
-    if target.joint is not None:
-        code, parameters = target.joint
-        return accept_joint_compiled(
-            code, parameters, total, current, proposed, correction, log_uniform, accepted
+Propose = Callable[[int, int], Candidates]
+"""(begin, end) -> candidates for the records from `begin` to `end`."""
+
+
+def from_model(target: Target, state: ChainState) -> Propose:
+    """Propose from f(. | theta): Algorithm 1."""
+
+    def propose(begin: int, end: int) -> Candidates:
+        made = target.propose(state.theta, end - begin, state.rng, begin)
+        return Candidates(*made, _NO_CORRECTION)
+
+    return propose
+
+
+def sweep(
+    target: Target, state: ChainState, propose: Propose, size: int, chunk: int
+) -> tuple[float, float]:
+    """Go once through all records, in blocks of `size`, `chunk` records at a time.
+
+    Returns the share accepted and the smallest log ratio of g.
+    """
+    records, n = state.records, target.n
+    state.sweeps += 1
+    # A database of one chunk needs its statistics once, for the total and for the loop.
+    statistic = target.statistic(records, 0) if chunk >= n else None
+    total = target.total(records) if statistic is None else target.sum(statistic)
+    count, lowest = 0, 0.0
+    for begin in range(0, n, chunk):
+        end = min(begin + chunk, n)
+        new = propose(begin, end)
+        offer = Offer(
+            target.statistic(records[begin:end], begin) if statistic is None else statistic,
+            target.statistic(new.records, begin),
+            new.correction,
+            -state.rng.standard_exponential(-(-(end - begin) // size)),
+            size,
+            np.empty(end - begin, dtype=np.bool_),
         )
-    if target.terms is None:
-        return accept_joint(target, total, current, proposed, correction, log_uniform, accepted)
-    loop = accept_cells if target.uses_cells else accept_dense
-    family, parameters = target.terms
-    return loop(family, parameters, total, current, proposed, correction, log_uniform, accepted)
+        lowest = min(lowest, accept(target, total, offer))
+        count += keep(state, begin, offer.accepted, new.records, new.innovations)
+    return count / n, lowest
 
 
 class RecordSweep:
-    """Go once through all records.
+    """Go once through all records, one at a time.
 
     Parameters
     ----------
@@ -196,6 +303,7 @@ class RecordSweep:
     """
 
     reports = ("acceptance_rate", "lowest_log_acceptance")
+    lowest = ("lowest_log_acceptance",)
 
     def __init__(
         self, proposal: Callable[..., tuple[Any, Any]] | None = None, *, sequential: bool = False
@@ -212,17 +320,18 @@ class RecordSweep:
         """Raise if a proposal of the user's cannot be scored."""
         if self.proposal is None:
             return
-        if not hasattr(target.model, "log_likelihood"):
+        able = target.abilities
+        if able.log_likelihood is None:
             raise ValueError(
                 "a RecordSweep with a proposal needs a model with log_likelihood(theta, records); "
-                f"{type(target.model).__name__} has none"
+                f"{able.name} has none"
             )
-        if target.holds_innovations:
+        if able.holds_innovations:
             raise ValueError("a RecordSweep with a proposal cannot be used with a simulator model")
-        if target.uses_index:
+        if able.uses_index:
             raise ValueError(
                 "a RecordSweep with a proposal needs records that are alike; those of "
-                f"{type(target.model).__name__} depend on their index, which a proposal may break"
+                f"{able.name} depend on their index, which a proposal may break"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
@@ -236,51 +345,137 @@ class RecordSweep:
         self, target: Target, state: ChainState, tuning: dict[str, Any]
     ) -> tuple[float, float]:
         """Sweep once; report the share accepted and the smallest log ratio of g."""
-        records = state.records
-        state.sweeps += 1
-        n = target.n
-        size = 1 if self.sequential else min(n, CHUNK)
-        # A database of one chunk needs its statistics once, for the total and for the loop.
-        statistic = target.statistic(records, 0) if size == n else None
-        total = target.total(records) if statistic is None else target.sum(statistic)
-        count, lowest = 0, 0.0
-        for begin in range(0, n, size):
-            end = min(begin + size, n)
-            now = records[begin:end]
-            candidates, innovations, correction = self._propose(target, state, begin, end)
-            accepted = np.empty(end - begin, dtype=np.bool_)
-            smallest = accept(
-                target,
-                total,
-                target.statistic(now, begin) if statistic is None else statistic,
-                target.statistic(candidates, begin),
-                correction,
-                -state.rng.standard_exponential(end - begin),
-                accepted,
-            )
-            lowest = min(lowest, smallest)
-            count += keep(state, begin, accepted, candidates, innovations)
-        return count / n, lowest
+        propose = from_model(target, state)
+        if self.proposal is not None:
+            propose = self._from_proposal(target, state)
+        return sweep(target, state, propose, 1, 1 if self.sequential else CHUNK)
 
-    def _propose(
-        self, target: Target, state: ChainState, begin: int, end: int
-    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        if self.proposal is None:
-            candidates, innovations = target.propose(state.theta, end - begin, state.rng, begin)
-            return candidates, innovations, _NO_CORRECTION
-        index = np.arange(begin, end)
-        candidates, log_ratio = self.proposal(
-            state.records, index, state.theta, target.release, state.rng
+    def _from_proposal(self, target: Target, state: ChainState) -> Propose:
+        """Propose as the user says: Algorithm 2."""
+        likelihood, proposal = target.abilities.log_likelihood, self.proposal
+        assert proposal is not None
+        assert likelihood is not None  # `check` saw to it
+
+        def propose(begin: int, end: int) -> Candidates:
+            now, index = state.records[begin:end], np.arange(begin, end)
+            made, log_ratio = proposal(state.records, index, state.theta, target.release, state.rng)
+            candidates = np.ascontiguousarray(made, dtype=now.dtype)
+            if candidates.shape != now.shape:
+                raise ValueError(
+                    f"proposal must return records of shape {now.shape}; got {candidates.shape}"
+                )
+            correction = likelihood(state.theta, candidates) - likelihood(state.theta, now)
+            correction = correction + np.asarray(log_ratio, dtype=np.float64)
+            return Candidates(candidates, None, correction)
+
+        return propose
+
+
+class BlockSweep:
+    """Go once through all records, in blocks whose size is chosen in warm-up.
+
+    The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
+    tries one of the sizes, the rest use k = 1.
+
+    Parameters
+    ----------
+    size : int, optional
+        Records in a block. None chooses in warm-up.
+    """
+
+    reports = ("acceptance_rate", "lowest_log_acceptance")
+    lowest = ("lowest_log_acceptance",)
+    blocks = True
+
+    def __init__(self, size: int | None = None) -> None:
+        self.size = None if size is None else whole_number("size", size)
+
+    def __repr__(self) -> str:
+        return "BlockSweep()" if self.size is None else f"BlockSweep(size={self.size})"
+
+    def check(self, target: Target) -> None:
+        """Any target will do."""
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Begin with blocks of one record."""
+        sizes = [1, target.n]
+        if target.terms is not None and not target.uses_cells:
+            sizes[1:1] = [k for k in (8, 64, 512) if k < min(target.n, CHUNK)]
+        return {
+            "size": min(self.size or 1, target.n),
+            "sizes": sizes,
+            "count": 0,
+            "rates": np.zeros(len(sizes)),
+            "tries": np.zeros(len(sizes)),
+            "last_rate": 0.0,
+        }
+
+    def step(
+        self, target: Target, state: ChainState, tuning: dict[str, Any]
+    ) -> tuple[float, float]:
+        """Sweep once; report the share accepted and the smallest log ratio of g for a record."""
+        size, single = tuning["size"], 0.0
+        if size > 1 and (state.iteration + 1) % LOOK_EVERY == 0:
+            single = self._lowest_of_one(target, state)
+        if 1 < size >= target.n:
+            rate, lowest = self._refresh_all(target, state)
+        else:
+            chunk = max(size, CHUNK // size * size)
+            rate, lowest = sweep(target, state, from_model(target, state), size, chunk)
+        tuning["last_rate"] = rate
+        return rate, min(lowest / size, single)
+
+    def _lowest_of_one(self, target: Target, state: ChainState) -> float:
+        """Score changes of single records, none of which is made.
+
+        The bound exp(-epsilon) is about one record. A block's ratio must be above exp(-k epsilon),
+        which hardly any release violates, so a few single records keep the check sharp.
+        """
+        m = min(target.n, LOOK_AT)
+        candidates, _ = target.propose(state.theta, m, state.rng)
+        offer = Offer(
+            target.statistic(state.records[:m], 0),
+            target.statistic(candidates, 0),
+            _NO_CORRECTION,
+            np.full(m, np.inf),  # nothing is below it: every proposal is refused
+            1,
+            np.empty(m, dtype=np.bool_),
         )
-        now = state.records[begin:end]
-        candidates = _like("proposal", candidates, now)
-        likelihood = target.model.log_likelihood
-        correction = likelihood(state.theta, candidates) - likelihood(state.theta, now)
-        return candidates, None, correction + np.asarray(log_ratio, dtype=np.float64)
+        return accept(target, target.total(state.records), offer)
 
+    def _refresh_all(self, target: Target, state: ChainState) -> tuple[float, float]:
+        state.sweeps += 1
+        candidates, innovations = target.propose(state.theta, target.n, state.rng)
+        now, new = target.total(state.records), target.total(candidates)
+        log_ratio = target.log_g(new) - target.log_g(now)
+        if -state.rng.standard_exponential() < log_ratio:
+            state.records, state.innovations = candidates, innovations
+            state.acceptance += 1
+            return 1.0, min(0.0, log_ratio)
+        return 0.0, min(0.0, log_ratio)
 
-def _like(name: str, made: Any, model: np.ndarray) -> np.ndarray:
-    array = np.ascontiguousarray(made, dtype=model.dtype)
-    if array.shape != model.shape:
-        raise ValueError(f"{name} must return records of shape {model.shape}; got {array.shape}")
-    return array
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Note how the size that was tried did, and take the next."""
+        if self.size is not None:
+            return
+        which = tuning["sizes"].index(tuning["size"])
+        tuning["rates"][which] += tuning["last_rate"]
+        tuning["tries"][which] += 1
+        tuning["count"] += 1
+        count = tuning["count"]
+        if count >= FIRST_WINDOW and count & (count - 1) == 0:
+            # What happened before counts for a tenth from here on.
+            tuning["rates"] *= 0.1
+            tuning["tries"] *= 0.1
+        others = tuning["sizes"][1:]
+        trying = count % 2 == 1 and others
+        tuning["size"] = others[count // 2 % len(others)] if trying else 1
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Take the size that refreshes most records for its cost."""
+        if self.size is not None:
+            return
+        sizes = np.array(tuning["sizes"])
+        costs = np.where(sizes == 1, 1.0, np.where(sizes < target.n, COST_OF_BLOCKS, COST_OF_ALL))
+        gains = tuning["rates"] / np.maximum(tuning["tries"], 1e-9) / costs
+        tuning["size"] = int(sizes[int(np.argmax(gains))])

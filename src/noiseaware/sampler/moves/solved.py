@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.coordinates import constrain
 from noiseaware.models.surrogates import approximate, log_volume, solve, work_size
-from noiseaware.sampler.coordinates import constrain
 from noiseaware.sampler.moves.surrogate import SurrogateJump
 from noiseaware.sampler.moves.tuning import Shape
 

@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.coordinates import constrain
 from noiseaware.mechanisms.terms import term
 from noiseaware.models.surrogates import (
     CELLS,
@@ -53,7 +54,6 @@ from noiseaware.models.surrogates import (
     solve,
     work_size,
 )
-from noiseaware.sampler.coordinates import constrain
 from noiseaware.sampler.moves.proposals import (
     AIMED,
     DOF,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.coordinates import fill_simplex
 from noiseaware.mechanisms.terms import term
-from noiseaware.sampler.coordinates import fill_simplex
 from noiseaware.sampler.moves.proposals import DOF, JUMP, SPREAD, choose, jump, walk
 
 

@@ -13,7 +13,7 @@ because n! / prod_c n_c! databases have the same counts. Given the release,
 and x given n is any of the databases with these counts, each as likely as the other, and p given x
 is a Dirichlet distribution: the model's own `update_parameters`. One step moves n by many small
 Metropolis steps, then draws x given n and p given x. Each of the three leaves its distribution
-alone, and together they are a draw from p(p, x | s_dp) up to how far n got.
+invariant, and together they are a draw from p(p, x | s_dp) up to how far n got.
 
 **Why.** Margins that are known well leave the inside of the table open. Algorithm 1 would have to
 fill it one record at a time, each of which disturbs the margins; a transport of p moves about the
@@ -45,7 +45,7 @@ Annals of Statistics 26(1).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -72,32 +72,11 @@ def corner_of(corner, cell, step, far, width):
     return cell, step
 
 
-@njit(cache=True, nogil=True)
-def table_steps(
-    family,
-    parameters,
-    total,
-    counts,
-    cells,
-    log_weights,
-    kind,
-    levels,
-    strides,
-    ends,
-    chosen,
-    sizes,
-    log_uniform,
-):
-    """Do Metropolis steps on the counts, in place; return how many were accepted.
+class Table(NamedTuple):
+    """What a step needs to know of a table with C cells and K variables.
 
-    Parameters
+    Attributes
     ----------
-    family, parameters
-        The mechanism's terms.
-    total : (d,)
-        T(n), updated in place.
-    counts : (C,) int64
-        n, updated in place.
     cells : (C, k)
         The entries of the total that a record in each cell adds 1 to; -1 is none.
     log_weights : (D, n + 1)
@@ -106,6 +85,20 @@ def table_steps(
         The row of each cell in it.
     levels, strides : (K,)
         The number of levels of each variable, and how far apart two neighbouring ones are.
+    """
+
+    cells: np.ndarray
+    log_weights: np.ndarray
+    kind: np.ndarray
+    levels: np.ndarray
+    strides: np.ndarray
+
+
+class Steps(NamedTuple):
+    """m Metropolis steps, as they were drawn.
+
+    Attributes
+    ----------
     ends : (m, 2)
         The two cells of each step.
     chosen : (m, K)
@@ -115,45 +108,73 @@ def table_steps(
     log_uniform : (m,)
         Logarithms of uniforms.
     """
-    n_variables = levels.shape[0]
-    far = np.empty(n_variables, dtype=np.int64)
+
+    ends: np.ndarray
+    chosen: np.ndarray
+    sizes: np.ndarray
+    log_uniform: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def differences(table, first, second, chosen, far):
+    """Fill `far` with the distances of two cells in the variables of S; return |S|."""
+    width = 0
+    for k in range(table.levels.shape[0]):
+        stride, levels = table.strides[k], table.levels[k]
+        apart = second // stride % levels - first // stride % levels
+        if chosen[k] and apart != 0 and width < LARGEST_SET:
+            far[width] = apart * stride
+            width += 1
+    return width
+
+
+@njit(cache=True, nogil=True)
+def log_prior_ratio(table, counts, first, size, far, width):
+    """Return what a step does to sum_c log [Gamma(a_c + n_c) / n_c!]; -inf below a count of 0."""
+    log_ratio = 0.0
+    for corner in range(1 << width):
+        cell, step = corner_of(corner, first, size, far, width)
+        new = counts[cell] + step
+        if new < 0 or new >= table.log_weights.shape[1]:
+            return -math.inf
+        weights = table.log_weights[table.kind[cell]]
+        log_ratio += weights[new] - weights[counts[cell]]
+    return log_ratio
+
+
+@njit(cache=True, nogil=True)
+def table_steps(density, total, counts, table, steps):
+    """Do Metropolis steps on the counts, in place; return how many were accepted.
+
+    `density` is the target's, separable; `total` (d,) is T(n) and `counts` (C,) int64 is n, both
+    updated in place.
+    """
+    far = np.empty(table.levels.shape[0], dtype=np.int64)
     change = np.zeros(total.shape[0])
     accepted = 0
-    for i in range(ends.shape[0]):
-        width = 0
-        for k in range(n_variables):
-            first = ends[i, 0] // strides[k] % levels[k]
-            second = ends[i, 1] // strides[k] % levels[k]
-            if chosen[i, k] and first != second and width < LARGEST_SET:
-                far[width] = (second - first) * strides[k]
-                width += 1
+    for i in range(steps.ends.shape[0]):
+        first, size = steps.ends[i, 0], steps.sizes[i]
+        width = differences(table, first, steps.ends[i, 1], steps.chosen[i], far)
         if width == 0:
             continue
-        log_ratio = 0.0
-        for corner in range(1 << width):
-            cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
-            new = counts[cell] + step
-            if new < 0 or new >= log_weights.shape[1]:
-                log_ratio = -math.inf
-                break
-            log_ratio += log_weights[kind[cell], new] - log_weights[kind[cell], counts[cell]]
+        log_ratio = log_prior_ratio(table, counts, first, size, far, width)
         if log_ratio == -math.inf:
             continue
         # What the total would gain, entry by entry: most of it cancels.
         for corner in range(1 << width):
-            cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
+            cell, step = corner_of(corner, first, size, far, width)
             counts[cell] += step
-            for a in range(cells.shape[1]):
-                if cells[cell, a] >= 0:
-                    change[cells[cell, a]] += step
+            for a in range(table.cells.shape[1]):
+                if table.cells[cell, a] >= 0:
+                    change[table.cells[cell, a]] += step
         for j in range(change.shape[0]):
             if change[j] != 0.0:
-                log_ratio += shift(family, parameters, total, j, change[j])
-        keep = log_uniform[i] < log_ratio
+                log_ratio += shift(density.family, density.terms, total, j, change[j])
+        keep = steps.log_uniform[i] < log_ratio
         accepted += keep
         if not keep:
             for corner in range(1 << width):
-                cell, step = corner_of(corner, ends[i, 0], sizes[i], far, width)
+                cell, step = corner_of(corner, first, size, far, width)
                 counts[cell] -= step
         for j in range(change.shape[0]):
             if not keep:
@@ -162,7 +183,7 @@ def table_steps(
     return accepted
 
 
-class TableSteps:
+class MarkovBasisMove:
     """Move the counts of a contingency table, then draw the records and theta given them.
 
     Reports `table_acceptance`, the share of the Metropolis steps that were accepted.
@@ -171,38 +192,42 @@ class TableSteps:
     reports = ("table_acceptance",)
 
     def __repr__(self) -> str:
-        return "TableSteps()"
+        return "MarkovBasisMove()"
 
     def check(self, target: Target) -> None:
         """Raise if the records are not cells of a table, or g does not count them in cells."""
-        name = type(target.model).__name__
-        if getattr(target.model, "table_concentrations", None) is None:
+        name = target.abilities.name
+        if target.abilities.table_concentrations is None:
             raise ValueError(
-                "TableSteps needs a model whose records are the cells of a table with a Dirichlet "
-                f"prior, given by its table_concentrations; {name} has none"
+                "MarkovBasisMove needs a model whose records are the cells of a table with a "
+                f"Dirichlet prior, given by its table_concentrations; {name} has none"
+            )
+        if target.abilities.update_parameters is None:
+            raise ValueError(
+                f"MarkovBasisMove needs a model with update_parameters; {name} has none"
             )
         if not target.uses_cells:
             raise ValueError(
-                "TableSteps needs a query that counts records in cells and noise that is scored "
-                f"coordinate by coordinate; got {target.release.mechanism!r}"
+                "MarkovBasisMove needs a query that counts records in cells and noise that is "
+                f"scored coordinate by coordinate; got {target.release.mechanism!r}"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Nothing to tune; put what a step needs where it finds it."""
-        concentrations = np.asarray(target.model.table_concentrations, dtype=np.float64)
+        concentrations = np.asarray(target.abilities.table_concentrations, dtype=np.float64)
         levels = np.array(concentrations.shape, dtype=np.int64)
         n_cells = concentrations.size
         values = np.indices(concentrations.shape, dtype=np.int64).reshape(len(levels), -1).T
         values = np.ascontiguousarray(values.reshape(n_cells, *state.records.shape[1:]))
         different, kind = np.unique(concentrations.ravel(), return_inverse=True)
-        return {
-            "values": values,
-            "cells": target.release.query.cells(values),
-            "log_weights": _log_weights(different, target.n),
-            "kind": kind.astype(np.int64),
-            "levels": levels,
-            "strides": n_cells // np.cumprod(levels),
-        }
+        table = Table(
+            target.statistic(values, 0),
+            _log_weights(different, target.n),
+            kind.astype(np.int64),
+            levels,
+            n_cells // np.cumprod(levels),
+        )
+        return {"values": values, "table": table}
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Nothing to learn."""
@@ -210,36 +235,28 @@ class TableSteps:
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Do the Metropolis steps on the counts, draw x given them and theta given x."""
         rng, n = state.rng, target.n
-        levels, strides, values = tuning["levels"], tuning["strides"], tuning["values"]
-        n_cells, n_variables = len(values), len(levels)
-        assert target.terms is not None
-        family, parameters = target.terms
-        numbers = state.records.reshape(n, -1) @ strides
+        table, values = tuning["table"], tuning["values"]
+        n_cells, n_variables = len(values), len(table.levels)
+        update = target.abilities.update_parameters
+        assert update is not None  # `check` saw to it
+        numbers = state.records.reshape(n, -1) @ table.strides
         counts = np.bincount(numbers, minlength=n_cells)
-        total = target.sum(tuning["cells"][numbers])
+        total = target.sum(table.cells[numbers])
         m = min(max(FEWEST_STEPS, STEPS_PER_CELL * n_cells), MOST_STEPS)
         # How many variables S may have, from 1 to all, and which: the first of a random order.
         how_many = rng.integers(1, min(n_variables, LARGEST_SET) + 1, size=(m, 1))
         order = rng.random((m, n_variables)).argsort(axis=1).argsort(axis=1)
         # Sizes from 1 to n/2 or so, as many between 1 and 2 as between 50 and 100.
         sizes = np.exp(rng.random(m) * math.log(0.5 * n + 2.0)).astype(np.int64)
-        accepted = table_steps(
-            family,
-            parameters,
-            total,
-            counts,
-            tuning["cells"],
-            tuning["log_weights"],
-            tuning["kind"],
-            levels,
-            strides,
+        steps = Steps(
             rng.integers(0, n_cells, size=(m, 2)),
             order < how_many,
             sizes * rng.choice(_SIGNS, size=m),
             -rng.standard_exponential(m),
         )
+        accepted = table_steps(target.density, total, counts, table, steps)
         state.records = values[rng.permutation(np.repeat(np.arange(n_cells), counts))]
-        state.theta = target.model.update_parameters(state.theta, state.records, rng)
+        state.theta = update(state.theta, state.records, rng)
         return (accepted / m,)
 
 

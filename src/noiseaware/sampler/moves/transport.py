@@ -114,7 +114,7 @@ class Transport:
 
     def check(self, target: Target) -> None:
         """Raise if the model does not build its records from innovations."""
-        if not target.can_transport:
+        if not target.abilities.can_transport:
             raise ValueError(
                 f"Transport needs a model with innovations, build_records and, if it has "
                 f"update_parameters, recover_innovations; {type(target.model).__name__} lacks them"
@@ -127,7 +127,7 @@ class Transport:
         blocks = coordinates.blocks(LARGEST_BLOCK)
         for index in blocks:
             proposals += [Walk(index, given_u=True), Walk(index, given_u=False), Jump(index)]
-        surrogate = target.surrogate()
+        surrogate = target.formula()
         if target.terms is not None and (surrogate is None or len(blocks) <= 2):
             proposals += [AimedJump(index, target.terms) for index in blocks]
         if surrogate is not None:
@@ -170,7 +170,8 @@ class Transport:
         if tuning["guards"]:
             numbers = numbers.copy()
             numbers[tuning["guards"][int(state.rng.random() * len(tuning["guards"]))]] += 1
-        model, rng, coordinates = target.model, state.rng, target.coordinates
+        rng, coordinates = state.rng, target.coordinates
+        model: Any = target.model
         warming, gains = tuning["warming"], tuning["gains"]
         theta, v, prior_now = state.theta, np.empty(coordinates.size), 0.0
         placed = held = False  # v is found, and the formula prepared, when they are needed
@@ -303,7 +304,7 @@ class Transport:
                     inside,
                     others,
                     cost,
-                    least=0 if target.can_update else 1,
+                    least=0 if target.abilities.can_update else 1,
                     most=MOST_COST[few],
                     enough=math.inf if few else ENOUGH / excess,
                 )
@@ -332,7 +333,8 @@ def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, float]:
     """Return theta as a vector v, and its log prior density there."""
     v = target.coordinates.to_vector(theta)
     inside, log_jacobian = target.coordinates.from_vector(v)
-    return v, target.model.log_prior(inside) + log_jacobian
+    model: Any = target.model
+    return v, model.log_prior(inside) + log_jacobian
 
 
 def _safeguard(steps: list[int], blocks: int, holds: Sequence[bool]) -> None:

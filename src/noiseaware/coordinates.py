@@ -1,7 +1,8 @@
-"""Parameters without constraints: the coordinates in which the transport move proposes.
+"""The supports of parameters: what is inside, and coordinates without constraints.
 
-Each parameter declares a support; here are the maps v -> theta from a real vector onto it, with
-the logarithm of the Jacobian determinant that a density needs when it changes coordinates:
+Each parameter declares a support; here are the maps v -> theta from a real vector onto it, in
+which moves and kernels propose, with the logarithm of the Jacobian determinant that a density
+needs when it changes coordinates:
 
     density of v at v  =  density of theta at theta(v)  *  |d theta / d v|.
 
@@ -23,7 +24,8 @@ L_ii^(p - i + 1), and the logarithm of the diagonal gives one more factor L_ii; 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,14 +33,62 @@ from numba import njit
 from noiseaware.parameters import Parameter
 
 REAL, POSITIVE, UNIT, SIMPLEX, COVARIANCE = range(5)
-_CODES = {
-    "real": REAL,
-    "positive": POSITIVE,
-    "unit": UNIT,
-    "simplex": SIMPLEX,
-    "table": SIMPLEX,
-    "covariance": COVARIANCE,
+
+
+class Support(NamedTuple):
+    """What the package knows about one support; a new one is a row of `SUPPORTS` and a map below.
+
+    Attributes
+    ----------
+    code
+        Which map `constrain` and `unconstrain` use.
+    words
+        What its values must be, for messages.
+    inside
+        Whether an array of finite numbers is in it.
+    cut
+        Shape of a parameter -> its rows, their width, and how many free coordinates it has.
+    """
+
+    code: int
+    words: str
+    inside: Callable[[np.ndarray], Any]
+    cut: Callable[[tuple[int, ...]], tuple[int, int, int]]
+
+
+def _whole(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    return 1, math.prod(shape), math.prod(shape)
+
+
+def _rows(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    rows = math.prod(shape[:-1])
+    return rows, shape[-1], rows * (shape[-1] - 1)
+
+
+SUPPORTS = {
+    "real": Support(REAL, "real", lambda x: True, _whole),
+    "positive": Support(POSITIVE, "positive", lambda x: (x > 0).all(), _whole),
+    "unit": Support(UNIT, "between 0 and 1", lambda x: ((x >= 0) & (x <= 1)).all(), _whole),
+    "simplex": Support(
+        SIMPLEX,
+        "at least 0 and sum to 1 along the last axis",
+        lambda x: (x >= 0).all() and np.allclose(x.sum(axis=-1), 1.0, atol=1e-8),
+        _rows,
+    ),
+    "table": Support(
+        SIMPLEX,
+        "at least 0 and sum to 1 over all entries",
+        lambda x: (x >= 0).all() and abs(x.sum() - 1.0) < 1e-8,
+        lambda shape: _rows((math.prod(shape),)),
+    ),
+    "covariance": Support(
+        COVARIANCE,
+        "symmetric and positive definite",
+        lambda x: np.allclose(x, x.T) and (np.linalg.eigvalsh(x) > 0).all(),
+        lambda shape: (1, shape[0], shape[0] * (shape[0] + 1) // 2),
+    ),
 }
+
 _TINY = 1e-300
 """Probabilities below it are treated as it, so that a logarithm stays finite."""
 
@@ -157,26 +207,17 @@ class Coordinates:
         The parameters' places in both, as `constrain` reads them.
     """
 
-    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
-        self.parameters = parameters
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self.parameters = tuple(parameters)
         layout = []
         self._slices: list[tuple[str, int, int, tuple[int, ...]]] = []
         at = to = 0
-        for parameter in parameters:
-            shape = tuple(parameter.shape)
-            count = math.prod(shape)
-            code = _CODES[parameter.support]
-            rows, width, free = 1, count, count
-            if code == SIMPLEX:
-                width = count if parameter.support == "table" else shape[-1]
-                rows = count // width
-                free = rows * (width - 1)
-            elif code == COVARIANCE:
-                width = shape[-1]
-                free = width * (width + 1) // 2
-            layout.append((code, to, at, rows, width))
-            self._slices.append((parameter.name, to, to + count, shape))
-            to += count
+        for parameter in self.parameters:
+            support = SUPPORTS[parameter.support]
+            rows, width, free = support.cut(parameter.shape)
+            layout.append((support.code, to, at, rows, width))
+            self._slices.append((parameter.name, to, to + parameter.size, parameter.shape))
+            to += parameter.size
             at += free
         self.layout = np.array(layout, dtype=np.int64)
         self.natural_size = to
@@ -224,3 +265,29 @@ class Coordinates:
                 pieces *= length
             result += np.split(np.arange(start, end), pieces)
         return result
+
+
+def check_theta(where: str, theta: Any, parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """Return theta if it holds the declared parameters, in their supports; raise if not."""
+    if not isinstance(theta, dict):
+        raise TypeError(f"{where} must return a dict of parameters; got {type(theta).__name__}")
+    names = [p.name for p in parameters]
+    if set(theta) != set(names):
+        raise ValueError(f"{where} must return the parameters {names}; got {list(theta)}")
+    for parameter in parameters:
+        name, support = parameter.name, SUPPORTS[parameter.support]
+        try:
+            value = np.asarray(theta[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{where} must return numbers for {name}; got {theta[name]!r}"
+            ) from None
+        if value.shape != parameter.shape:
+            raise ValueError(
+                f"{where} must return {name} with shape {parameter.shape}; got {value.shape}"
+            )
+        if not np.isfinite(value).all():
+            raise ValueError(f"{where} returned a value of {name} that is not finite")
+        if not support.inside(value):
+            raise ValueError(f"{where}: {name} must be {support.words}; got {value}")
+    return theta

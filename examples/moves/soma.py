@@ -32,7 +32,7 @@ up to one constant the flow from x to x' by way of x* is
 (g(s_dp, T(x)) is G_0). The bracket with f(x*) is the product of f over the pool, which x' and x_k
 share, and the rest is unchanged when G_0, G_k and W, W_k trade places: it equals
 pi(x') f(x_k) P'(slot k). Each flow is balanced by its own reverse, for every x* and k, so the
-kernel that adds them up leaves p(x | theta, s_dp) alone. Nothing in this needs the records to
+kernel that adds them up leaves p(x | theta, s_dp) invariant. Nothing in this needs the records to
 differ: two slots with equal records are still two slots. A statistic t_i that depends on the slot
 would break it, because then the pool's total is not the same seen from x', and is refused.
 
@@ -42,6 +42,9 @@ evaluation of g for each slot of its group. A group of one slot is Algorithm 1's
 (P = G_1 / max(G_1, G_0)).
 
 A simulator model carries the innovations that made a record; they change places with it.
+
+It is not in the default sampler: nearly every offer is taken, but each costs n evaluations of g.
+Run it with `python examples/moves/soma.py`.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+import noiseaware as na
+from noiseaware.arguments import whole_number
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.sampler.moves.records import shift
 from noiseaware.sampler.state import ChainState
@@ -115,7 +120,7 @@ def slot_probabilities(log_weights, size, probabilities):
 
 @njit(cache=True, nogil=True)
 def pick_slot(probabilities, size, uniform):
-    """Return the slot in whose stretch of [0, 1) `uniform` falls, or -1: nothing changes."""
+    """Return the slot in whose part of [0, 1) `uniform` falls, or -1: nothing changes."""
     for k in range(size):
         uniform -= probabilities[k]
         if uniform < 0.0:
@@ -213,26 +218,21 @@ class Soma:
     reports = ("soma_acceptance",)
 
     def __init__(self, offers: int = 10, slots: int | None = None) -> None:
-        for name, value in (("offers", offers), ("slots", slots)):
-            if name == "slots" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}")
-        self.offers = int(offers)
-        self.slots = None if slots is None else int(slots)
+        self.offers = whole_number("offers", offers)
+        self.slots = None if slots is None else whole_number("slots", slots)
 
     def __repr__(self) -> str:
         return f"Soma(offers={self.offers}, slots={self.slots})"
 
     def check(self, target: Target) -> None:
         """Raise if slots are not alike or g is not scored coordinate by coordinate."""
-        name = type(target.release.mechanism).__name__
-        if target.uses_index:
+        name = target.mechanism_abilities.name
+        if target.abilities.uses_index:
             raise ValueError(
                 "Soma needs records that are alike, so that a candidate may go to any slot; those "
-                f"of {type(target.model).__name__} depend on their index"
+                f"of {target.abilities.name} depend on their index"
             )
-        if hasattr(target.release.mechanism, "statistic"):
+        if target.mechanism_abilities.statistic is not None:
             raise ValueError(
                 "Soma needs a statistic t(x) that is the same for every record; the statistic of "
                 f"{name} may depend on the record's index"
@@ -285,3 +285,17 @@ class Soma:
             if innovations is not None and state.innovations is not None:
                 keep_taken(taken, state.innovations[begin:end], innovations)
         return (count / made,)
+
+
+def main() -> None:
+    """Sample the shares of three levels, with offers for half of the sweeps."""
+    rng = np.random.default_rng(1)
+    query = na.queries.Histogram(n_levels=3)
+    release = na.mechanisms.Laplace(query, epsilon=2.0).privatize(rng.integers(0, 3, 200), rng)
+    moves = (na.moves.ParameterUpdate(), Soma(offers=20), na.moves.RecordSweep())
+    posterior = na.sample(na.models.Categorical(3), release, moves=moves, random_seed=1)
+    print(na.summary(posterior))
+
+
+if __name__ == "__main__":
+    main()

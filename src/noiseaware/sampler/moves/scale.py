@@ -1,10 +1,10 @@
-"""Stretch the database along a direction that the release does not see.
+"""Scale the database along a direction that the release does not see.
 
 A noisy sum pins down the mean of the records and says nothing of their variance. The variance and
 the records then move only together, and with the innovations held (`transport`) a new variance
 moves the sum too, unless the mean makes up for it. A model that knows of a better direction has
 
-    stretch_records(theta, records, amount) -> theta', records', log_ratio,
+    scale_records(theta, records, amount) -> theta', records', log_ratio,
 
 a map Phi_s of (theta, x), s the amount, with Phi_{-s} the inverse of Phi_s; for example, all
 records pushed away from their mean, and the variance with them. Here it is made a move: s is drawn
@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.adapt import StepSize
 from noiseaware.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -49,8 +50,8 @@ SMALLEST, LARGEST = 1e-4, 5.0
 """Between these the size is tuned."""
 
 
-class Stretch:
-    """Move along the model's `stretch_records`.
+class ScaleMove:
+    """Move along the model's `scale_records`.
 
     Parameters
     ----------
@@ -58,50 +59,47 @@ class Stretch:
         Steps in an iteration.
     """
 
-    reports = ("stretch_acceptance",)
+    reports = ("scale_acceptance",)
 
     def __init__(self, steps: int = 3) -> None:
         self.steps = whole_number("steps", steps)
 
     def __repr__(self) -> str:
-        return "Stretch()" if self.steps == 3 else f"Stretch(steps={self.steps})"
+        return "ScaleMove()" if self.steps == 3 else f"ScaleMove(steps={self.steps})"
 
     def check(self, target: Target) -> None:
-        """Raise if the model has no direction to stretch in."""
-        name = type(target.model).__name__
-        if not hasattr(target.model, "stretch_records"):
+        """Raise if the model has no direction to move in."""
+        able = target.abilities
+        if able.scale_records is None:
             raise ValueError(
-                "Stretch needs a model with stretch_records(theta, records, amount); "
-                f"{name} has none"
+                "ScaleMove needs a model with scale_records(theta, records, amount); "
+                f"{able.name} has none"
             )
-        if target.holds_innovations:
+        if able.holds_innovations:
             raise ValueError(
-                f"Stretch cannot be used with {name}: it is only a simulator, and stretched "
+                f"ScaleMove cannot be used with {able.name}: it is only a simulator, and scaled "
                 "records do not say what innovations made them"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with a middling size."""
-        return {"size": 0.5, "count": 0, "acceptance": [], "warming": True}
+        return {"size": StepSize(0.5, WANTED, SMALLEST, LARGEST), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Stretch `steps` times; report the share accepted."""
-        amounts = tuning["size"] * state.rng.standard_normal(self.steps)
+        """Scale `steps` times; report the share accepted."""
+        scale_records = target.abilities.scale_records
+        assert scale_records is not None  # `check` saw to it
+        amounts = tuning["size"].size * state.rng.standard_normal(self.steps)
         log_uniform = -state.rng.standard_exponential(self.steps)
         log_g_now = target.log_g(target.total(state.records))
         accepted = 0
         for amount, threshold in zip(amounts.tolist(), log_uniform.tolist(), strict=True):
-            theta, records, log_ratio = target.model.stretch_records(
-                state.theta, state.records, amount
-            )
+            theta, records, log_ratio = scale_records(state.theta, state.records, amount)
             records = np.ascontiguousarray(records)
             log_g_new = target.log_g(target.total(records))
             log_ratio += log_g_new - log_g_now
             if tuning["warming"]:
-                # A ratio of NaN (records that are not finite) counts as a rejection.
-                tuning["acceptance"].append(
-                    math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0
-                )
+                tuning["size"].note(log_ratio)
             if threshold < log_ratio < math.inf:
                 accepted += 1
                 log_g_now = log_g_new
@@ -109,14 +107,10 @@ class Stretch:
         return (accepted / self.steps,)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Robbins-Monro on log(size)."""
+        """Tune the size."""
         tuning["count"] += 1
-        rate = 1.0 / math.sqrt(tuning["count"])
-        for acceptance in tuning["acceptance"]:
-            tuning["size"] *= math.exp(rate * (acceptance - WANTED))
-        tuning["size"] = min(max(tuning["size"], SMALLEST), LARGEST)
-        tuning["acceptance"].clear()
+        tuning["size"].tune(tuning["count"])
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Keep the size from now on."""
-        tuning.update(acceptance=[], warming=False)
+        tuning["warming"] = False

@@ -8,7 +8,7 @@ table of m numbers. With T_{-i} = T(x) - t_i(x_i) the total of the other records
                                          sum_w f(w | theta) g(s_dp, T_{-i} + t_i(w))
 
 The other factors of p(theta) prod_j f(x_j | theta) g(s_dp, T(x)) do not hold x_i, so they cancel.
-A draw from a full conditional leaves p(theta, x | s_dp) alone, whatever x_i was (Gibbs), and so
+A draw from a full conditional leaves p(theta, x | s_dp) invariant, whatever x_i was (Gibbs), and so
 does one draw after another.
 
 Algorithm 1 proposes v from f and accepts by the ratio of g. Both moves know f and g; this one
@@ -27,6 +27,9 @@ phi_c(T_c + 2): a query with such values is treated as dense.
 
 **What the model offers.** `record_values` (m, ...): every possible record, once, in the records'
 own shape; and `log_likelihood(theta, records)`.
+
+It is not in the default sampler, which refreshes more records in the same time wherever g leaves
+some freedom. Run it with `python examples/moves/full_conditional.py`.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+import noiseaware as na
 from noiseaware.mechanisms.terms import log_g, term
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
@@ -83,7 +87,7 @@ def weigh_cells(gains, log_likelihood, table, weights):
 
 @njit(cache=True, nogil=True)
 def pick(weights, total, uniform):
-    """Return the value in whose stretch of the summed weights `uniform` falls; never weight 0."""
+    """Return the value in whose part of the summed weights `uniform` falls; never weight 0."""
     left = uniform * total
     chosen = 0
     for v in range(weights.shape[0]):
@@ -186,20 +190,19 @@ class FullConditional:
 
     def check(self, target: Target) -> None:
         """Raise if the records are not a short list of values that can be weighed."""
-        model = target.model
-        name = type(model).__name__
-        values = getattr(model, "record_values", None)
+        able = target.abilities
+        name, values = able.name, able.record_values
         if values is None:
             raise ValueError(
                 "FullConditional needs a model whose records take few values, listed in its "
                 f"record_values; {name} has none"
             )
-        if not hasattr(model, "log_likelihood"):
+        if able.log_likelihood is None:
             raise ValueError(
                 "FullConditional needs a model with log_likelihood(theta, records); "
                 f"{name} has none"
             )
-        if target.uses_index:
+        if able.uses_index:
             raise ValueError(
                 "FullConditional needs records that are alike, with one list of values for all; "
                 f"those of {name} depend on their index"
@@ -215,9 +218,9 @@ class FullConditional:
         if target.terms is None:
             raise ValueError(
                 "FullConditional needs a mechanism that is scored coordinate by coordinate; "
-                f"{type(target.release.mechanism).__name__} has no terms(values)"
+                f"{target.mechanism_abilities.name} has no terms(values)"
             )
-        if target.holds_innovations:
+        if able.holds_innovations:
             raise ValueError(
                 f"FullConditional cannot be used with {name}: it is only a simulator, and a new "
                 "value of a record does not say what innovations made it"
@@ -225,13 +228,13 @@ class FullConditional:
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Nothing to tune; put the values, and what each adds to T, where a step finds them."""
-        values = np.ascontiguousarray(target.model.record_values, dtype=state.records.dtype)
+        values = np.ascontiguousarray(target.abilities.record_values, dtype=state.records.dtype)
         if values.shape[1:] != state.records.shape[1:]:
             raise ValueError(
-                f"{type(target.model).__name__}.record_values must have shape "
+                f"{target.abilities.name}.record_values must have shape "
                 f"(m, *{state.records.shape[1:]}), like its records; got {values.shape}"
             )
-        if hasattr(target.release.mechanism, "statistic"):
+        if target.mechanism_abilities.statistic is not None:
             return {"values": values, "table": None, "cells": False}
         table = target.statistic(values, 0)
         cells = target.uses_cells and not _repeats(table)
@@ -249,7 +252,7 @@ class FullConditional:
         assert target.terms is not None
         family, parameters = target.terms
         draw = draw_cells if cells else draw_dense
-        log_likelihood = target.model.log_likelihood(state.theta, values)
+        log_likelihood = target.abilities.log_likelihood(state.theta, values)
         flat, flat_values = records.reshape(n, -1), values.reshape(len(values), -1)
         # A table for each record is m times as large as the statistics.
         size = min(n, CHUNK if table is not None else max(1, CHUNK // len(values)))
@@ -298,3 +301,17 @@ def _repeats(cells: np.ndarray) -> bool:
         return False
     ordered = np.sort(cells, axis=1)
     return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())
+
+
+def main() -> None:
+    """Sample the shares of three levels, every record from its conditional."""
+    rng = np.random.default_rng(1)
+    query = na.queries.Histogram(n_levels=3)
+    release = na.mechanisms.Laplace(query, epsilon=2.0).privatize(rng.integers(0, 3, 200), rng)
+    moves = (na.moves.ParameterUpdate(), FullConditional())
+    posterior = na.sample(na.models.Categorical(3), release, moves=moves, random_seed=1)
+    print(na.summary(posterior))
+
+
+if __name__ == "__main__":
+    main()

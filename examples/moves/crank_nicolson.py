@@ -6,7 +6,7 @@ are moved at once, theta held:
     u' = u cos(a) + z sin(a),      z ~ N(0, I),      x' = F(u'; theta),
 
 accepted with probability min(1, g(s_dp, T(x')) / g(s_dp, T(x))). (sin(a) is the step s of the
-autoregression u' = sqrt(1 - s^2) u + s z.)
+autoregression u' = sqrt(1 - s^2) u + s z, the preconditioned Crank-Nicolson proposal.)
 
 **Why only g is left.** In (u, z) the target, theta held, is
 
@@ -20,7 +20,7 @@ The proposal is the map (u, z) -> (u', z') with z' = u sin(a) - z cos(a). Its ma
 is symmetric and orthogonal: the map is its own inverse, its Jacobian is 1, and it keeps
 |u|^2 + |z|^2. So the normal densities of (u', z') and (u, z) are equal, whatever a is, and the
 Metropolis ratio of the two points is the ratio of g. z is drawn afresh each time, which leaves
-p(z) alone, and z' is not kept. This holds for all n records at once: the acceptance does not
+p(z) invariant, and z' is not kept. This holds for all n records at once: the acceptance does not
 fall with n because of p(u), as a random walk's would (Neal 1999, "Regression and classification
 using Gaussian process priors"; Cotter, Roberts, Stuart and White 2013), but only as g makes it.
 
@@ -30,6 +30,9 @@ simulator.
 
 **The angle.** a = pi/2 draws the database anew; a small turn is accepted where the release is
 sharp. a is tuned in warm-up and frozen after it.
+
+It is not in the default sampler: on most models a sweep in blocks gives as much. Run it with
+`python examples/moves/crank_nicolson.py`.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+import noiseaware as na
+from noiseaware.adapt import StepSize
+from noiseaware.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
@@ -58,7 +64,7 @@ def turn(innovations, normals, cosine, sine):
             normals[i, j] = cosine * innovations[i, j] + sine * normals[i, j]
 
 
-class Autoregressive:
+class CrankNicolson:
     """Turn the innovations of all records by an angle, and rebuild the records.
 
     Parameters
@@ -67,37 +73,36 @@ class Autoregressive:
         Turns in an iteration.
     """
 
-    reports = ("autoregressive_acceptance",)
+    reports = ("crank_nicolson_acceptance",)
 
     def __init__(self, steps: int = 1) -> None:
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-            raise ValueError(f"steps must be a positive integer; got {steps!r}")
-        self.steps = int(steps)
+        self.steps = whole_number("steps", steps)
 
     def __repr__(self) -> str:
-        return "Autoregressive()" if self.steps == 1 else f"Autoregressive(steps={self.steps})"
+        return "CrankNicolson()" if self.steps == 1 else f"CrankNicolson(steps={self.steps})"
 
     def check(self, target: Target) -> None:
         """Raise if the records are not built from normal innovations that are known."""
-        name = type(target.model).__name__
-        if target.innovations is None or target.innovations.kind != "normal":
+        able = target.abilities
+        name = able.name
+        if able.innovations is None or able.innovations.kind != "normal":
             raise ValueError(
-                "Autoregressive needs a model with build_records and normal innovations; "
-                f"{name} has {target.innovations or 'no innovations'}"
+                "CrankNicolson needs a model with build_records and normal innovations; "
+                f"{name} has {able.innovations or 'no innovations'}"
             )
-        if not (target.holds_innovations or hasattr(target.model, "recover_innovations")):
+        if not (able.holds_innovations or able.recover_innovations is not None):
             raise ValueError(
-                "Autoregressive needs recover_innovations(theta, records, rng) of a model with "
+                "CrankNicolson needs recover_innovations(theta, records, rng) of a model with "
                 f"update_parameters; {name} has none"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with a middling angle."""
-        return {"angle": 0.5, "count": 0, "acceptance": [], "warming": True}
+        return {"angle": StepSize(0.5, WANTED, SMALLEST, LARGEST), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Turn `steps` times; report the share accepted."""
-        angle = tuning["angle"]
+        angle = tuning["angle"].size
         cosine, sine = math.cos(angle), math.sin(angle)
         log_g_now = target.log_g(target.total(state.records))
         accepted = 0
@@ -108,7 +113,7 @@ class Autoregressive:
             # A ratio of NaN (records that are not finite) counts as a rejection.
             probability = math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0
             if tuning["warming"]:
-                tuning["acceptance"].append(probability)
+                tuning["angle"].note(log_ratio)
             if state.rng.random() < probability:
                 accepted += 1
                 log_g_now = log_g_new
@@ -121,10 +126,11 @@ class Autoregressive:
         self, target: Target, state: ChainState, cosine: float, sine: float
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Build the turned database; beside it (and a simulator's u) memory is for one chunk."""
-        model, rng, theta, n = target.model, state.rng, state.theta, target.n
-        held = state.innovations if target.holds_innovations else None
+        rng, theta, n = state.rng, state.theta, target.n
+        recover = target.abilities.recover_innovations
+        held = state.innovations if target.abilities.holds_innovations else None
         if n <= CHUNK:
-            u = model.recover_innovations(theta, state.records, rng) if held is None else held
+            u = recover(theta, state.records, rng) if held is None else held
             turned = rng.standard_normal(u.shape)
             turn(u, turned, cosine, sine)
             return target.build(theta, turned), turned
@@ -132,10 +138,7 @@ class Autoregressive:
         innovations = None if held is None else np.empty_like(held)
         for begin in range(0, n, CHUNK):
             part = slice(begin, min(begin + CHUNK, n))
-            if held is None:
-                u = model.recover_innovations(theta, state.records[part], rng)
-            else:
-                u = held[part]
+            u = recover(theta, state.records[part], rng) if held is None else held[part]
             turned = rng.standard_normal(u.shape)
             turn(u, turned, cosine, sine)
             candidates[part] = target.build(theta, turned, begin)
@@ -144,14 +147,24 @@ class Autoregressive:
         return candidates, innovations
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Robbins-Monro on log(angle)."""
+        """Tune the angle."""
         tuning["count"] += 1
-        rate = 1.0 / math.sqrt(tuning["count"])
-        for acceptance in tuning["acceptance"]:
-            tuning["angle"] *= math.exp(rate * (acceptance - WANTED))
-        tuning["angle"] = min(max(tuning["angle"], SMALLEST), LARGEST)
-        tuning["acceptance"].clear()
+        tuning["angle"].tune(tuning["count"])
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Keep the angle from now on."""
-        tuning.update(acceptance=[], warming=False)
+        tuning["warming"] = False
+
+
+def main() -> None:
+    """Sample a mean and a variance, the records turned together."""
+    rng = np.random.default_rng(1)
+    query = na.queries.Sum(-3.0, 3.0)
+    release = na.mechanisms.Laplace(query, epsilon=1.0).privatize(rng.normal(0.5, 1.0, 200), rng)
+    moves = (na.moves.ParameterUpdate(), CrankNicolson())
+    posterior = na.sample(na.models.Normal(), release, moves=moves, random_seed=1)
+    print(na.summary(posterior))
+
+
+if __name__ == "__main__":
+    main()

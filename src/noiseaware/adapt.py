@@ -1,0 +1,45 @@
+"""The size of a proposal's steps, tuned in warm-up."""
+
+from __future__ import annotations
+
+import math
+
+
+def log_change(acceptance: float, wanted: float, count: int, gain: float = 1.0) -> float:
+    """Return the step of Robbins and Monro (1951) on the logarithm of a size.
+
+    `count` is the number of the iteration, from 1 on: the steps get smaller, and their sum does
+    not converge, so that the size gets to where the acceptance is the wanted one and stays there.
+    """
+    return gain / math.sqrt(count) * (acceptance - wanted)
+
+
+class StepSize:
+    """A size that grows when more steps than wanted are accepted, and shrinks when fewer are.
+
+    Parameters
+    ----------
+    size
+        Where it begins.
+    wanted
+        The share of steps to accept.
+    smallest, largest
+        Between these it stays.
+    """
+
+    def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
+        self.size = size
+        self.wanted = wanted
+        self.bounds = (smallest, largest)
+        self._acceptance: list[float] = []
+
+    def note(self, log_ratio: float) -> None:
+        """Note how likely a step was accepted; a ratio of NaN (records not finite) is a no."""
+        self._acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0)
+
+    def tune(self, count: int) -> None:
+        """Learn from the steps that were noted since the last call, in iteration `count`."""
+        for acceptance in self._acceptance:
+            self.size *= math.exp(log_change(acceptance, self.wanted, count))
+        self.size = min(max(self.size, self.bounds[0]), self.bounds[1])
+        self._acceptance.clear()

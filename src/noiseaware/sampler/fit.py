@@ -1,0 +1,431 @@
+"""Checks before any sampling: the model, the query and the release must fit one another.
+
+One small database is drawn from the model and sent through every method that the sampler will
+call. What comes back is checked, and an error names the method, what it returned and what would
+be right. The conditions of the paper's ergodicity theorem that can be seen from here are seen to:
+A1, the prior can be drawn from and has positive density there; A3, the mechanism gives the
+release a positive density.
+
+What a user's class does wrong only now and then is caught where it happens, by `Target` and, for
+an exception, by `blame`. Whether what it does is *right* is the question of `noiseaware.validate`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from noiseaware.contract import (
+    Model,
+    draw_records,
+    mechanism_abilities,
+    missing,
+    model_abilities,
+    query_abilities,
+)
+from noiseaware.coordinates import check_theta
+from noiseaware.parameters import Innovations, Parameter
+from noiseaware.release import Release
+from noiseaware.sampler.arrays import (
+    as_cells,
+    as_innovations,
+    as_number,
+    as_records,
+    as_statistic,
+    as_total,
+    short,
+    usual_array,
+)
+from noiseaware.sampler.blame import blame
+
+_TRY = 7
+"""Records in the small database: a number that no built-in shape has by accident."""
+
+_MORE, _MANY = 10, 200
+"""Databases, and records in each, that are shown to the query."""
+
+
+def check_fit(model: Any, release: Any) -> None:
+    """Raise ValueError or TypeError if this model cannot be sampled with this release."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a noiseaware.Release; got {type(release).__name__}")
+    check_methods(model)
+    check_index(model)
+    able = model_abilities(model)
+    if able.n_records not in (None, release.n_records):
+        raise ValueError(
+            f"the model {model!r} is of {able.n_records} records, and the release of "
+            f"{release.n_records}"
+        )
+    rng = np.random.default_rng(0)
+    with blame(model, release.mechanism, release.query):
+        theta = check_theta(f"{able.name}.sample_prior", model.sample_prior(rng), able.parameters)
+        check_log_prior(model, theta)
+        check_derived(model, theta)
+        index = _spread(release, _TRY)
+        records = check_records(model, theta, index, rng)
+        _check_query(model, release, records, rng)
+        check_density(release, records)
+        check_kernel(model, theta, records, rng)
+        check_log_likelihood(model, theta, records)
+        check_recovery(model, theta, records, index, rng)
+
+
+@contextmanager
+def left_alone(method: str, **given: Any) -> Iterator[None]:
+    """Raise if the method that is called inside changes the arrays that it was given.
+
+    A keyword is the name that the message has for an array, or for a theta.
+    """
+
+    def arrays(value: Any) -> dict[Any, Any]:
+        return value if isinstance(value, dict) else {"": value}
+
+    before = {name: {k: np.array(v) for k, v in arrays(given[name]).items()} for name in given}
+    yield
+    for name, value in given.items():
+        now, then = arrays(value), before[name]
+        if now.keys() != then.keys() or not all(np.array_equal(now[k], then[k]) for k in then):
+            raise ValueError(f"{method} must not change the {name} it is given")
+
+
+# ------------------------------------------------------------------ the model
+
+
+def check_methods(model: Any) -> None:
+    """Raise TypeError or ValueError if the model lacks what every sampler needs."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"model must be an object, such as {model.__name__}(...); got the class {model!r}"
+        )
+    able = model_abilities(model)
+    name = able.name
+    for attribute in missing(model, Model):
+        raise TypeError(f"model must have `{attribute}`; {name} has none")
+    if not callable(model.sample_prior):
+        raise TypeError(f"{name}.sample_prior must be a method; got {model.sample_prior!r}")
+    parameters = model.parameters
+    if not (
+        isinstance(parameters, tuple | list)
+        and parameters
+        and all(isinstance(p, Parameter) for p in parameters)
+    ):
+        raise TypeError(
+            f"{name}.parameters must be a tuple of noiseaware.Parameter; got {parameters!r}"
+        )
+    _check_labels(name, able.shown)
+    if able.sample_records is None and able.build_records is None:
+        raise TypeError(
+            f"model must have sample_records(theta, n, rng) or build_records(theta, innovations); "
+            f"{name} has neither"
+        )
+    if able.build_records is not None:
+        for attribute, found in (("innovations", able.innovations), ("log_prior", able.log_prior)):
+            if found is None:
+                raise TypeError(f"{name} has build_records, so it needs `{attribute}` too")
+        if not isinstance(able.innovations, Innovations):
+            raise TypeError(
+                f"{name}.innovations must be noiseaware.Innovations(kind, width); "
+                f"got {able.innovations!r}"
+            )
+    elif able.update_parameters is None and not able.has_density:
+        densities = {"log_prior": able.log_prior, "log_likelihood": able.log_likelihood}
+        lacks = [method for method, found in densities.items() if found is None]
+        raise TypeError(
+            f"model must have update_parameters(theta, records, rng), or log_prior(theta) and "
+            f"log_likelihood(theta, records) for a ready kernel, or build_records(theta, "
+            f"innovations) to be sampled without one; {name} has no update_parameters, "
+            f"{' and no '.join([*lacks, 'build_records'])}"
+        )
+
+
+def _check_labels(model: str, parameters: Sequence[Parameter]) -> None:
+    """Two parameters may share a name of an axis only if they share its labels."""
+    names = [p.name for p in parameters]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{model}.parameters must have different names; got {names}")
+    seen: dict[str, tuple[str, Any]] = {}
+    for parameter in parameters:
+        for axis, dim in enumerate(parameter.dims):
+            labels = list((parameter.coords or {}).get(dim, range(parameter.shape[axis])))
+            other, others = seen.setdefault(dim, (parameter.name, labels))
+            if labels != others:
+                raise ValueError(
+                    f"{model}.parameters: {other} and {parameter.name} both have the dimension "
+                    f"{dim!r}, so it must have the same labels in both; got {others} and {labels}"
+                )
+
+
+def makers(model: Any) -> list[str]:
+    """Return the names of the methods by which the model makes records."""
+    able = model_abilities(model)
+    return [name for name in ("build_records", "sample_records") if getattr(able, name) is not None]
+
+
+def check_index(model: Any) -> None:
+    """Raise unless a model that asks for the records' numbers has room for them."""
+    able = model_abilities(model)
+    for method in makers(model) if able.uses_index else ():
+        arguments = inspect.signature(getattr(able, method)).parameters
+        if "index" not in arguments:
+            raise TypeError(
+                f"{able.name} has uses_index, so {method} must take an argument index, the "
+                f"numbers of the records to make; it takes {', '.join(arguments)}"
+            )
+
+
+def check_derived(model: Any, theta: dict[str, Any]) -> None:
+    """Raise unless the quantities that a model declares as derived come out of two draws."""
+    able = model_abilities(model)
+    if not able.derived:
+        return
+    if able.derive is None:
+        raise TypeError(f"{able.name} has `derived`, so it needs derive(theta) too")
+    where, names = f"{able.name}.derive", [p.name for p in able.derived]
+    twice = {name: np.stack([np.asarray(value, float)] * 2) for name, value in theta.items()}
+    made = able.derive(twice)
+    if not isinstance(made, dict) or set(made) != set(names):
+        got = list(made) if isinstance(made, dict) else type(made).__name__
+        raise ValueError(f"{where} must return a dict of {names}; got {got}")
+    for parameter in able.derived:
+        shape = (2, *parameter.shape)
+        if np.shape(made[parameter.name]) != shape:
+            raise ValueError(
+                f"{where} must return {parameter.name} with shape {shape} for two draws of theta "
+                f"along the first axis; got {np.shape(made[parameter.name])}"
+            )
+
+
+def check_log_prior(model: Any, theta: dict[str, Any]) -> None:
+    """Raise if the prior density is not a finite number at a draw of the prior."""
+    able = model_abilities(model)
+    if able.log_prior is None:
+        return
+    where = f"{able.name}.log_prior"
+    with left_alone(where, theta=theta):
+        value = able.log_prior(theta)
+    as_number(where, value, "one finite number at a draw of sample_prior")
+
+
+def make_records(
+    model: Any, method: str, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Make the records with these numbers by build_records or sample_records, and check them."""
+    able = model_abilities(model)
+    where, n = f"{able.name}.{method}", len(index)
+    if method == "sample_records":
+        assert able.sample_records is not None
+        with left_alone(where, theta=theta):
+            made = able.sample_records(theta, n, rng, **able.index(index))
+    else:
+        assert able.build_records is not None
+        assert able.innovations is not None
+        innovations = able.innovations.draw(n, rng)
+        with left_alone(where, innovations=innovations, theta=theta):
+            made = able.build_records(theta, innovations, **able.index(index))
+    records = as_records(where, made, n)
+    if records.size == 0:
+        raise ValueError(f"{where} must return records with entries; got shape {records.shape}")
+    if not np.isfinite(records).all():
+        raise ValueError(f"{where} returned records that are not finite")
+    return records
+
+
+def check_records(
+    model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return a small database if the methods that make records agree on what a record is."""
+    name = type(model).__name__
+    made: dict[str, np.ndarray] = {}
+    for method in makers(model):
+        made[method] = make_records(model, method, theta, index, rng)
+        again = make_records(model, method, theta, index, rng)
+        if np.may_share_memory(made[method], again):
+            raise ValueError(
+                f"{name}.{method} must return a new array each time; it returned the same one twice"
+            )
+    records = next(reversed(made.values()))
+    for method, other in made.items():
+        if other.shape != records.shape or other.dtype != records.dtype:
+            raise ValueError(
+                f"{name}.{method} and {name}.sample_records must return the same shape and dtype; "
+                f"got {other.shape} {other.dtype} and {records.shape} {records.dtype}"
+            )
+    return usual_array(records)
+
+
+def check_kernel(
+    model: Any, theta: dict[str, Any], records: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Raise if the model's kernel returns no theta, or changes what it is given."""
+    able = model_abilities(model)
+    if able.update_parameters is None:
+        return
+    where = f"{able.name}.update_parameters"
+    with left_alone(where, records=records, theta=theta):
+        made = able.update_parameters(theta, records, rng)
+    check_theta(where, made, able.parameters)
+
+
+def check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray) -> None:
+    """Raise if log f is not one number a record."""
+    able = model_abilities(model)
+    if able.log_likelihood is None:
+        return
+    where = f"{able.name}.log_likelihood"
+    with left_alone(where, records=records, theta=theta):
+        made = able.log_likelihood(theta, records)
+    wanted = (
+        f"{where} must return one number for each of the {len(records)} records, "
+        f"shape ({len(records)},), and no NaN; got {short(made)}"
+    )
+    try:
+        value = np.asarray(made, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(wanted) from None
+    if value.shape != (len(records),) or np.isnan(value).any():
+        raise ValueError(wanted)
+
+
+def check_recovery(
+    model: Any,
+    theta: dict[str, Any],
+    records: np.ndarray,
+    index: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Raise if the innovations of some records do not give these records back."""
+    able = model_abilities(model)
+    if able.recover_innovations is None:
+        return
+    if able.build_records is None or able.innovations is None:
+        raise TypeError(f"{able.name} has recover_innovations, so it needs build_records too")
+    where = f"{able.name}.recover_innovations"
+    with left_alone(where, records=records, theta=theta):
+        made = able.recover_innovations(theta, records, rng)
+    innovations = as_innovations(where, made, len(records), able.innovations.width)
+    rebuilt = usual_array(able.build_records(theta, innovations, **able.index(index)))
+    if records.dtype.kind == "f":
+        same = np.isclose(rebuilt, records, rtol=1e-6, atol=1e-8)
+    else:
+        same = rebuilt == records
+    if not same.all():
+        i = int(np.argwhere(~same)[0][0])
+        raise ValueError(
+            f"{able.name}.build_records(theta, recover_innovations(theta, records, rng)) must "
+            f"give back the records it started from; record {records[i]} became {rebuilt[i]}"
+        )
+
+
+# ------------------------------------------------------------------ the release
+
+
+def _spread(release: Release, m: int) -> np.ndarray:
+    """Return m indices from the first record to the last, for a model that asks for them."""
+    return np.arange(m) * release.n_records // m
+
+
+def _check_query(
+    model: Any, release: Release, records: np.ndarray, rng: np.random.Generator
+) -> None:
+    query = release.query
+    refuse = query_abilities(query).check_records
+    if refuse is None:
+        return
+    try:
+        refuse(records)
+        # A level that the query does not have may be rare: look at many records, of several theta.
+        for _ in range(_MORE):
+            theta = model.sample_prior(rng)
+            refuse(draw_records(model, theta, _spread(release, _MANY), rng))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"the model {model!r} does not fit the query {query!r} of the release: {error}"
+        ) from None
+
+
+def statistic_name(release: Release) -> str:
+    """Return what to call the method that gives the statistic."""
+    own = mechanism_abilities(release.mechanism).statistic is not None
+    return f"{type(release.mechanism if own else release.query).__name__}.statistic"
+
+
+def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
+    """Return t_i(x_i, s_dp) of a few records, (m, d), if it is what the sampler can use."""
+    source, m = statistic_name(release), len(records)
+    own = mechanism_abilities(release.mechanism).statistic
+    with left_alone(source, records=records):
+        if own is not None:
+            d = None  # whatever its log_density takes
+            t = own(records, np.arange(m) % release.n_records, release.values)
+        else:
+            d = len(release.query.names)
+            t = release.query.statistic(records)
+    return as_statistic(source, t, m, d, finite=True)
+
+
+def check_density(release: Release, records: np.ndarray) -> None:
+    """Raise if the statistic, or the mechanism's log density, is not what the sampler can use."""
+    mechanism = mechanism_abilities(release.mechanism)
+    t = check_statistic(release, records)
+    total = t.sum(axis=0)
+    if mechanism.statistic is None:
+        _check_cells_and_total(release, records, t)
+    if mechanism.terms is not None:
+        _check_terms(mechanism.name, mechanism.terms(release.values), len(total))
+    as_number(
+        f"{mechanism.name}.log_density",
+        release.mechanism.log_density(release.values, total),
+        "one finite number (the mechanism must give the release a positive density whatever the "
+        "records)",
+    )
+
+
+def _check_cells_and_total(release: Release, records: np.ndarray, t: np.ndarray) -> None:
+    """Raise unless `cells` and `total` of a query agree with its statistic t."""
+    query = query_abilities(release.query)
+    name, (m, d) = query.name, t.shape
+    if query.cells is not None:
+        with left_alone(f"{name}.cells", records=records):
+            cells = as_cells(f"{name}.cells", query.cells(records), m, d)
+        counted = np.zeros((m, d))
+        for column in cells.T:
+            inside = column >= 0
+            counted[inside, column[inside]] += 1
+        if not np.array_equal(counted, t):
+            raise ValueError(
+                f"{name}.cells and {name}.statistic must say the same: a record adds 1 to each "
+                "of its cells, and nothing elsewhere"
+            )
+    if query.total is not None:
+        with left_alone(f"{name}.total", records=records):
+            said = as_total(f"{name}.total", query.total(records), d)
+        total = t.sum(axis=0)
+        if not np.allclose(said, total, rtol=1e-8, atol=1e-8):
+            raise ValueError(
+                f"{name}.total must be the sum of {name}.statistic over the records; got "
+                f"{short(said)}, and the sum is {short(total)}"
+            )
+
+
+def _check_terms(name: str, terms: Any, d: int) -> None:
+    """Terms are read by compiled loops, which do not look at what they are given."""
+    try:
+        family, parameters = terms
+        # int32 is the sign of the longer formulas; see `mechanisms.terms.longer_term`.
+        fits = (
+            family.shape == (d,)
+            and family.dtype in (np.int64, np.int32)
+            and (parameters.shape, parameters.dtype) == ((d, 4), np.float64)
+        )
+    except (TypeError, ValueError, AttributeError):
+        fits = False
+    if not fits:
+        raise TypeError(
+            f"{name}.terms must return noiseaware.mechanisms.terms.Terms, with family int64 "
+            f"({d},) and parameters float64 ({d}, 4); got {short(terms)}"
+        )
