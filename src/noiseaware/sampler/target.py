@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.contract import model_abilities
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import log_g
 from noiseaware.parameters import Innovations
@@ -235,11 +236,12 @@ class Target:
             self.innovations.width,
         )
 
-    def surrogate(self) -> Any:
+    def formula(self) -> Any:
         """Return the model's formula for the total of this query, or None if there is none."""
-        if self.terms is None or self._own_statistic or not hasattr(self.model, "surrogate"):
+        formula = model_abilities(self.model).formula
+        if self.terms is None or self._own_statistic or formula is None:
             return None
-        return self.model.surrogate(self.release.query, self.n)
+        return formula(self.release.query, self.n)
 
     # What the release says of them.
 
