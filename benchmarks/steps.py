@@ -1,7 +1,7 @@
 """What the parts of a transport move cost, next to the constants of `tuning.costs`.
 
 Microseconds of an iteration of algorithm1(), of the start of a transport move, of one more step of
-each of its proposals, and of preparing a surrogate's formula, next to what the constants say.
+each of its proposals, and of preparing a formula, next to what the constants say.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from benchmarks.subjects import subject
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves
 from noiseaware.sampler.moves import Transport
-from noiseaware.sampler.moves.surrogate import SurrogateJump
-from noiseaware.sampler.moves.transport import FORMULA
 from noiseaware.sampler.moves.tuning import costs
 from noiseaware.sampler.target import Target
 

@@ -202,6 +202,11 @@ class QueryAbilities:
     """What was asked, in sentences for the report."""
     possible: Callable[[Floats, int], Floats] | None = None
     """(totals, n) -> the nearest totals that n records can give. The naive analysis."""
+    regression_clamps: tuple[Floats, Floats] | None = None
+    """c and f, (p + 1,) each: the total is the regression moments of records whose entries z count
+    as (z - c) f, clamped to [-1, 1]. Formulas of models."""
+    class_feature_levels: tuple[int, ...] | None = None
+    """(I, J_1, ..., J_K): the total is the counts by class, feature and level. Formulas."""
     group: int | None = None
     """The one group that the query is about, if it is. Parallel composition of guarantees."""
 
@@ -402,6 +407,9 @@ class MoveAbilities:
 
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends; what was learned is final."""
+    outlook: Callable[[dict[str, Any]], Any] | None = None
+    """tuning -> `autocorrelation_time` and `cost` that the move expects, after warm-up.
+    `Interweave`."""
     moves: Sequence[Any] = ()
     """The moves inside this one. Messages that name a user's method look into them."""
     kernel: Any = None

@@ -10,11 +10,11 @@ from noiseaware.sampler.moves.tuning import Costs, choose_steps, expected_time, 
 from noiseaware.sampler.target import Target
 
 COST = Costs(
-    100.0,
     start=0.2,
     each=np.array([0.2, 0.2, 0.9]),
     hold=0.3,
     holds=[False, False, True],
+    from_prior=[True, False, False],
     guarded=False,
 )
 GUARDED = COST._replace(guarded=True)
@@ -55,7 +55,7 @@ def test_a_guard_is_charged_for_what_it_may_be():
         without = total_cost(steps, COST)
         assert total_cost(steps, GUARDED) == pytest.approx(without + more)
     assert guards([2, 0, 1], GUARDED) == [1]  # with a formula
-    assert guards([0, 1, 0], GUARDED) == [0]  # with a learned shape alone; no formula is added
+    assert guards([0, 1, 0], GUARDED) == [0]  # with a learned geometry alone; no formula is added
     assert guards([2, 1, 0], GUARDED) == []  # with the prior
     assert guards([2, 0, 1], COST) == []
 
@@ -73,7 +73,7 @@ def test_a_formula_gives_way_to_what_is_much_cheaper(gain, expected):
 
 
 def test_no_guard_without_a_formula():
-    """Where theta is moved by learned shapes alone, the walks among them are the guard."""
+    """Where theta is moved by learned geometry alone, the walks among them are the guard."""
     mechanism = na.mechanisms.Laplace(na.queries.Sum(0.0, 10.0), epsilon=0.5)
     target = Target(na.models.Normal(), na.Release([300.0], mechanism, n_records=60))
     moves = default_moves(target)

@@ -5,7 +5,7 @@ of differences.
 
 **The proposals.** With u held and all of theta unknown, independent draws from p(theta | u, s_dp)
 are made by rejection: theta from the prior, kept with probability g(s_dp, T) / max g, with T from
-NumPy. `Transport.step` is run a few times from each, with a solved jump alone, or with a surrogate
+NumPy. `Transport.step` is run a few times from each, with a solved jump alone, or with a formula
 that walks in the total. The release's bounds clamp many records, so that the formula is badly wrong
 and only the ratio makes it right. Where the draws end they must have the distribution that they
 started with: functions of theta must not change on average, |z| < 5.8 for each of 12: below 12 x
@@ -22,13 +22,11 @@ from scipy import stats
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware.models.surrogates import log_volume, solve, work_size
-from noiseaware.sampler.moves import solved as solved_module
-from noiseaware.sampler.moves import surrogate as surrogate_module
-from noiseaware.sampler.moves.solved import SolvedJump
-from noiseaware.sampler.moves.surrogate import WALK_GIVEN_U
+from noiseaware.formulas import log_volume, make_room, solve
+from noiseaware.sampler.moves import formula as module
+from noiseaware.sampler.moves.formula import WALK_GIVEN_U, SolvedJump
+from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.transport import Transport
-from noiseaware.sampler.moves.tuning import Shape
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -48,12 +46,16 @@ def regression(p, n):
 
 
 def formula_of(target, u):
-    """Return the surrogate's arrays with this u, and the formula as a function of v."""
-    jump = Transport().start(
-        target, ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng())
-    )["proposals"][-1]
-    jump.hold(target, u)
-    return jump
+    """Return the formula with this u held."""
+    held = (
+        Transport()
+        .start(target, ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng()))[
+            "proposals"
+        ][-1]
+        .held
+    )
+    held.condition_on(target, u)
+    return held
 
 
 def rng():
@@ -66,12 +68,11 @@ def test_the_solution_gives_the_total(p):
     random = rng()
     for _ in range(3):
         u = random.standard_normal((12, p + 1))
-        jump = formula_of(target, u)
+        held = formula_of(target, u)
         v = target.coordinates.to_vector(target.sample_prior(random))
-        code, integers, fixed = jump.surrogate[:3]
         for function in (solve, solve.py_func):
-            found, work = np.empty_like(v), np.empty(work_size(code, integers))
-            assert function(integers, fixed, jump.summary, jump.formulas(v)[0], found, work)
+            found, room = np.empty_like(v), make_room(held.formula)
+            assert function(held.formula, held.summary, held.totals(v)[0], found, room)
             np.testing.assert_allclose(found, v, rtol=1e-7, atol=1e-7)
 
 
@@ -80,10 +81,10 @@ def test_the_volume_is_the_determinant(p):
     target = regression(p, 12)
     random = rng()
     u = random.standard_normal((12, p + 1))
-    jump = formula_of(target, u)
+    held = formula_of(target, u)
 
     def formula(v):
-        return jump.formulas(v)[0]
+        return held.totals(v)[0]
 
     constants = []
     for _ in range(4):
@@ -96,19 +97,18 @@ def test_the_volume_is_the_determinant(p):
             fine = (formula(v + step) - formula(v - step)) / 2e-3
             columns.append((4 * fine - coarse) / 3)
         by_differences = np.linalg.slogdet(np.column_stack(columns))[1]
-        constants.append(by_differences - log_volume(jump.surrogate.integers, v))
+        constants.append(by_differences - log_volume(p, v))
     np.testing.assert_allclose(constants, constants[0], rtol=0, atol=1e-5)
 
 
 def test_a_total_that_nothing_gives():
     """A sum of squares below what its sum needs has no solution."""
     target = regression(1, 12)
-    jump = formula_of(target, rng().standard_normal((12, 2)))
-    code, integers, fixed = jump.surrogate[:3]
-    total = jump.formulas(np.zeros(5))[0]
+    held = formula_of(target, rng().standard_normal((12, 2)))
+    total = held.totals(np.zeros(5))[0]
     total[2] = -1.0
-    work = np.empty(work_size(code, integers))
-    assert not solve(integers, fixed, jump.summary, total, np.empty(5), work)
+    room = make_room(held.formula)
+    assert not solve(held.formula, held.summary, total, np.empty(5), room)
 
 
 def test_only_a_release_that_points_somewhere_is_solved():
@@ -185,7 +185,7 @@ def functions(v):
 
 
 def check(which):
-    """Raise unless a proposal alone, with u held, leaves p(theta | u, s_dp) alone."""
+    """Raise unless a proposal alone, with u held, leaves p(theta | u, s_dp) invariant."""
     target, u = setting()
     starts = independent_draws()
     random = np.random.default_rng(SEED + 1)
@@ -193,14 +193,15 @@ def check(which):
     state = ChainState(target.sample_prior(random), np.empty((N, 2)), None, random)
     tuning = move.start(target, state)
     jump = tuning["proposals"][-1]
-    shape = Shape(np.random.default_rng(3).permutation(starts)[:500] + 0.1)
-    jump.hold(target, u)
-    shape.look(jump.formula, target.terms.parameters[:, 1], shape.mean, forget=True)
-    jump.take(shape)
-    jump.shares[:] = 0.0
-    jump.shares[WALK_GIVEN_U] = 1.0
-    jump.sizes[:] = 1.0  # long walks of long steps: a wrong centre shows
-    jump.steps = 12
+    geometry = Geometry(np.random.default_rng(3).permutation(starts)[:500] + 0.1)
+    jump.held.condition_on(target, u)
+    scales = target.terms.parameters[:, 1]
+    geometry.estimate_jacobian(jump.held.total, scales, geometry.mean, forget=True)
+    jump.set_geometry(geometry)
+    jump.steps.shares[:] = 0.0
+    jump.steps.shares[WALK_GIVEN_U] = 1.0
+    jump.steps.sizes[:] = 1.0  # long walks of long steps: a wrong centre shows
+    jump.formula_steps = 12
     steps = [0] * len(tuning["proposals"])
     steps[-2 if which == "solved" else -1] = 3
     tuning.update(steps=steps, warming=False)
@@ -226,43 +227,41 @@ BUGS = {
     "solved: the volume left out": (
         "solved",
         Edit(
-            solved_module,
+            module,
             "solved_jump",
-            "return log_ratio + log_volume(integers, v) - log_volume(integers, proposed)",
+            "return log_ratio + log_volume(p, v) - log_volume(p, proposed)",
             "return log_ratio",
         ),
     ),
     "solved: the density of the way back left out": (
         "solved",
-        Edit(
-            solved_module, "solved_jump", "abs(noise[j]) - abs(away)", "abs(noise[j]) - 0.0 * away"
-        ),
+        Edit(module, "solved_jump", "abs(noise[j]) - abs(away)", "abs(noise[j]) - 0.0 * away"),
     ),
     "solved: the offset on one way only": (
         "solved",
-        Edit(solved_module, "solved_jump", "total[j] + offset[j] - centre", "total[j] - centre"),
+        Edit(module, "solved_jump", "total[j] + offset[j] - centre", "total[j] - centre"),
     ),
     "walk: the volume left out": (
         "walk in the total",
         Edit(
-            surrogate_module,
+            module,
             "explore",
-            "log_q = log_volume(integers, v) - log_volume(integers, proposed)",
+            "log_q = log_volume(p, v) - log_volume(p, proposed)",
             "log_q = 0.0",
         ),
     ),
     "walk: from the clamped total": (
         "walk in the total",
         Edit(
-            surrogate_module,
+            module,
             "explore",
-            "unclamped_there[j] = unclamped[j] + size",
-            "unclamped_there[j] = total[j] - offset[j] + size",
+            "unclamped_there[j] = unclamped[j] + step",
+            "unclamped_there[j] = total[j] - noise.offset[j] + step",
         ),
     ),
     "walk: from where the first step was": (
         "walk in the total",
-        Edit(surrogate_module, "explore", "unclamped[:] = unclamped_there", "pass"),
+        Edit(module, "explore", "unclamped[:] = unclamped_there", "pass"),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The transport move: its coordinates, its proposals, its ratio, and what it leaves alone."""
+"""The transport move: its coordinates, its proposals, its ratio, and what it leaves invariant."""
 
 import copy
 import math
@@ -126,7 +126,7 @@ BLOCK = np.ix_(INDEX, INDEX)
 
 
 def fitted(proposal):
-    """Give a proposal its shape, as warm-up would."""
+    """Give a proposal its geometry, as warm-up would."""
     proposal.factor = np.linalg.cholesky(COVARIANCE[BLOCK])
     proposal.mean = MEAN[INDEX]
     return proposal
@@ -135,13 +135,13 @@ def fitted(proposal):
 def proposed_from(proposal, v, prepared):
     """Where a proposal goes, and the log ratio that it returns."""
     there = np.full(len(v), np.nan)
-    log_q = proposal.propose(v, prepared, 0, there)
+    log_q = proposal.propose(v, np.empty(0), prepared, 0, there)
     return there, log_q
 
 
 def check_walk():
     """The step is v' = v + size L z: the reverse step has -z, and so the same density."""
-    proposal = fitted(proposals.Walk(INDEX, given_u=False))
+    proposal = fitted(proposals.Walk(INDEX, 0, given_u=False))
     proposal.size = 0.7
     rng = np.random.default_rng(4)
     v = rng.normal(size=4)
@@ -158,7 +158,7 @@ def check_walk():
 
 def check_jump():
     """The proposal is a multivariate t, and the returned ratio is t(v) / t(v')."""
-    proposal = fitted(proposals.Jump(INDEX))
+    proposal = fitted(proposals.Jump(INDEX, 0))
     law = stats.multivariate_t(MEAN[INDEX], COVARIANCE[BLOCK], df=proposals.DOF)
     rng = np.random.default_rng(5)
     v = rng.normal(size=4)
@@ -172,14 +172,14 @@ def check_jump():
 
 def check_jump_is_a_t():
     """Squared distances of t draws, divided by their number, follow F(3, dof): K-S at 1e-5."""
-    proposal = fitted(proposals.Jump(INDEX))
+    proposal = fitted(proposals.Jump(INDEX, 0))
     m = 4000
     normals, radius = proposal.prepare(m, np.random.default_rng(6))
     v = np.empty(4)
     distances = []
     inverse = np.linalg.inv(COVARIANCE[BLOCK])
     for k in range(m):
-        proposal.propose(MEAN, (normals, radius), k, v)
+        proposal.propose(MEAN, np.empty(0), (normals, radius), k, v)
         z = v[INDEX] - MEAN[INDEX]
         distances.append(z @ inverse @ z / 3)
     assert stats.kstest(distances, stats.f(3, proposals.DOF).cdf).pvalue > 1e-5
@@ -275,7 +275,7 @@ def check_after_prior_jump():
     target = Target(model, example.release)
     move = na.moves.Transport(steps=1)
     tuning = frozen(move, target, example.thetas[0])
-    tuning["proposals"] = [proposals.PriorJump(1), Told([example.points[2]], [0.2])]
+    tuning["proposals"] = [proposals.PriorJump(), Told([example.points[2]], [0.2])]
     tuning["steps"] = [1, 1]
     model.next_theta = example.thetas[0]
     p = OfThree.probabilities

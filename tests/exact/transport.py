@@ -6,7 +6,7 @@ the move must leave
 
     pi(k, x)  proportional to  p(theta_k) J(v_k) prod_i f(x_i | theta_k) g(s_dp, T(x))
 
-alone: q is a proposal with respect to the counting measure on the points, the density in v at a
+invariant: q is a proposal with respect to the counting measure on the points, the density in v at a
 point is p(theta) J(v), and u is uniform in a box. The box of u that belongs to (k, x) is cut by the
 edges of theta_k' into pieces with one x' each. `Transport.step` itself is run once in each piece,
 with a scripted generator that puts u there, its acceptance probability is found by bisection, and
@@ -25,22 +25,19 @@ from typing import Any
 import numpy as np
 
 from exact.enumeration import TOLERANCE, Scripted, threshold
-from noiseaware.sampler.moves.proposals import PriorJump
+from noiseaware.sampler.moves.proposals import PriorJump, Proposal
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 
-class Told:
+class Told(Proposal):
     """A proposal that goes where it is told: a list of v' with log q(v | v') - log q(v' | v)."""
 
     def __init__(self, where, log_q) -> None:
         self.where, self.log_q = [np.asarray(v, dtype=float) for v in where], list(log_q)
 
-    def prepare(self, steps, rng):
-        return None
-
-    def propose(self, v, prepared, k, proposed):
+    def propose(self, v, total, prepared, k, proposed):
         proposed[:] = self.where[k]
         return self.log_q[k]
 
@@ -130,7 +127,7 @@ def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: boo
 
     def accepts(k, x, new, middles, wanted, exponential):
         if from_prior:
-            proposal = PriorJump(target.coordinates.size)
+            proposal = PriorJump()
             example.model.next_theta = example.thetas[new]
         else:
             proposal = Told([example.points[new]], [math.log(table[new, k] / table[k, new])])

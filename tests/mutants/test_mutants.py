@@ -26,7 +26,7 @@ from noiseaware.sampler import chain, target
 from noiseaware.sampler.moves import parameters, proposals, records, table
 from noiseaware.sampler.moves import transport as transport_module
 from noiseaware.sampler.moves.table import MarkovBasisMove
-from noiseaware.sampler.moves.transport import Transport
+from noiseaware.sampler.moves.transport import Position, Transport
 
 # ------------------------------------------------------------------ the checks, by name
 
@@ -420,11 +420,10 @@ MUTANTS = (
         transport.check_bernoulli_transport,
         (
             Edit(
-                Transport,
-                "step",
-                "prior_new = model.log_prior(theta_new) + log_jacobian\n"
-                "                    log_ratio",
-                "prior_new = log_jacobian + model.log_prior(theta)\n                    log_ratio",
+                Position,
+                "propose",
+                "target.model.log_prior(self.theta_new) + log_jacobian",
+                "target.model.log_prior(self.theta) + log_jacobian",
             ),
         ),
     ),
@@ -514,10 +513,10 @@ MUTANTS = (
         transport.check_prior_jump,
         (
             Edit(
-                Transport,
-                "step",
+                Position,
+                "propose",
                 "log_ratio = 0.0  # q is the prior, so that the two cancel",
-                "log_ratio = place(target, theta_new)[1] - place(target, theta)[1]",
+                "log_ratio = place(target, self.theta_new)[1] - place(target, self.theta)[1]",
             ),
         ),
     ),
@@ -538,17 +537,24 @@ MUTANTS = (
         transport.check_normal_ratio,
         (
             Edit(
-                Transport,
-                "step",
-                "log_g_now, total_now = log_g_new, total_new",
-                "total_now = total_new",
+                Position,
+                "accept",
+                "self.total, self.log_g = self.total_new, self.log_g_new",
+                "self.total = self.total_new",
             ),
         ),
     ),
     Mutant(
         "transport: the records not rebuilt",
         transport.check_bernoulli_transport,
-        (Edit(Transport, "step", "            state.records = records\n", ""),),
+        (
+            Edit(
+                Transport,
+                "step",
+                "state.theta, state.records = here.theta, here.records",
+                "state.theta = here.theta",
+            ),
+        ),
     ),
     Mutant(
         "a simulator's innovations not replaced with its records",

@@ -53,6 +53,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import query_abilities
+from noiseaware.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import (
     arguments_repr,
@@ -63,9 +65,7 @@ from noiseaware.models.arguments import (
 )
 from noiseaware.models.conjugate import log_inverse_gamma, log_normal_iid
 from noiseaware.models.features import Features
-from noiseaware.models.surrogates import REGRESSION, Surrogate, summarise_normals
 from noiseaware.parameters import Innovations, Parameter
-from noiseaware.queries import RegressionMoments
 
 Theta = dict[str, NDArray[np.float64]]
 
@@ -294,35 +294,32 @@ class LinearRegression:
         kernels.recover_innovations(*self._read(theta), records, innovations, self._width)
         return innovations
 
-    def formula(self, query: Any, n: int) -> Surrogate | None:
-        """Return a formula for the total of `RegressionMoments` given u; see `surrogates`."""
+    def formula(self, query: Any, n: int) -> RegressionFormula | None:
+        """Return a formula for the total of regression moments given u; see `formulas`."""
         p = self.n_features
-        if not isinstance(query, RegressionMoments) or query.n_features != p:
+        clamps = query_abilities(query).regression_clamps
+        if clamps is None or len(clamps[0]) != p + 1:
             return None
-        centre, scale = query.scaling()
         known_mean = np.zeros(p) if self.feature_mean is None else self.feature_mean
         known = np.eye(p) if self.feature_covariance is None else self.feature_covariance
-        fixed = [
-            self._prior_precision,
-            self.noise_variance_shape,
-            self.noise_variance_scale,
-            self.feature_mean_sd**-2,
-            self.feature_covariance_df,
-            1.0 if self.noise_variance is None else self.noise_variance,
-            *centre,
-            *scale,
-            *known_mean,
-            *known.reshape(-1),
-            *self._features.prior.scale_factor.reshape(-1),
-        ]
-        unknown = [self.noise_variance, self.feature_mean, self.feature_covariance]
-        integers = np.array([p, *(value is None for value in unknown)], dtype=np.int64)
-        return Surrogate(
-            REGRESSION,
-            integers,
-            np.array(fixed),
-            summarise_normals,
-            solvable=all(value is None for value in unknown) and n > p + 1,
+        return RegressionFormula(
+            RegressionPrior(
+                self._prior_precision,
+                self.noise_variance_shape,
+                self.noise_variance_scale,
+                self.feature_mean_sd**-2,
+                self.feature_covariance_df,
+                np.array(self._features.prior.scale_factor),
+            ),
+            np.array([1.0 if self.noise_variance is None else self.noise_variance]),
+            np.array(known_mean),
+            np.array(known),
+            unknown_noise=self.noise_variance is None,
+            unknown_mean=self.feature_mean is None,
+            unknown_covariance=self.feature_covariance is None,
+            centre=np.array(clamps[0]),
+            scale=np.array(clamps[1]),
+            n=n,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,6 +40,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import query_abilities
+from noiseaware.formulas import CellsFormula
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
@@ -58,9 +60,7 @@ from noiseaware.models.conjugate import (
     pool_size,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
-from noiseaware.models.surrogates import CELLS, Surrogate, summarise_nothing
 from noiseaware.parameters import Innovations, Parameter
-from noiseaware.queries import ClassFeatureCounts
 
 Theta = dict[str, NDArray[np.float64]]
 
@@ -435,15 +435,12 @@ class NaiveBayes:
             self.check_records(records)
         return innovations
 
-    def formula(self, query: Any, n: int) -> Surrogate | None:
-        """Return a formula for the total of `ClassFeatureCounts`; see `surrogates`."""
-        fits = isinstance(query, ClassFeatureCounts) and query.n_classes == self.n_classes
-        if not fits or query.n_levels != tuple(self.n_levels):
+    def formula(self, query: Any, n: int) -> CellsFormula | None:
+        """Return a formula for the total of counts by class and level; see `formulas`."""
+        if query_abilities(query).class_feature_levels != (self.n_classes, *self.n_levels):
             return None
-        places = self._places()
-        integers = np.array([*(c for c, _ in places), *(at for _, at in places)], dtype=np.int64)
-        fixed = np.array([float(n), self.concentration - 1.0])
-        return Surrogate(CELLS, integers, fixed, summarise_nothing)
+        class_place, level_place = np.array(self._places(), dtype=np.int64).T.copy()
+        return CellsFormula(class_place, level_place, n, self.concentration)
 
     def _places(self) -> list[tuple[int, int]]:
         """Return, for each cell of the counts, where its class and its level stand in theta."""

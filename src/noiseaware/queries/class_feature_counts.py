@@ -136,6 +136,11 @@ class ClassFeatureCounts:
         return len(self.n_levels)
 
     @property
+    def class_feature_levels(self) -> tuple[int, ...]:
+        """The number of classes, then the number of levels of each feature."""
+        return (self.n_classes, *self.n_levels)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The names by which columns of a frame are found: class, feature1, feature2, ..."""
         return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))

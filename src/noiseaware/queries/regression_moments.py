@@ -140,8 +140,9 @@ class RegressionMoments:
         """
         return moments_sensitivity(self.n_features + 1, norm, neighbours)
 
-    def scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return c and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
+    @property
+    def regression_clamps(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """C and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
         return self._moments.centre, self._moments.scale
 
     def check_records(self, records: ArrayLike) -> None:

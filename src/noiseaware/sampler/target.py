@@ -133,7 +133,8 @@ class Target:
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
         self.density: Density | None = None
         if self.terms is not None:
-            self.density = Density(SEPARABLE, *self.terms, np.zeros(0))
+            family, terms = self.terms
+            self.density = Density(SEPARABLE, family, terms, np.zeros(0))
         elif mechanism.joint is not None:
             code, numbers = mechanism.joint(self.values)
             self.density = Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
@@ -258,6 +259,11 @@ class Target:
             len(state.records),
             innovations.width,
         )
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), up to a constant, of a model that has it."""
+        assert self.abilities.log_prior is not None  # seen to by the moves that ask
+        return self.abilities.log_prior(theta)
 
     def formula(self) -> Any:
         """Return the model's formula for the total of this query, or None if there is none."""

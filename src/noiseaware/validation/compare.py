@@ -220,6 +220,6 @@ def metropolis(
 
 def shape_of(vectors: np.ndarray) -> np.ndarray:
     """Return a factor L with the spread of some draws of v (m, size), for `metropolis`."""
-    from noiseaware.sampler.moves.tuning import moments
+    from noiseaware.sampler.moves.geometry import moments
 
     return np.linalg.cholesky(moments(vectors)[1])

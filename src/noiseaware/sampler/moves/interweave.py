@@ -1,9 +1,9 @@
 """Do several moves in turn, as often in an iteration as the slowest parameter needs.
 
-Doing a list of moves c times leaves the posterior alone if doing it once does. Where an effective
-draw costs many iterations, c draws that are nearly copies of one another become one that is worth
-keeping. The number c is chosen at the end of warm-up, from the autocorrelation time that the
-transport move expects, and then frozen.
+Doing a list of moves c times leaves the posterior invariant if doing it once does. Where an
+effective draw costs many iterations, c draws that are nearly copies of one another become one that
+is worth keeping. The number c is chosen at the end of warm-up, from the autocorrelation time that
+the transport move expects, and then frozen.
 """
 
 from __future__ import annotations
@@ -90,11 +90,12 @@ class Interweave:
         """Freeze every move and choose the number of cycles."""
         time = cost = 0.0
         for move, own in zip(self.moves, tuning["moves"], strict=True):
-            freeze = move_abilities(move).freeze
-            if freeze is not None:
-                freeze(target, state, own)
-            time = max(time, own.get("autocorrelation_time", 0.0))
-            cost = max(cost, own.get("cost", 0.0))
+            can = move_abilities(move)
+            if can.freeze is not None:
+                can.freeze(target, state, own)
+            if can.outlook is not None:
+                outlook = can.outlook(own)
+                time, cost = max(time, outlook.autocorrelation_time), max(cost, outlook.cost)
         if self.cycles is None:
             few = target.n < FEW_RECORDS
             enough = ENOUGH[few] if cost > 0.0 else ENOUGH_ALONE[few]

@@ -1,36 +1,37 @@
 """Proposals for theta in the transport move: where to go, and the proposal's part of the ratio.
 
-All work on the unconstrained vector v. Each returns log q(v | v') - log q(v' | v), which is what
-the acceptance ratio of `transport` needs, and each learns its own shape in warm-up.
+All but the prior's work on the unconstrained vector v, and each learns its own geometry in warm-up.
 
 - `Walk`: v' = v + s c L z, z standard normal, in one block of coordinates. Symmetric, so its part
   is 0. L is the Cholesky factor of the block's posterior covariance, or of its covariance given u
-  (`tuning.Shape`); s is tuned; c is a random factor that does not depend on v, so that steps of
-  several sizes are tried.
+  (`geometry`); s is tuned; c is a random factor that does not depend on v, so that steps of several
+  sizes are tried.
 - `Jump`: v' from a multivariate Student t with the block's posterior mean and covariance,
   independent of v; its part is log t(v) - log t(v'). Right where the noise is so large that theta
   given u is almost theta given s_dp. Its tails are heavier than those that Laplace noise gives
   the posterior, so that no point is hard to leave.
 - `AimedJump`: v' from a Student t around m(v), the point where T would come to s_dp if T were
-  linear in v and noise and prior were normal (`tuning.Shape.aimed`). m depends on v and on T(v), so
+  linear in v and noise and prior were normal (`Geometry.aimed`). m depends on v and on T(v), so
   its part is log t(v; m(v')) - log t(v'; m(v)), and needs T(v') first: `propose` gives minus the
-  second and `back` the first. Right where the noise is about as large as the sampling error: theta
-  given u is then narrower than theta given s_dp, and elsewhere for every u.
+  second and `log_reverse` the first. Right where the noise is about as large as the sampling error:
+  theta given u is then narrower than theta given s_dp, and elsewhere for every u.
 - `PriorJump`: all of theta from the prior. q is then the prior itself, and the acceptance ratio
   of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
   number of dimensions.
+
+`formula` has two more, for models and queries with a formula for T.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, Terms
-from noiseaware.sampler.moves.tuning import Shape
+from noiseaware.sampler.moves.geometry import Geometry
 
 WANTED = 0.3
 """Share of walks to accept: between the optima of one (0.44) and many (0.23) dimensions."""
@@ -42,25 +43,50 @@ DOF = 4.0
 """Degrees of freedom of the jump; chi-square(4) is twice a sum of two standard exponentials."""
 
 
-WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
-KINDS = 4
-"""The proposals in the chain of `surrogate`, in this order; with cells only the first three."""
+class Proposal(Protocol):
+    """One way to propose theta; the defaults are those of a proposal that learns nothing."""
 
+    needs_v: bool = True
+    """It proposes a vector v. Otherwise theta is drawn from the prior, and `propose` not called."""
+    walks: bool = False
+    """It leads back from far out, where a learned geometry is wrong."""
+    block: int | None = None
+    """The block of coordinates whose learned geometry it uses, and nothing else."""
+    held: Any = None
+    """The `HeldFormula` that it works with: to be conditioned on u before the first step."""
+    formula_steps: int = 0
+    """Steps with the formula in one step."""
+    learning_steps: int = 2
+    """Steps in an iteration of warm-up; early on only walks get anywhere."""
 
-@njit(cache=True, nogil=True)
-def _place(uniform, shares, count):
-    """Return which of the first `count` shares a uniform number falls into."""
-    place, below = 0, shares[0]
-    while place < count - 1 and uniform >= below:
-        place += 1
-        below += shares[place]
-    return place
+    def set_geometry(self, geometry: Geometry) -> None:
+        """Take what warm-up has learned so far."""
+        return
 
+    def record(self, log_ratio: float) -> None:
+        """Take note of the log ratio of a step of warm-up."""
+        return
 
-@njit(cache=True, nogil=True)
-def choose(uniforms, shares, block_shares, kinds):
-    """Return the kind and the block that two uniform numbers choose."""
-    return _place(uniforms[0], shares, kinds), _place(uniforms[1], block_shares, len(block_shares))
+    def tune(self, count: int) -> None:
+        """Tune what is not geometry, after `count` iterations of warm-up."""
+        return
+
+    def prepare(self, steps: int, rng: np.random.Generator) -> Any:
+        """Draw the random numbers of `steps` proposals."""
+        return None
+
+    def propose(
+        self, v: np.ndarray, total: np.ndarray, prepared: Any, k: int, proposed: np.ndarray
+    ) -> float:
+        """Fill `proposed` with the k-th prepared proposal from v, where T is `total`.
+
+        Returns log q(v | v') - log q(v' | v), without what `log_reverse` adds.
+        """
+        return 0.0
+
+    def log_reverse(self, v: np.ndarray, proposed: np.ndarray, total: np.ndarray) -> float:
+        """Return what is known of log q(v | v') only with T at v'."""
+        return 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -127,7 +153,7 @@ def leap(v, index, mean, factor, normals, radius, proposed):
 
 @njit(cache=True, nogil=True)
 def log_t(v, index, mean, factor, dof):
-    """Return the log density of a Student t in the coordinates `index`, as in `proposals.jump`."""
+    """Return the log density of a Student t in the coordinates `index`, as in `jump`."""
     k = index.shape[0]
     whitened = np.empty(k)
     distance = 0.0
@@ -155,22 +181,37 @@ def draw_t(steps: int, size: int, rng: np.random.Generator) -> tuple[np.ndarray,
     return normals, [math.sqrt(0.5 * DOF / (a + b)) for a, b in waits]
 
 
-class Walk:
+def factor_of(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a block of a covariance."""
+    return np.ascontiguousarray(np.linalg.cholesky(covariance[np.ix_(index, index)]))
+
+
+class PriorJump(Proposal):
+    """An independent draw of all of theta from the prior; its ratio is that of g alone."""
+
+    needs_v = False
+    learning_steps = 1
+
+
+class Walk(Proposal):
     """A random walk in one block of coordinates, shaped like theta given s_dp or given u too."""
 
-    def __init__(self, index: np.ndarray, *, given_u: bool) -> None:
+    walks = True
+
+    def __init__(self, index: np.ndarray, block: int, *, given_u: bool) -> None:
         self.index = index
+        self.block = block
         self.given_u = given_u
         self.factor = np.eye(len(index))
         self.size = 1.0
         self._acceptance: list[float] = []
 
-    def take(self, shape: Shape) -> None:
+    def set_geometry(self, geometry: Geometry) -> None:
         """Take the block's part of the covariance."""
-        covariance = shape.covariance_given_u if self.given_u else shape.covariance
+        covariance = geometry.covariance_given_u if self.given_u else geometry.covariance
         self.factor = factor_of(covariance, self.index)
 
-    def note(self, log_ratio: float) -> None:
+    def record(self, log_ratio: float) -> None:
         """Note an acceptance probability; a ratio of NaN or nothing is a rejection."""
         self._acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0)
 
@@ -183,47 +224,40 @@ class Walk:
         self._acceptance.clear()
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw the random numbers of `steps` proposals."""
+        """Draw z and the size of every step."""
         normals = rng.standard_normal((steps, len(self.index) + 1))
         return normals, [self.size * math.exp(SPREAD * z) for z in normals[:, -1].tolist()]
 
-    def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
-        """Fill `proposed` with the k-th prepared proposal."""
+    def propose(self, v, total, prepared, k, proposed) -> float:  # noqa: D102
         normals, sizes = prepared
         walk(v, self.index, self.factor, sizes[k], normals[k], proposed)
         return 0.0
 
 
-class Jump:
+class Jump(Proposal):
     """An independent draw from a Student t fitted to the posterior, in one block."""
 
-    def __init__(self, index: np.ndarray) -> None:
+    def __init__(self, index: np.ndarray, block: int) -> None:
         self.index = index
+        self.block = block
         self.mean = np.zeros(len(index))
         self.factor = np.eye(len(index))
 
-    def take(self, shape: Shape) -> None:
+    def set_geometry(self, geometry: Geometry) -> None:
         """Take the block's part of the mean and the covariance."""
-        self.mean = np.ascontiguousarray(shape.mean[self.index])
-        self.factor = factor_of(shape.covariance, self.index)
-
-    def note(self, log_ratio: float) -> None:
-        """Nothing to note."""
-
-    def tune(self, count: int) -> None:
-        """Nothing to tune but the shape."""
+        self.mean = np.ascontiguousarray(geometry.mean[self.index])
+        self.factor = factor_of(geometry.covariance, self.index)
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw the random numbers of `steps` proposals."""
+        """Draw z and the radius of every step."""
         return draw_t(steps, len(self.index), rng)
 
-    def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
-        """Fill `proposed` with the k-th prepared proposal."""
+    def propose(self, v, total, prepared, k, proposed) -> float:  # noqa: D102
         normals, radius = prepared
         return jump(v, self.index, self.mean, self.factor, DOF, normals[k], radius[k], proposed)
 
 
-class AimedJump:
+class AimedJump(Proposal):
     """A draw from a Student t around where theta would fit the release, with u held; one block.
 
     Parameters
@@ -232,37 +266,24 @@ class AimedJump:
         The block's coordinates.
     terms
         The mechanism's, which say where the release draws T to.
-
-    Attributes
-    ----------
-    total
-        T where the chain is; the transport move keeps it up to date.
     """
-
-    scratch = ("total",)
 
     def __init__(self, index: np.ndarray, terms: Terms) -> None:
         self.index = index
         self.centres = centres_of(terms)
         self.factor = np.eye(len(index))
-        self.total = np.zeros(len(terms.family))
         self._pull = self._prior_pull = self._prior_mean = np.empty(0)
 
-    def take(self, shape: Shape) -> None:
+    def set_geometry(self, geometry: Geometry) -> None:
         """Take how T answers to theta, and the prior's pull."""
-        covariance, pull, self._prior_pull = shape.aimed(self.index)
+        covariance, pull, self._prior_pull = geometry.aimed(self.index)
         self.factor = np.ascontiguousarray(np.linalg.cholesky(covariance))
-        self._pull = np.ascontiguousarray(np.broadcast_to(pull, (len(pull), len(self.total))))
-        self._prior_mean = shape.prior_mean
-
-    def note(self, log_ratio: float) -> None:
-        """Nothing to note."""
-
-    def tune(self, count: int) -> None:
-        """Nothing to tune but the shape."""
+        d = self.centres.shape[1]
+        self._pull = np.ascontiguousarray(np.broadcast_to(pull, (len(pull), d)))
+        self._prior_mean = geometry.prior_mean
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw the random numbers of `steps` proposals."""
+        """Draw z and the radius of every step."""
         return draw_t(steps, len(self.index), rng)
 
     def _aim(self, v: np.ndarray, total: np.ndarray) -> np.ndarray:
@@ -272,34 +293,13 @@ class AimedJump:
         )
         return mean
 
-    def propose(self, v: np.ndarray, prepared: tuple[Any, ...], k: int, proposed) -> float:
-        """Fill `proposed`, with T at v in `total`; return minus the log density of going there."""
+    def propose(self, v, total, prepared, k, proposed) -> float:
+        """Go there, and return minus the log density of going there."""
         normals, radius = prepared
-        mean = self._aim(v, self.total)
+        mean = self._aim(v, total)
         leap(v, self.index, mean, self.factor, normals[k], radius[k], proposed)
         return -log_t(proposed, self.index, mean, self.factor, DOF)
 
-    def back(self, v: np.ndarray, proposed: np.ndarray, total: np.ndarray) -> float:
+    def log_reverse(self, v: np.ndarray, proposed: np.ndarray, total: np.ndarray) -> float:
         """Return the log density of coming back from where T is `total`."""
         return log_t(v, self.index, self._aim(proposed, total), self.factor, DOF)
-
-
-class PriorJump:
-    """An independent draw of all of theta from the prior; its ratio is that of g alone."""
-
-    def __init__(self, size: int) -> None:
-        self.index = np.arange(size)
-
-    def take(self, shape: Shape) -> None:
-        """Take nothing: the prior does not change."""
-
-    def note(self, log_ratio: float) -> None:
-        """Nothing to note."""
-
-    def tune(self, count: int) -> None:
-        """Nothing to tune."""
-
-
-def factor_of(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return the Cholesky factor of a block of a covariance."""
-    return np.ascontiguousarray(np.linalg.cholesky(covariance[np.ix_(index, index)]))

@@ -6,17 +6,14 @@ Nothing here changes after warm-up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
+from noiseaware.sampler.moves.proposals import Proposal
 from noiseaware.sampler.target import Target
-
-DIFFERENCE = 0.5
-"""Width of the differences that look at dT/dv, in standard deviations of v given u."""
-
 
 FEW_RECORDS = 1000
 """Below it an iteration takes less than a millisecond, and making it longer costs nobody much."""
@@ -40,19 +37,21 @@ class Gains:
         self.times = 0.0
 
     def fade(self) -> None:
-        """Let what happened before the shape was last learned count for a tenth."""
+        """Let what happened before the geometry was last learned count for a tenth."""
         for sums in (self.inside, self.tried, self.outside):
             sums *= 0.1
         self.times *= 0.1
 
-    def note_step(self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool) -> None:
-        """Note a step of one proposal."""
+    def record_step(
+        self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool
+    ) -> None:
+        """Take note of a step of one proposal."""
         self.tried[proposal] += 1
         if accepted:
             self.inside[proposal] += (proposed - v) ** 2
 
-    def note_others(self, v: np.ndarray, last: np.ndarray) -> None:
-        """Note what the other moves did since the last transport."""
+    def record_others(self, v: np.ndarray, last: np.ndarray) -> None:
+        """Take note of what the other moves did since the last transport."""
         self.outside += (v - last) ** 2
         self.times += 1
 
@@ -66,149 +65,34 @@ class Gains:
         return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
-class Shape:
-    """The shape of the posterior of v, learned from the chain's own history.
-
-    Attributes
-    ----------
-    mean, covariance
-        Of v given s_dp, (size,) and (size, size): from the later half of the history.
-    covariance_given_u
-        Of v given u and s_dp. With u held, the release sees theta only through the total
-        T(F(u; theta)), which is nearly linear in v over the width of the noise. With J = dT/dv
-        and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
-        of the prior. It is small in the directions that the release leaves free and large in
-        those that it pins down, and it is known after one look, before the chain has mixed.
-    history
-        v after each iteration so far.
-    """
-
-    def __init__(self, prior: np.ndarray) -> None:
-        self.history: list[np.ndarray] = []
-        self.mean, self.covariance = moments(prior)
-        self.covariance_given_u = self.covariance
-        self.prior_mean = self.mean
-        self._prior_precision = np.linalg.inv(self.covariance)
-        self._information = np.zeros_like(self.covariance)
-        self._weighted = np.zeros((1, len(self.mean)))  # J / b, summed over the looks
-        self._inverse_scales = np.zeros(1)
-        self._looks = 0
-
-    def learn(self) -> None:
-        """Take mean and covariance from the later half of the history."""
-        self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
-
-    def autocorrelation_time(self) -> float:
-        """Return the largest autocorrelation time of a coordinate in the later half, at least 1."""
-        recent = np.stack(self.history[len(self.history) // 2 :])
-        return max(autocorrelation_time(column) for column in recent.T)
-
-    def look(
-        self,
-        total_at: Callable[[np.ndarray], np.ndarray],
-        inverse_scales: np.ndarray,
-        v: np.ndarray,
-        *,
-        forget: bool,
-    ) -> None:
-        """See how T answers to each coordinate at v, by differences.
-
-        Parameters
-        ----------
-        total_at
-            v -> T with u held.
-        inverse_scales
-            1 / b_j, (d,).
-        v
-            Where to look.
-        forget
-            Whether to forget earlier looks.
-        """
-        widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
-        jacobian = np.empty((len(inverse_scales), len(v)))
-        for j, width in enumerate(widths):
-            moved = v.copy()
-            moved[j] = v[j] + width
-            above = total_at(moved)
-            moved[j] = v[j] - width
-            jacobian[:, j] = (above - total_at(moved)) / (2 * width)
-        weighted = jacobian * inverse_scales[:, None]
-        information = weighted.T @ weighted
-        if not np.isfinite(information).all():
-            return
-        if forget or self._looks == 0:
-            self._information, self._weighted = np.zeros_like(information), np.zeros_like(weighted)
-            self._inverse_scales, self._looks = inverse_scales, 0
-        self._information += information
-        self._weighted += weighted
-        self._looks += 1
-        precision = self._information / self._looks + self._prior_precision
-        self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
-
-    def aimed(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return how a block of v is drawn to the release, by the mean J of the looks so far.
-
-        With u and the other coordinates held, T linear in v and noise and prior taken as normal,
-        the block has covariance S = (J' diag(1/b^2) J + P)^-1 and mean v + S J' diag(1/b^2) (s - T)
-        + S P (m - v), P and m being the prior's precision (the block's rows) and mean.
-
-        Returns
-        -------
-        S, S J' diag(1/b^2), S P
-        """
-        weighted = self._weighted[:, index] / max(self._looks, 1)
-        prior = self._prior_precision[index]
-        precision = weighted.T @ weighted + prior[:, index]
-        covariance = np.linalg.inv(0.5 * (precision + precision.T))
-        return covariance, covariance @ (weighted.T * self._inverse_scales), covariance @ prior
-
-
-def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the covariance of draws of v (m, size), shrunk to the diagonal."""
-    m, k = draws.shape
-    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
-    variances = np.maximum(np.diag(covariance), 1e-12)
-    weight = m / (m + 5.0 + k)
-    covariance = weight * covariance + (1 - weight) * np.diag(variances)
-    covariance[np.diag_indices(k)] += 1e-10 * variances
-    return draws.mean(axis=0), covariance
-
-
 class Costs(NamedTuple):
     """What the parts of a transport move cost, in iterations of Algorithm 1.
 
     Attributes
     ----------
-    iteration
-        That of Algorithm 1, in microseconds.
     start
         Finding u.
     each
         One step of each proposal, (proposals,).
     hold
-        Preparing the formula of a surrogate.
+        Preparing a formula.
     holds
         Which of the proposals need it.
+    from_prior
+        Which of the proposals draw from the prior.
     guarded
         Whether a guard is added; see `guards`.
     """
 
-    iteration: float
     start: float
     each: np.ndarray
     hold: float
     holds: Sequence[bool]
+    from_prior: Sequence[bool]
     guarded: bool
 
 
-def costs(
-    target: Target,
-    explores: Sequence[bool],
-    holds: Sequence[bool],
-    formula_steps: int,
-    *,
-    guarded: bool,
-) -> Costs:
+def costs(target: Target, proposals: Sequence[Proposal], *, guarded: bool) -> Costs:
     """Return what a transport move costs for this target.
 
     A step passes over the records without random numbers and without an accept loop, so it is
@@ -220,13 +104,13 @@ def costs(
     iteration = 26.0 + 0.085 * n
     parameters = 1.7 * (len(target.model.parameters) - 1)
     step = 14.0 + 0.022 * n if cells else 15.0 + 0.006 * n + parameters
-    explore = (0.8 if cells else 1.4) * formula_steps + step
+    formula_steps = np.array([proposal.formula_steps for proposal in proposals])
     return Costs(
-        iteration,
         start=(20.0 + 0.024 * n if cells else 15.0 + 0.0065 * n) / iteration,
-        each=np.where(explores, explore, step) / iteration,
+        each=((0.8 if cells else 1.4) * formula_steps + step) / iteration,
         hold=(20.0 + 0.02 * n) / iteration,
-        holds=holds,
+        holds=[proposal.held is not None for proposal in proposals],
+        from_prior=[not proposal.needs_v for proposal in proposals],
         guarded=guarded,
     )
 
@@ -253,12 +137,13 @@ def expected_time(proposals: np.ndarray, others: np.ndarray, steps: Sequence[int
 def guards(steps: Sequence[int], cost: Costs) -> list[int]:
     """Return the proposals of which one, drawn at random, is to be added to these steps.
 
-    A proposal by a formula may stick where the formula is far off, and one from a learned shape
-    where the shape is: so one step more is of a proposal that would have none. The prior, which
-    is the first, is good everywhere if it is good at all.
+    A proposal by a formula may stick where the formula is far off, and one from a learned geometry
+    where the geometry is: so one step more is of a proposal that would have none. The prior is good
+    everywhere if it is good at all.
     """
     held = any(compress(steps, cost.holds))
-    if not cost.guarded or not any(steps) or (steps[0] > 0 and not held):
+    prior = any(compress(steps, cost.from_prior))
+    if not cost.guarded or not any(steps) or (prior and not held):
         return []
     return [k for k, number in enumerate(steps) if number == 0 and (held or not cost.holds[k])]
 
@@ -294,7 +179,7 @@ def choose_steps(
 
     Proposals by a formula have a cost that does not grow with their steps nor, much, with the
     records. Where only the price counts (`enough` is infinite) the steps are chosen twice, with
-    them and without them; they go where a learned shape does not, and give way only to what is
+    them and without them; they go where a learned geometry does not, and give way only to what is
     much cheaper.
 
     Parameters
@@ -356,17 +241,44 @@ def _add_steps(
         left = left * (1 - proposals[k])
 
 
-def autocorrelation_time(x: np.ndarray) -> float:
-    """Return 1 + 2 sum_t rho_t of a series, at least 1, summed over Sokal's window.
+SWAP = 4
+"""Steps of another proposal that cost about as much as one with a formula."""
 
-    The window is the smallest M that is at least 5 times the time summed up to M (Sokal 1997).
+
+def safeguard(steps: list[int], proposals: Sequence[Proposal]) -> None:
+    """Let no single proposal do all the work.
+
+    A fifth of a block's steps is for each of the two walks, and a sixth of all for the prior. Many
+    steps of one kind give way to one with a formula, which goes where a learned geometry does not;
+    `guards` says what is added besides.
+
+    Steps are chosen for how far they carry theta on average. Where the learned geometry is wrong,
+    far out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the
+    size of a coefficient better than its sign) is found, and left, by draws from the prior.
     """
-    x = x - x.mean()
-    variance = float(x @ x)
-    if variance == 0.0:
-        return 1.0
-    spectrum = np.fft.rfft(x, 2 * len(x))
-    rho = np.fft.irfft(spectrum * spectrum.conj())[: len(x)] / variance
-    times = 2.0 * np.cumsum(rho) - 1.0
-    inside = np.arange(len(x)) >= 5.0 * times
-    return max(1.0, float(times[int(np.argmax(inside)) if inside.any() else -1]))
+    blocks: dict[int, list[int]] = {}
+    for k, proposal in enumerate(proposals):
+        if proposal.block is not None:
+            blocks.setdefault(proposal.block, []).append(k)
+    chain = [k for k, proposal in enumerate(proposals) if proposal.formula_steps]
+    if chain and len(blocks) <= 2 and steps[chain[0]] == 0:
+        largest = int(np.argmax(steps))
+        if steps[largest] > SWAP:
+            steps[largest] -= SWAP
+            steps[chain[0]] = 1
+    for block in blocks.values():
+        least = sum(steps[k] for k in block) // 5
+        largest = max(block, key=steps.__getitem__)
+        for k in block:
+            if proposals[k].walks and steps[k] < least and k != largest:
+                steps[largest] -= least - steps[k]
+                steps[k] = least
+    for k, proposal in enumerate(proposals):
+        if not proposal.needs_v:
+            steps[k] = max(steps[k], sum(steps) // 6)
+
+
+def keep_within(most: float, steps: list[int], cost: Costs) -> None:
+    """Take steps away until the move costs at most `most`, or there is one step of each."""
+    while total_cost(steps, cost) > most and max(steps) > 1:
+        steps[int(np.argmax(steps))] -= 1

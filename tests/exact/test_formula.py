@@ -1,11 +1,11 @@
-"""The formula of a surrogate, and the chain that explores with it.
+"""A formula for the total, and the chain that explores with it.
 
 **The formula** is compared with the records themselves where it is exact (no clamping), with
 clamped normal records by quadrature, and with the mean over many databases where it is a mean.
 
 **The chain.** With u held, theta of a regression with one feature has two coordinates, and p(theta
 | u, s_dp) is tabulated on a fine grid. Chains start at draws from it, and `Transport.step` is run a
-few times with the surrogate alone, on a release whose bounds clamp many records and with noise
+few times with the formula alone, on a release whose bounds clamp many records and with noise
 twice as wide in pi*, so that pi* is far from pi and only the ratio makes it right. The draws at the
 end are independent and must have the distribution that they started with: the means of six
 functions of theta are compared with those of the table, in standard errors. |z| < 5.8 for each:
@@ -21,13 +21,12 @@ import pytest
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware.models import surrogates
-from noiseaware.models.surrogates import approximate, work_size
-from noiseaware.sampler.moves import surrogate as module
+from noiseaware import formulas
+from noiseaware.sampler.moves import formula as module
+from noiseaware.sampler.moves.formula import AIMED, JUMP, WALK, WALK_GIVEN_U, FormulaJump
+from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import AimedJump
-from noiseaware.sampler.moves.surrogate import AIMED, JUMP, WALK, WALK_GIVEN_U, SurrogateJump
-from noiseaware.sampler.moves.transport import Transport
-from noiseaware.sampler.moves.tuning import Shape
+from noiseaware.sampler.moves.transport import Position, Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -44,18 +43,8 @@ REGRESSIONS = {
 }
 
 
-def formula(target, theta, u):
-    """Return what the formula says of T, and of the prior up to a constant."""
-    code, integers, fixed, summarise, *_ = target.formula()
-    natural = np.concatenate([np.ravel(value) for value in theta.values()])
-    total = np.empty(target.d)
-    work = np.empty(work_size(code, integers))
-    compiled = approximate(code, integers, fixed, summarise(u), natural, work, total)
-    again = np.empty(target.d)
-    plain = approximate.py_func(code, integers, fixed, summarise(u), natural, work, again)
-    np.testing.assert_allclose(again, total, rtol=1e-10, atol=1e-10)
-    assert plain == pytest.approx(compiled, rel=1e-10)
-    return total, compiled
+def flat(theta):
+    return np.concatenate([np.ravel(value) for value in theta.values()])
 
 
 @pytest.mark.parametrize("unknown", REGRESSIONS)
@@ -68,9 +57,16 @@ def test_without_clamping_the_formula_of_a_regression_is_exact(unknown):
     for _ in range(3):
         theta = model.sample_prior(rng)
         u = rng.standard_normal((12, 3))
-        total, log_prior = formula(target, theta, u)
-        np.testing.assert_allclose(total, target.total(target.build(theta, u)), rtol=1e-9)
-        priors.append((log_prior, model.log_prior(theta)))
+        formula = target.formula()
+        summary = formula.summarise(u)
+        expected = target.total(target.build(theta, u))
+        natural = flat(theta)
+        for approximate in (formulas.approximate, formulas.approximate.py_func):
+            total, room = np.empty(target.d), formulas.make_room(formula)
+            read = formulas.read_theta(formula, natural)
+            log_prior = approximate(formula, summary, read, room, total)
+            np.testing.assert_allclose(total, expected, rtol=1e-9)
+            priors.append((log_prior, model.log_prior(theta)))
     constants = [ours - theirs for ours, theirs in priors]
     np.testing.assert_allclose(constants, constants[0], rtol=1e-9)
 
@@ -84,15 +80,12 @@ def test_the_formula_of_naive_bayes_is_the_mean(levels):
     n = 40_000
     target = Target(model, na.Release(np.zeros(d), na.mechanisms.Laplace(query, 1.0), n))
     rng = np.random.default_rng(SEED)
-    constants = []
     for _ in range(3):
         theta = model.sample_prior(rng)
-        total, log_prior = formula(target, theta, np.empty((0, 3)))
-        constants.append(log_prior - model.log_prior(theta))
+        total, _ = target.formula().totals(flat(theta), np.empty(0))
         counts = target.total(model.sample_records(theta, n, rng))
         error = np.sqrt(np.maximum(total * (1 - total / n), 1.0))
         assert (np.abs(counts - total) < LIMIT * error).all()
-    np.testing.assert_allclose(constants, constants[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -145,21 +138,23 @@ def table():
 
 
 def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
-    """Raise unless the surrogate alone, with u held, leaves p(theta | u, s_dp) alone."""
+    """Raise unless the formula alone, with u held, leaves p(theta | u, s_dp) invariant."""
     target, u = setting()
     rng = np.random.default_rng(SEED)
     move = Transport()
     state = ChainState({"coefficients": np.zeros(2)}, np.empty((10, 2)), None, rng)
     tuning = move.start(target, state)
     jump = tuning["proposals"][-1]
-    shape = Shape(rng.standard_normal((500, 2)) * [1.0, 0.8] + [0.3, 0.5])
-    jump.hold(target, u)
-    shape.look(jump.formula, target.terms.parameters[:, 1], np.array([0.3, 0.5]), forget=True)
-    jump.take(shape)
-    jump.terms = (jump.terms[0], jump.terms[1] * [1.0, 0.5, 1.0, 1.0])  # pi* is far from pi
-    jump.shares[:] = 0.0
-    jump.shares[list(kinds)] = 1.0 / len(kinds)
-    jump.steps = 5
+    geometry = Geometry(rng.standard_normal((500, 2)) * [1.0, 0.8] + [0.3, 0.5])
+    jump.held.condition_on(target, u)
+    scales = target.terms.parameters[:, 1]
+    geometry.estimate_jacobian(jump.held.total, scales, np.array([0.3, 0.5]), forget=True)
+    jump.set_geometry(geometry)
+    wider = jump.noise.parameters * [1.0, 0.5, 1.0, 1.0]  # pi* is far from pi
+    jump.noise = jump.noise._replace(parameters=wider)
+    jump.steps.shares[:] = 0.0
+    jump.steps.shares[list(kinds)] = 1.0 / len(kinds)
+    jump.formula_steps = 5
     tuning.update(steps=[*[0] * (len(tuning["proposals"]) - 1), 1], warming=False)
     check_steps(target, u, move, state, tuning)
 
@@ -171,20 +166,21 @@ def check_aimed():
     move = Transport()
     state = ChainState({"coefficients": np.zeros(2)}, np.empty((10, 2)), None, rng)
     tuning = move.start(target, state)
-    shape = Shape(rng.standard_normal((500, 2)) * 1.5)
+    geometry = Geometry(rng.standard_normal((500, 2)) * 1.5)
 
     def total_at(v):
         return target.total(target.build({"coefficients": v}, u))
 
-    shape.look(total_at, target.terms.parameters[:, 1], np.array([0.3, 0.5]), forget=True)
+    scales = target.terms.parameters[:, 1]
+    geometry.estimate_jacobian(total_at, scales, np.array([0.3, 0.5]), forget=True)
     jump = AimedJump(np.arange(2), target.terms)
-    jump.take(shape)
+    jump.set_geometry(geometry)
     tuning.update(proposals=[jump], steps=[5], warming=False)
     check_steps(target, u, move, state, tuning)
 
 
 def check_steps(target, u, move, state, tuning):
-    """Raise unless the move leaves the table's distribution alone."""
+    """Raise unless the move leaves the table's distribution invariant."""
     grid, probabilities = table()
     rng = state.rng
     starts = grid[rng.choice(len(grid), CHAINS, p=probabilities)]
@@ -211,17 +207,17 @@ def test_the_chain_draws_from_its_target(kinds):
 
 
 BUGS = {
-    "the ratio of the surrogate left out": Edit(
-        SurrogateJump, "propose", "return before - after", "return 0.0"
+    "the ratio of the formula left out": Edit(
+        FormulaJump, "propose", "return before - after", "return 0.0"
     ),
     "the way back of an aimed jump left out": Edit(
-        module, "explore", "log_q += log_t(v, index, mean_of, factor, DOF)", "log_q += 0.0"
+        module, "explore", "log_q += log_t(v, index, mean, factor, DOF)", "log_q += 0.0"
     ),
     "the offset moves with the chain": Edit(
-        SurrogateJump,
+        FormulaJump,
         "propose",
         "proposed[:] = v",
-        "proposed[:] = v\n        self.offset = self.offset + 0.5 * self.formula(v)",
+        "proposed[:] = v\n        self.held.offset = self.held.offset + 0.5 * self.held.total(v)",
     ),
     "log pi* of the last proposal, not of the end": Edit(
         module, "explore", "return before, now", "return before, there"
@@ -243,16 +239,16 @@ def test_aimed_jumps_draw_from_their_target():
 
 
 AIMED_BUGS = {
-    "the way back left out": Edit(AimedJump, "back", "return log_t(", "return 0.0 * log_t("),
+    "the way back left out": Edit(AimedJump, "log_reverse", "return log_t(", "return 0.0 * log_t("),
     "the way there left out": Edit(AimedJump, "propose", "return -log_t(", "return 0.0 * log_t("),
     "the total before the last step": Edit(
-        Transport,
-        "step",
-        "log_g_now, total_now = log_g_new, total_new",
-        "log_g_now = log_g_new",
+        Position,
+        "accept",
+        "self.total, self.log_g = self.total_new, self.log_g_new",
+        "self.log_g = self.log_g_new",
     ),
     "the total of the way there on the way back": Edit(
-        AimedJump, "back", "self._aim(proposed, total)", "self._aim(proposed, self.total)"
+        Position, "propose", "self.v_new, self.total_new)", "self.v_new, self.total)"
     ),
 }
 
@@ -288,9 +284,7 @@ def test_clamped_sums_stand_in_their_places():
     unclamped = wide.statistic(z).mean(axis=0) * 100.0**2
     unclamped[[0, *range(p + 2, 2 * p + 2)]] /= 100.0  # the plain sums
     total = np.empty(len(unclamped))
-    surrogates.clamped(
-        surrogates.REGRESSION, np.array([p, 1, 1, 1]), np.ones(1), unclamped, np.empty(75), total
-    )
+    formulas.clamped(1.0, unclamped, np.empty((p + 1, 5)), total)
     exact = query.statistic(z).mean(axis=0)
     assert np.abs(total - exact).max() < 2e-2
     assert len(np.unique(np.round(exact, 2))) > 10  # a sum in another's place would be seen
@@ -320,13 +314,14 @@ def test_a_release_that_is_open_below(name):
     theta = target.sample_prior(rng)
     state = ChainState(theta, model.sample_records(theta, 20, rng), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    assert isinstance(jump, SurrogateJump)
-    assert not np.isnan(jump.floor).any()
-    assert np.isfinite(jump.floor).all() == (name == "regression")
-    jump.hold(target, target.recover(state))
+    assert isinstance(jump, FormulaJump)
+    floor = jump.noise.floor
+    assert not np.isnan(floor).any()
+    assert np.isfinite(floor).all() == (name == "regression")
+    jump.held.condition_on(target, target.recover(state))
     proposed = np.empty(target.coordinates.size)
     v = target.coordinates.to_vector(theta)
-    assert math.isfinite(jump.propose(v, jump.prepare(1, rng), 0, proposed))
+    assert math.isfinite(jump.propose(v, np.empty(0), jump.prepare(1, rng), 0, proposed))
 
 
 def check_clamped(mean, covariance, tolerance):
@@ -337,10 +332,9 @@ def check_clamped(mean, covariance, tolerance):
     unclamped = n * np.array([mean[1], square[0, 1], square[1, 1], mean[0], square[0, 0]])
     first, second = clamped_moments(mean, covariance)
     exact = np.array([first[1], second[0, 1], second[1, 1], first[0], second[0, 0]])
-    for function in (surrogates.clamped, surrogates.clamped.py_func):
+    for function in (formulas.clamped, formulas.clamped.py_func):
         total = np.empty(5)
-        given = (np.array([1, 0, 0, 0]), np.array([n]), unclamped, np.empty(27))
-        function(surrogates.REGRESSION, *given, total)
+        function(n, unclamped, np.empty((2, 5)), total)
         off = np.abs(total / n - exact)
         assert off[[0, 2, 3, 4]].max() < 1e-4, off
         assert off[1] < tolerance, off
@@ -366,7 +360,7 @@ def test_clamped_normal_records():
 
 
 CLAMPED_BUGS = {
-    "P left out of a covariance": ("_clamp_two", "work[j + 3] * work[k + 3]", "work[j + 3]"),
+    "P left out of a covariance": ("_clamp_two", "moments[j, 3] * moments[k, 3]", "moments[j, 3]"),
     "the second term of the series": ("_clamp_two", "0.5 * covariance", "1.5 * covariance"),
     "the spikes left out of a square": ("_clamp_one", "2.0 * mean * s * spikes", "0.0"),
     "the upper bound left out": ("_clamp_one", "above - below + mean", "-below + mean"),
@@ -376,7 +370,7 @@ CLAMPED_BUGS = {
 @pytest.mark.parametrize("bug", CLAMPED_BUGS)
 def test_planted_bugs_of_clamped_records(bug):
     name, old, new = CLAMPED_BUGS[bug]
-    with planted(Edit(surrogates, name, old, new)), pytest.raises(AssertionError):
+    with planted(Edit(formulas, name, old, new)), pytest.raises(AssertionError):
         check_all_clamped()
 
 
@@ -387,10 +381,10 @@ def test_clamping_brings_the_formula_to_the_records():
     theta = {"coefficients": np.array([0.5, 0.5])}
     state = ChainState(theta, target.build(theta, u), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.hold(target, u)
+    jump.held.condition_on(target, u)
     points = 0.5 + 0.6 * rng.standard_normal((200, 2))
     totals = np.stack([target.total(target.build({"coefficients": v}, u)) for v in points])
     without, with_it = (
-        np.stack([jump.formulas(v)[which] for v in points]) - totals for which in (0, 1)
+        np.stack([jump.held.totals(v)[which] for v in points]) - totals for which in (0, 1)
     )
     assert (with_it**2).sum() < 0.1 * (without**2).sum()

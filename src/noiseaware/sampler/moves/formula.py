@@ -1,0 +1,680 @@
+"""Explore with a formula, decide with the records.
+
+With u held, the transport move samples p(theta | u, s_dp), which is proportional to p(theta)
+g(s_dp, T(F(u; theta))), and every look at T is a pass over the records. Where the model and the
+query have a formula T*(theta; u) that is close to T and does not need the records (`formulas`), a
+whole chain of steps can be made with the formula before the records are looked at once (the
+surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3).
+
+**The ratio.** Let pi(v) = p(theta) J(v) g(s_dp, T) be the target with u held, in unconstrained
+coordinates v, and pi*(v) the same with T* in place of T. Let P be a Metropolis kernel for pi* that
+chooses one of several proposals at random in each step, with probabilities that do not depend on
+v. P satisfies detailed balance for pi*, and so does K = P^k, k steps of it: pi*(v) K(v, v') =
+pi*(v') K(v', v). Take the end v' of the k steps as one proposal for pi. Its ratio is
+
+    pi(v') K(v', v)     pi(v') pi*(v)
+    ---------------  =  -------------,
+    pi(v)  K(v, v')     pi(v) pi*(v')
+
+so `FormulaJump.propose` has to return log pi*(v) - log pi*(v'), and nothing is approximated. (A
+fixed order of different proposals would not do: K would not be reversible.) pi* may depend on u,
+which is held, and on what warm-up learned, but not on v.
+
+**What is added to the formula.** T*(v) = A(v) + T(r) - A(r), where A is the formula, r the
+posterior mean that warm-up found, and T(r) a look at the records, one for all steps with this u.
+The noise of pi* is wider than that of pi, and may have a floor (`SOFTER`, `FLOOR`): whatever pi*
+is, the ratio is the one above.
+
+**The proposals of P** are those of `proposals`: two walks, a jump and, for a regression, an aimed
+jump. Where the formula without clamping, B, can be solved for theta, the walk that is shaped like
+theta given u is made in it instead: B' = B(v) + s c b z, with the noise's scales b, and v' solves
+B(v') = B'. The posterior is as wide there as the noise, whatever its shape in theta. In B the walk
+is symmetric, so that in v
+
+    q(v | v') / q(v' | v)  =  |dB / dv|(v) / |dB / dv|(v').
+
+With cells, a proposal for one block changes the rows of probabilities in the block and the cells
+that these make, and only these are computed anew. The prior's part of log pi* is, with the
+Jacobian, the concentration times the sum of all log probabilities.
+
+**The solved jump.** Where B can be solved, the release itself says where theta is: draw a total T'
+around s_dp, as wide as the noise, and take the theta' at which the formula gives it. Nothing is
+taken as linear or as normal, so that this works on a posterior of any shape, as long as the noise
+leaves a solution. Let c be where the release draws T to, b its noise's scale, and o = T(r) - B(r)
+how far off the formula is at r. The proposal
+
+    T'_j = c_j - o_j + b_j e_j,  e_j standard Laplace,   v' the solution of B(v') = T'
+
+does not depend on v, and has the density
+
+    q(v') = prod_j exp(-|B_j(v') + o_j - c_j| / b_j) / (2 b_j)  *  |dB / dv|(v').
+
+The ratio of `transport` needs log q(v) - log q(v'). Where no solution exists the proposal is
+refused; there is none to come back from either.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from noiseaware.coordinates import constrain, fill_simplex
+from noiseaware.formulas import (
+    Formula,
+    approximate,
+    clamped,
+    log_volume,
+    make_room,
+    read_theta,
+    solve,
+)
+from noiseaware.mechanisms.terms import term
+from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.proposals import (
+    DOF,
+    SPREAD,
+    WANTED,
+    Proposal,
+    aim,
+    centres_of,
+    factor_of,
+    jump,
+    leap,
+    log_t,
+    walk,
+)
+from noiseaware.sampler.target import Target
+
+WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
+KINDS = 4
+"""The proposals of the chain, in this order; with cells only the first three."""
+
+FLOOR = 4.0
+"""With a regression, in no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: the formula
+may be far off while T fits, and a chain that got there would hardly ever leave it by a proposal
+that takes the formula at its word."""
+
+WALKS_WORTH = 0.06
+LEAST_SHARE = 0.05
+"""Each kind of jump gets a share of the steps that is proportional to its acceptance, where both
+walks together count as much as a jump with this acceptance, and no less than the least."""
+
+STEPS = 10
+FEWEST, MOST = 32, 64
+"""Steps with the formula for one look at the records: so many a coordinate, within bounds."""
+
+MOST_EVER = 400
+"""Where a pass over the records is long, more steps with the formula cost little: a third of an
+iteration of Algorithm 1, and with cells a seventh (`FormulaJump.per_record`)."""
+
+
+class Noise(NamedTuple):
+    """The noise of pi*: terms of log g, their least values, and T(r) - A(r); (d,) or (d, 4)."""
+
+    family: np.ndarray
+    parameters: np.ndarray
+    floor: np.ndarray
+    offset: np.ndarray
+
+
+class Steps(NamedTuple):
+    """The proposals of the chain; lists of several lengths are filled up with zeros.
+
+    Attributes
+    ----------
+    blocks, widths
+        The coordinates that are proposed together, and their number.
+    factors, sizes
+        Cholesky factors and sizes, by kind and block.
+    means
+        Of a jump, by block.
+    shares, block_shares
+        The probabilities of the kinds and of the blocks.
+    """
+
+    blocks: np.ndarray
+    widths: np.ndarray
+    factors: np.ndarray
+    sizes: np.ndarray
+    means: np.ndarray
+    shares: np.ndarray
+    block_shares: np.ndarray
+
+
+class Aim(NamedTuple):
+    """What an aimed jump knows, as `proposals.aim` reads it; the pulls by block."""
+
+    centres: np.ndarray
+    pulls: np.ndarray
+    prior_pulls: np.ndarray
+    prior_mean: np.ndarray
+
+
+class Numbers(NamedTuple):
+    """Random numbers, a row for each step.
+
+    Uniforms: its kind and its block. Normals: its direction and the spread of its size. Waits,
+    standard exponentials: a jump's radius, and acceptance.
+    """
+
+    uniforms: np.ndarray
+    normals: np.ndarray
+    waits: np.ndarray
+
+
+class Counts(NamedTuple):
+    """How often each kind was tried in each block, and the sum of acceptance probabilities."""
+
+    tried: np.ndarray
+    taken: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _place(uniform, shares):
+    """Return which of the shares a uniform number falls into."""
+    place, below = 0, shares[0]
+    while place < shares.shape[0] - 1 and uniform >= below:
+        place += 1
+        below += shares[place]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _radius(numbers, k):
+    """Return the radius of step k, a Student t."""
+    return math.sqrt(0.5 * DOF / (numbers.waits[k, 0] + numbers.waits[k, 1]))
+
+
+@njit(cache=True, nogil=True)
+def _size(steps, kind, block, numbers, k):
+    """Return the size of step k, a walk."""
+    return steps.sizes[kind, block] * math.exp(SPREAD * numbers.normals[k, -1])
+
+
+@njit(cache=True, nogil=True)
+def _propose(steps, kind, block, numbers, k, v, proposed):
+    """Fill `proposed` with a jump or a walk; return log q(v | v') - log q(v' | v)."""
+    width = steps.widths[block]
+    index = steps.blocks[block, :width]
+    factor = steps.factors[kind, block, :width, :width]
+    normals = numbers.normals[k]
+    if kind == JUMP:
+        mean = steps.means[block, :width]
+        return jump(v, index, mean, factor, DOF, normals, _radius(numbers, k), proposed)
+    walk(v, index, factor, _size(steps, kind, block, numbers, k), normals, proposed)
+    return 0.0
+
+
+@njit(cache=True, nogil=True)
+def _accepts(log_ratio, counts, kind, block, wait):
+    """Count a step, and return whether it is accepted."""
+    counts.tried[kind, block] += 1.0
+    if log_ratio > -700.0:
+        counts.taken[kind, block] += math.exp(min(0.0, log_ratio))
+    return -wait < log_ratio < math.inf
+
+
+# ------------------------------------------------------------------ the chain of a regression
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, total):
+    """Return log pi*, up to a constant, and fill in the total without and with clamping."""
+    log_prior = approximate(formula, summary, theta, room, unclamped)
+    clamped(summary[0, 0], unclamped, room.moments, total)
+    log_g = 0.0
+    for j in range(total.shape[0]):
+        total[j] += noise.offset[j]
+        p = noise.parameters[j]
+        log_g += max(term(noise.family[j], p[0], p[1], p[2], p[3], total[j]), noise.floor[j])
+    return log_prior + log_jacobian + log_g
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solvable, v, counts):
+    """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
+
+    `natural` is room for theta, all its parameters one after another.
+    """
+    d = noise.offset.shape[0]
+    theta, room = read_theta(formula, natural), make_room(formula)
+    p = theta.mean.shape[0]
+    total, total_there = np.empty(d), np.empty(d)
+    unclamped, unclamped_there = np.empty(d), np.empty(d)
+    mean = np.empty(steps.blocks.shape[1])
+    proposed = np.empty_like(v)
+    jacobian = constrain(layout, v, natural)
+    before = log_target(formula, summary, noise, jacobian, theta, room, unclamped, total)
+    now = before
+    for k in range(numbers.uniforms.shape[0]):
+        kind = _place(numbers.uniforms[k, 0], steps.shares)
+        block = _place(numbers.uniforms[k, 1], steps.block_shares)
+        width = steps.widths[block]
+        index = steps.blocks[block, :width]
+        factor = steps.factors[kind, block, :width, :width]
+        pull, prior_pull = aims.pulls[block], aims.prior_pulls[block]
+        if kind == AIMED:
+            aim(v, total, index, aims.centres, pull, prior_pull, aims.prior_mean, mean)
+            leap(v, index, mean, factor, numbers.normals[k], _radius(numbers, k), proposed)
+            log_q = -log_t(proposed, index, mean, factor, DOF)
+        elif kind == WALK_GIVEN_U and solvable:
+            size = _size(steps, kind, block, numbers, k)
+            for j in range(d):
+                step = size * numbers.normals[k, j] / noise.parameters[j, 1]
+                unclamped_there[j] = unclamped[j] + step
+            if not solve(formula, summary, unclamped_there, proposed, room):
+                counts.tried[kind, block] += 1.0  # no such theta: refused
+                continue
+            log_q = log_volume(p, v) - log_volume(p, proposed)
+        else:
+            log_q = _propose(steps, kind, block, numbers, k, v, proposed)
+        jacobian = constrain(layout, proposed, natural)
+        there = log_target(
+            formula, summary, noise, jacobian, theta, room, unclamped_there, total_there
+        )
+        if kind == AIMED:
+            aim(proposed, total_there, index, aims.centres, pull, prior_pull, aims.prior_mean, mean)
+            log_q += log_t(v, index, mean, factor, DOF)
+        if _accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
+            v[:] = proposed
+            unclamped[:] = unclamped_there
+            total[:] = total_there
+            now = there
+    return before, now
+
+
+# ------------------------------------------------------------------ the chain with cells
+
+
+class Touched(NamedTuple):
+    """What each block of coordinates touches; lists of several lengths, filled up with zeros.
+
+    Attributes
+    ----------
+    rows
+        Every row of probabilities: where it starts in theta and in v, and its width.
+    block_rows, n_rows
+        The rows of each block, and their number.
+    block_cells, n_cells
+        The cells that these make, and their number.
+    """
+
+    rows: np.ndarray
+    block_rows: np.ndarray
+    n_rows: np.ndarray
+    block_cells: np.ndarray
+    n_cells: np.ndarray
+
+
+def touched_by(
+    blocks: list[np.ndarray], layout: np.ndarray, class_place: np.ndarray, level_place: np.ndarray
+) -> Touched:
+    """Return what blocks of coordinates touch; `layout` as in `coordinates`, all simplexes."""
+    rows = np.array(
+        [
+            (to + r * width, at + r * (width - 1), width)
+            for _, to, at, count, width in layout.tolist()
+            for r in range(count)
+        ],
+        dtype=np.int64,
+    )
+    row_lists, cell_lists = [], []
+    for block in blocks:
+        mine = [
+            r
+            for r, (_, at, width) in enumerate(rows)
+            if ((at <= block) & (block < at + width - 1)).any()
+        ]
+        entries = np.concatenate([np.arange(rows[r, 0], rows[r, 0] + rows[r, 2]) for r in mine])
+        row_lists.append(np.array(mine))
+        of_class = np.isin(class_place, entries)
+        of_level = np.isin(level_place, entries)
+        cell_lists.append(np.flatnonzero(of_class | of_level))
+    return Touched(rows, *_filled_up(row_lists), *_filled_up(cell_lists))
+
+
+def _filled_up(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists as the rows of one array, and their lengths."""
+    lengths = np.array([len(one) for one in lists])
+    array = np.zeros((len(lists), lengths.max()), dtype=np.int64)
+    for row, one in zip(array, lists, strict=True):
+        row[: len(one)] = one
+    return array, lengths
+
+
+@njit(cache=True, nogil=True)
+def log_cell(formula, noise, natural, cell):
+    """Return a cell's part of log pi*."""
+    of_class, of_level = formula.class_place[cell], formula.level_place[cell]
+    total = formula.n * natural[of_class] * natural[of_level] + noise.offset[cell]
+    p = noise.parameters[cell]
+    return term(noise.family[cell], p[0], p[1], p[2], p[3], total)
+
+
+@njit(cache=True, nogil=True)
+def explore_cells(formula, touched, natural, noise, steps, numbers, v, counts):
+    """Do all steps, in place in `v`; arguments and answer as those of `explore`."""
+    rows, block_rows, n_rows, block_cells, n_cells = touched
+    d = noise.offset.shape[0]
+    natural_there = np.empty_like(natural)
+    sums, sums_there = np.empty(rows.shape[0]), np.empty(rows.shape[0])
+    parts, parts_there = np.empty(d), np.empty(d)
+    proposed = np.empty_like(v)
+    before = 0.0
+    for r in range(rows.shape[0]):
+        sums[r] = fill_simplex(v, rows[r, 1], natural, rows[r, 0], rows[r, 2])
+        before += formula.concentration * sums[r]
+    natural_there[:] = natural
+    for cell in range(d):
+        parts[cell] = log_cell(formula, noise, natural, cell)
+        before += parts[cell]
+    now = before
+    for k in range(numbers.uniforms.shape[0]):
+        kind = _place(numbers.uniforms[k, 0], steps.shares)
+        block = _place(numbers.uniforms[k, 1], steps.block_shares)
+        log_q = _propose(steps, kind, block, numbers, k, v, proposed)
+        change = 0.0
+        for i in range(n_rows[block]):
+            r = block_rows[block, i]
+            sums_there[r] = fill_simplex(
+                proposed, rows[r, 1], natural_there, rows[r, 0], rows[r, 2]
+            )
+            change += formula.concentration * (sums_there[r] - sums[r])
+        for i in range(n_cells[block]):
+            cell = block_cells[block, i]
+            parts_there[cell] = log_cell(formula, noise, natural_there, cell)
+            change += parts_there[cell] - parts[cell]
+        accept = _accepts(change + log_q, counts, kind, block, numbers.waits[k, 2])
+        if accept:
+            now += change
+            v[:] = proposed
+        for i in range(n_rows[block]):
+            r = block_rows[block, i]
+            for j in range(rows[r, 0], rows[r, 0] + rows[r, 2]):
+                if accept:
+                    natural[j] = natural_there[j]
+                else:
+                    natural_there[j] = natural[j]
+            if accept:
+                sums[r] = sums_there[r]
+        if accept:
+            for i in range(n_cells[block]):
+                parts[block_cells[block, i]] = parts_there[block_cells[block, i]]
+    return before, now
+
+
+# ------------------------------------------------------------------ the proposals
+
+
+class HeldFormula:
+    """A formula with the u that is held; what it is off by at r is added to it.
+
+    Attributes
+    ----------
+    reference
+        r, as a vector.
+    summary
+        What the formula needs of u.
+    offset, offset_unclamped
+        T(r) - A(r) and T(r) - B(r), (d,).
+    """
+
+    scratch = ("summary", "offset", "offset_unclamped")
+
+    def __init__(self, formula: Formula, target: Target) -> None:
+        self.formula = formula
+        self.coordinates = target.coordinates
+        self.reference = np.zeros(target.coordinates.size)
+        self.summary = np.empty((0, 0))
+        self.offset = self.offset_unclamped = np.zeros(target.d)
+
+    def condition_on(self, target: Target, u: np.ndarray) -> None:
+        """Prepare for steps with this u."""
+        self.summary = self.formula.summarise(u)
+        theta, _ = target.coordinates.from_vector(self.reference)
+        at_reference = target.total(target.build(theta, u))
+        unclamped, at_formula = self.totals(self.reference)
+        self.offset = at_reference - at_formula
+        self.offset_unclamped = at_reference - unclamped
+
+    def totals(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return B(v) and A(v), (d,) each, with the u that is held."""
+        natural = np.empty(self.coordinates.natural_size)
+        constrain(self.coordinates.layout, v, natural)
+        return self.formula.totals(natural, self.summary)
+
+    def total(self, v: np.ndarray) -> np.ndarray:
+        """Return A(v), (d,)."""
+        return self.totals(v)[1]
+
+
+class FormulaJump(Proposal):
+    """The end of a chain that was run with a formula for the total; all of theta.
+
+    Parameters
+    ----------
+    held
+        The formula.
+    blocks
+        The coordinates that the chain proposes together.
+    target
+        What is sampled.
+    """
+
+    scratch = ("counts", "noise")
+    learning_steps = 1
+    kinds = KINDS
+    softer = 0.95
+    """pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by
+    this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher."""
+    per_record = 0.02
+    """Steps with the formula for each record; see `MOST_EVER`."""
+
+    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
+        assert target.terms is not None
+        self.held = held
+        size, d = target.coordinates.size, target.d
+        self.formula_steps = max(
+            min(max(STEPS * size, FEWEST), MOST), min(int(self.per_record * target.n), MOST_EVER)
+        )
+        count, widest = len(blocks), max(map(len, blocks))
+        padded, widths = _filled_up(blocks)
+        self.steps = Steps(
+            padded,
+            widths,
+            factors=np.zeros((self.kinds, count, widest, widest)),
+            sizes=np.ones((self.kinds, count)),
+            means=np.zeros((count, widest)),
+            shares=np.array([0.4, 0.2, 0.4, 0.0])[: self.kinds],
+            block_shares=np.full(count, 1.0 / count),
+        )
+        self.aims = Aim(
+            centres_of(target.terms),
+            pulls=np.zeros((count, widest, d)),
+            prior_pulls=np.zeros((count, widest, size)),
+            prior_mean=np.zeros(size),
+        )
+        self.counts = Counts(np.zeros((self.kinds, count)), np.zeros((self.kinds, count)))
+        self.noise = Noise(
+            target.terms.family,
+            target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0]),
+            floor=np.full(d, -np.inf),
+            offset=np.zeros(d),
+        )
+        self._normals = max(widest, d) if held.formula.solvable else widest
+
+    def set_geometry(self, geometry: Geometry) -> None:
+        """Take the shapes of the proposals, and the posterior mean as the reference."""
+        for b, width in enumerate(self.steps.widths.tolist()):
+            index = self.steps.blocks[b, :width]
+            factors = self.steps.factors[:, b, :width, :width]
+            factors[WALK_GIVEN_U] = factor_of(geometry.covariance_given_u, index)
+            factors[WALK] = factors[JUMP] = factor_of(geometry.covariance, index)
+            self.steps.means[b, :width] = geometry.mean[index]
+            if self.kinds > AIMED:
+                covariance, pull, prior_pull = geometry.aimed(index)
+                factors[AIMED] = np.linalg.cholesky(covariance)
+                self.aims.pulls[b, :width] = pull
+                self.aims.prior_pulls[b, :width] = prior_pull
+        self.aims.prior_mean[:] = geometry.prior_mean
+        self.held.reference = geometry.mean.copy()
+
+    def tune(self, count: int) -> None:
+        """Tune the walks' sizes and the shares of all, after `count` iterations.
+
+        Robbins-Monro for both: the sizes on their logarithms, the shares towards what the
+        acceptance of the last steps speaks for.
+        """
+        tried, taken = self.counts
+        sizes, shares = self.steps.sizes, self.steps.shares
+        rate = 1.0 / math.sqrt(count)
+        excess = taken - WANTED * tried
+        many = np.maximum(tried, 1.0)
+        sizes[:JUMP] *= np.exp(2.0 * rate * excess / many)[:JUMP]
+        np.clip(sizes, 1e-4, 10.0, out=sizes)
+        worth = taken.sum(axis=1) / np.maximum(tried.sum(axis=1), 1.0)
+        worth[:JUMP] = 2.0 / 3.0 * WALKS_WORTH, 1.0 / 3.0 * WALKS_WORTH
+        wanted = LEAST_SHARE + (1.0 - self.kinds * LEAST_SHARE) * worth / worth.sum()
+        shares += min(1.0, 2.0 * rate) * (wanted - shares)
+        tried[:] = 0.0
+        taken[:] = 0.0
+
+    def prepare(self, steps: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Draw the random numbers of `steps` chains."""
+        shape = (steps, self.formula_steps)
+        return (
+            rng.random((*shape, 2)),
+            rng.standard_normal((*shape, self._normals + 1)),
+            rng.standard_exponential((*shape, 3)),
+        )
+
+    def propose(self, v, total, prepared, k, proposed) -> float:
+        """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
+        proposed[:] = v
+        self.noise = self.noise._replace(offset=self.held.offset)
+        before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), proposed)
+        return before - after
+
+    def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
+        """Run the chain, in place in v; return log pi* before and after."""
+        raise NotImplementedError
+
+
+class RegressionJump(FormulaJump):
+    """The chain of a regression, with `FLOOR`."""
+
+    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
+        super().__init__(held, blocks, target)
+        self.noise = self.noise._replace(floor=_floor(self.noise, self.aims.centres, target.n))
+
+    def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
+        """Run the chain, in place in v; return log pi* before and after."""
+        held, natural = self.held, np.empty(self.held.coordinates.natural_size)
+        return explore(
+            held.formula, held.summary, held.coordinates.layout, natural, self.noise, self.steps,
+            self.aims, numbers, held.formula.solvable, v, self.counts,
+        )  # fmt: skip
+
+
+def _floor(noise: Noise, centres: np.ndarray, n: int) -> np.ndarray:
+    """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
+    low, high = centres
+    # A release may be an interval that is open below, above, or both.
+    at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+    highest = [
+        term(family, p[0], p[1], p[2], p[3], t)
+        for family, p, t in zip(noise.family, noise.parameters, at, strict=True)
+    ]
+    return np.array(highest) - FLOOR - np.log1p(n * noise.parameters[:, 1])
+
+
+class CellsJump(FormulaJump):
+    """The chain with cells. Its formula is the rougher one, so its noise is wider."""
+
+    kinds = JUMP + 1
+    softer = 0.85
+    per_record = 0.015
+
+    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
+        super().__init__(held, blocks, target)
+        assert held.formula.cell_places is not None
+        self.touched = touched_by(blocks, target.coordinates.layout, *held.formula.cell_places)
+        # A block that touches more cells is harder to move, and gets more of the steps.
+        weights = np.sqrt(self.touched.n_cells)
+        self.steps = self.steps._replace(block_shares=weights / weights.sum())
+
+    def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
+        """Run the chain, in place in v; return log pi* before and after."""
+        natural = np.empty(self.held.coordinates.natural_size)
+        return explore_cells(
+            self.held.formula, self.touched, natural, self.noise, self.steps, numbers, v,
+            self.counts,
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solved_jump(
+    formula, summary, layout, offset, centre, inverse_scales, noise, v, natural, proposed
+):
+    """Fill `proposed` with the solution for the total that `noise` leads to.
+
+    Returns log q(v) - log q(v'), or minus infinity, with v in `proposed`, if there is no solution.
+    """
+    theta, room = read_theta(formula, natural), make_room(formula)
+    p = theta.mean.shape[0]
+    total = np.empty(offset.shape[0])
+    constrain(layout, v, natural)
+    fits = approximate(formula, summary, theta, room, total) > -math.inf
+    log_ratio = 0.0
+    for j in range(total.shape[0]):
+        away = total[j] + offset[j] - centre[j]
+        log_ratio += abs(noise[j]) - abs(away) * inverse_scales[j]
+        total[j] = centre[j] - offset[j] + noise[j] / inverse_scales[j]
+    if not (fits and solve(formula, summary, total, proposed, room)):
+        proposed[:] = v
+        return -math.inf
+    return log_ratio + log_volume(p, v) - log_volume(p, proposed)
+
+
+class SolvedJump(Proposal):
+    """A draw of all of theta from where the release points, with u held.
+
+    Parameters
+    ----------
+    held
+        The formula; it must be solvable.
+    centre, inverse_scales
+        Where the release draws T to, and the noise's 1 / b, (d,) each.
+    """
+
+    learning_steps = 1
+
+    def __init__(self, held: HeldFormula, centre: np.ndarray, inverse_scales: np.ndarray) -> None:
+        self.held = held
+        self.centre = centre
+        self.inverse_scales = inverse_scales
+
+    def prepare(self, steps: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the noise of every step."""
+        return rng.laplace(size=(steps, len(self.centre)))
+
+    def propose(self, v, total, prepared, k, proposed) -> float:  # noqa: D102
+        held = self.held
+        natural = np.empty(held.coordinates.natural_size)
+        return solved_jump(
+            held.formula, held.summary, held.coordinates.layout, held.offset_unclamped,
+            self.centre, self.inverse_scales, prepared[k], v, natural, proposed,
+        )  # fmt: skip
+
+
+def formula_proposals(formula: Formula, blocks: list[np.ndarray], target: Target) -> list[Proposal]:
+    """Return the proposals that a formula makes possible; they share what is held."""
+    held = HeldFormula(formula, target)
+    chain = (RegressionJump if formula.cell_places is None else CellsJump)(held, blocks, target)
+    low, high = chain.aims.centres
+    if not (formula.solvable and (low == high).all()):  # the release must point to one total
+        return [chain]
+    return [SolvedJump(held, low, chain.noise.parameters[:, 1].copy()), chain]

@@ -1,0 +1,137 @@
+"""The geometry of the posterior of v: what the transport move learns from its own history.
+
+Nothing here changes after warm-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+DIFFERENCE = 0.5
+"""Width of the differences that estimate dT/dv, in standard deviations of v given u."""
+
+
+class Geometry:
+    """The geometry of the posterior of v, learned from the chain's own history.
+
+    Attributes
+    ----------
+    mean, covariance
+        Of v given s_dp, (size,) and (size, size): from the later half of the history.
+    covariance_given_u
+        Of v given u and s_dp. With u held, the release sees theta only through the total
+        T(F(u; theta)), which is nearly linear in v over the width of the noise. With J = dT/dv
+        and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
+        of the prior. It is small in the directions that the release leaves free and large in
+        those that it pins down, and it is known after one estimate, before the chain has mixed.
+    history
+        v after each iteration so far.
+    """
+
+    def __init__(self, prior: np.ndarray) -> None:
+        self.history: list[np.ndarray] = []
+        self.mean, self.covariance = moments(prior)
+        self.covariance_given_u = self.covariance
+        self.prior_mean = self.mean
+        self._prior_precision = np.linalg.inv(self.covariance)
+        self._information = np.zeros_like(self.covariance)
+        self._weighted = np.zeros((1, len(self.mean)))  # J / b, summed over the estimates
+        self._inverse_scales = np.zeros(1)
+        self._estimates = 0
+
+    def learn(self) -> None:
+        """Take mean and covariance from the later half of the history."""
+        self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
+
+    def autocorrelation_time(self) -> float:
+        """Return the largest autocorrelation time of a coordinate in the later half, at least 1."""
+        recent = np.stack(self.history[len(self.history) // 2 :])
+        return max(autocorrelation_time(column) for column in recent.T)
+
+    def estimate_jacobian(
+        self,
+        total_at: Callable[[np.ndarray], np.ndarray],
+        inverse_scales: np.ndarray,
+        v: np.ndarray,
+        *,
+        forget: bool,
+    ) -> None:
+        """Estimate dT/dv at v by differences.
+
+        Parameters
+        ----------
+        total_at
+            v -> T with u held.
+        inverse_scales
+            1 / b_j, (d,).
+        v
+            Where to estimate it.
+        forget
+            Whether to forget earlier estimates.
+        """
+        widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
+        jacobian = np.empty((len(inverse_scales), len(v)))
+        for j, width in enumerate(widths):
+            moved = v.copy()
+            moved[j] = v[j] + width
+            above = total_at(moved)
+            moved[j] = v[j] - width
+            jacobian[:, j] = (above - total_at(moved)) / (2 * width)
+        weighted = jacobian * inverse_scales[:, None]
+        information = weighted.T @ weighted
+        if not np.isfinite(information).all():
+            return
+        if forget or self._estimates == 0:
+            self._information, self._weighted = np.zeros_like(information), np.zeros_like(weighted)
+            self._inverse_scales, self._estimates = inverse_scales, 0
+        self._information += information
+        self._weighted += weighted
+        self._estimates += 1
+        precision = self._information / self._estimates + self._prior_precision
+        self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
+
+    def aimed(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return how a block of v is drawn to the release, by the mean J of the estimates so far.
+
+        With u and the other coordinates held, T linear in v and noise and prior taken as normal,
+        the block has covariance S = (J' diag(1/b^2) J + P)^-1 and mean v + S J' diag(1/b^2) (s - T)
+        + S P (m - v), P and m being the prior's precision (the block's rows) and mean.
+
+        Returns
+        -------
+        S, S J' diag(1/b^2), S P
+        """
+        weighted = self._weighted[:, index] / max(self._estimates, 1)
+        prior = self._prior_precision[index]
+        precision = weighted.T @ weighted + prior[:, index]
+        covariance = np.linalg.inv(0.5 * (precision + precision.T))
+        return covariance, covariance @ (weighted.T * self._inverse_scales), covariance @ prior
+
+
+def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the covariance of draws of v (m, size), shrunk to the diagonal."""
+    m, k = draws.shape
+    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
+    variances = np.maximum(np.diag(covariance), 1e-12)
+    weight = m / (m + 5.0 + k)
+    covariance = weight * covariance + (1 - weight) * np.diag(variances)
+    covariance[np.diag_indices(k)] += 1e-10 * variances
+    return draws.mean(axis=0), covariance
+
+
+def autocorrelation_time(x: np.ndarray) -> float:
+    """Return 1 + 2 sum_t rho_t of a series, at least 1, summed over Sokal's window.
+
+    The window is the smallest M that is at least 5 times the time summed up to M (Sokal 1997).
+    """
+    x = x - x.mean()
+    variance = float(x @ x)
+    if variance == 0.0:
+        return 1.0
+    spectrum = np.fft.rfft(x, 2 * len(x))
+    rho = np.fft.irfft(spectrum * spectrum.conj())[: len(x)] / variance
+    times = 2.0 * np.cumsum(rho) - 1.0
+    inside = np.arange(len(x)) >= 5.0 * times
+    return max(1.0, float(times[int(np.argmax(inside)) if inside.any() else -1]))
