@@ -133,7 +133,8 @@ class Target:
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
         self.density: Density | None = None
         if self.terms is not None:
-            self.density = Density(SEPARABLE, *self.terms, np.zeros(0))
+            family, terms = self.terms
+            self.density = Density(SEPARABLE, family, terms, np.zeros(0))
         elif mechanism.joint is not None:
             code, numbers = mechanism.joint(self.values)
             self.density = Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
