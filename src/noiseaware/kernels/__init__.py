@@ -10,7 +10,8 @@ From a model's `log_prior(theta)` and `log_likelihood(theta, records)`:
 
 All move the unconstrained coordinates of theta (`noiseaware.coordinates`). The first two take the
 shape of their steps from how the log likelihood of each record answers to theta (`precision.py`),
-`BlackJax` from the gradient (`hamiltonian.py`): learned in warm-up and then frozen. A model that has no `update_parameters` gets its own `kernel`, if it has one, and otherwise `Slice`;
+`BlackJax` from the gradient (`hamiltonian.py`): learned in warm-up and then frozen. A model that
+has no `update_parameters` gets its own `kernel`, if it has one, and otherwise `Slice`;
 `na.moves.ParameterUpdate(kernel)` puts another in its place.
 
 A kernel is a function `kernel(theta, records, rng) -> theta`, or an object with the members of
