@@ -24,6 +24,7 @@ from scipy import stats
 import noiseaware as na
 from behaviour.examples import small_release
 from mutants.planting import Edit, planted
+from noiseaware.contract import model_abilities
 from noiseaware.coordinates import Coordinates
 from noiseaware.kernels import random_walk
 from noiseaware.kernels import slice as slice_module
@@ -121,7 +122,11 @@ class TwoModes:
 
 def fixed(model, records, rng):
     """Return a target and a state with these records, for the kernels alone."""
-    target = SimpleNamespace(model=model, coordinates=Coordinates(model.parameters))
+    target = SimpleNamespace(
+        model=model,
+        abilities=model_abilities(model),
+        coordinates=Coordinates(model.parameters),
+    )
     state = SimpleNamespace(theta=model.sample_prior(rng), records=records, rng=rng)
     return target, state
 
@@ -194,22 +199,22 @@ def test_the_kernel_leaves_the_posterior_alone(kernel, case, seed):
     assert p_values.min() > FALSE_ALARM / len(p_values)
 
 
-NO_JACOBIAN = "value = float(model.log_prior(theta)) + log_jacobian"
+NO_JACOBIAN = "value = float(log_prior(theta)) + log_jacobian"
 BUGS = {
     "no Jacobian in the walk": (
         RandomWalk(steps=3),
         "rate",
-        Edit(random_walk, "log_density", NO_JACOBIAN, "value = float(model.log_prior(theta))"),
+        Edit(random_walk, "log_density", NO_JACOBIAN, "value = float(log_prior(theta))"),
     ),
     "no Jacobian in the slice": (
         Slice(),
         "die",
-        Edit(slice_module, "log_density", NO_JACOBIAN, "value = float(model.log_prior(theta))"),
+        Edit(slice_module, "log_density", NO_JACOBIAN, "value = float(log_prior(theta))"),
     ),
     "no prior": (
         Slice(),
         "rate",
-        Edit(slice_module, "log_density", "float(model.log_prior(theta)) + ", ""),
+        Edit(slice_module, "log_density", "float(log_prior(theta)) + ", ""),
     ),
     "accepts too often": (
         RandomWalk(steps=3),
@@ -363,7 +368,7 @@ def test_the_walk_is_reversible_on_a_lattice(seed):
 
 
 def test_without_the_jacobian_it_is_not(seed):
-    edit = Edit(random_walk, "log_density", NO_JACOBIAN, "value = float(model.log_prior(theta))")
+    edit = Edit(random_walk, "log_density", NO_JACOBIAN, "value = float(log_prior(theta))")
     with planted(edit):
         transition, pi = lattice(np.random.default_rng(seed))
     assert np.abs(pi @ transition - pi).max() > 1e-3

@@ -21,6 +21,7 @@ from scipy import stats
 
 import noiseaware as na
 from exact.enumeration import TOLERANCE, Problem, Scripted
+from noiseaware.adapt import StepSize
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.transport import Transport
@@ -488,7 +489,12 @@ def regression():
     return model, theta, na.Release([1.5, 0.3, -2.0], mechanism, 6)
 
 
-def test_autoregressive_ratio_is_the_whole_metropolis_hastings_ratio():
+def fixed(angle):
+    """Return an angle that is not tuned."""
+    return StepSize(angle, crank_nicolson.WANTED, angle, angle)
+
+
+def test_crank_nicolson_ratio_is_the_whole_metropolis_hastings_ratio():
     """p(u') g' q(u | u') / [p(u) g q(u' | u)], with every density written out."""
     model, theta, release = regression()
     target, move = Target(model, release), CrankNicolson()
@@ -531,7 +537,7 @@ def test_autoregressive_ratio_is_the_whole_metropolis_hastings_ratio():
                 if uniform >= 1.0:
                     continue
                 state = ChainState(theta, records.copy(), None, GivenNormals(z, uniform))
-                tuning = {**move.start(target, state), "angle": angle}
+                tuning = {**move.start(target, state), "angle": fixed(angle)}
                 assert move.step(target, state, tuning) == (float(accept),)
                 assert tuning["acceptance"] == [pytest.approx(chance, rel=1e-9)]
                 expected = np.column_stack([x, y]) if accept else records
@@ -559,7 +565,7 @@ def compare_with_known_posterior(replicates=1000, steps=25):
     ended = np.empty((replicates, 2))
     for r in range(replicates):
         state = ChainState(theta, model.sample_records(theta, N, rng), None, rng)
-        tuning = {"angle": 0.9, "count": 0, "acceptance": [], "warming": False}
+        tuning = {"angle": fixed(0.9), "count": 0, "warming": False}
         for _ in range(steps):
             move.step(target, state, tuning)
         ended[r] = state.records.sum(), state.records[0]
@@ -575,7 +581,7 @@ def compare_with_known_posterior(replicates=1000, steps=25):
     ]
 
 
-def test_autoregressive_reaches_a_known_posterior():
+def test_crank_nicolson_reaches_a_known_posterior():
     assert min(compare_with_known_posterior()) > FALSE_ALARM / 2
 
 
@@ -595,7 +601,7 @@ def test_a_random_walk_on_u_is_caught(monkeypatch):
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_autoregressive_in_chunks(monkeypatch, steps):
+def test_crank_nicolson_in_chunks(monkeypatch, steps):
     model, theta, release = regression()
     target, move = Target(model, release), CrankNicolson(steps)
     ends = []
@@ -611,23 +617,23 @@ def test_autoregressive_in_chunks(monkeypatch, steps):
     np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=0, atol=1e-12)
 
 
-def test_autoregressive_tunes_in_warmup_only():
+def test_crank_nicolson_tunes_in_warmup_only():
     model, _, release = regression()
     target = Target(model, na.Release([5.0, -8.0, -20.0], release.mechanism, 200))
     moves = (ParameterUpdate(), CrankNicolson())
     schedule = chain.Schedule(400, 400)
     state = chain.start(target, moves, np.random.default_rng(SEED))
-    first = state.tunings[1]["angle"]
+    first = state.tunings[1]["angle"].size
     state, _ = chain.advance(target, moves, schedule, state, 400)
-    tuned = dict(state.tunings[1])
-    assert tuned["angle"] < first
+    tuned = state.tunings[1]["angle"].size
+    assert tuned < first
     state, draws = chain.advance(target, moves, schedule, state, 400)
-    assert state.tunings[1] == tuned
+    assert state.tunings[1]["angle"].size == tuned
     # Far from 0 and from 1, which is all that tuning is for.
-    assert 0.1 < draws.reports["autoregressive_acceptance"].mean() < 0.6
+    assert 0.1 < draws.reports["crank_nicolson_acceptance"].mean() < 0.6
 
 
-def test_autoregressive_says_what_it_needs():
+def test_crank_nicolson_says_what_it_needs():
     with pytest.raises(ValueError, match="normal innovations; Bernoulli has"):
         CrankNicolson().check(Target(count().model, count().release))
     with pytest.raises(ValueError, match="steps must be a positive integer; got 0"):

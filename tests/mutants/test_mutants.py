@@ -267,8 +267,8 @@ MUTANTS = (
             Edit(
                 target.Target,
                 "statistic",
-                "np.arange(start, start + len(records))",
-                "np.arange(len(records))",
+                "np.arange(start, start + m)",
+                "np.arange(m)",
             ),
         ),
     ),
@@ -527,8 +527,8 @@ MUTANTS = (
             Edit(
                 transport_module,
                 "place",
-                "target.model.log_prior(inside) + log_jacobian",
-                "target.model.log_prior(inside)",
+                "model.log_prior(inside) + log_jacobian",
+                "model.log_prior(inside)",
             ),
         ),
     ),

@@ -8,25 +8,16 @@ From a model's `log_prior(theta)` and `log_likelihood(theta, records)`:
 | `slice.py`       | `Slice`: slice sampling along one direction after another; nothing to choose |
 | `blackjax.py`    | `BlackJax`: HMC or NUTS on a density written in JAX (the extra `jax`)         |
 
-All move the unconstrained coordinates of theta (`noiseaware.coordinates`). The first two
-take the shape of their steps from how the log likelihood of each record answers to theta
-(`shape.py`), `BlackJax` from the gradient (`hamiltonian.py`): learned in warm-up and then frozen. A
-model that has no `update_parameters` gets its own `kernel`, if it has one, and otherwise `Slice`;
+All move the unconstrained coordinates of theta (`noiseaware.coordinates`). The first two take the
+shape of their steps from how the log likelihood of each record answers to theta (`precision.py`),
+`BlackJax` from the gradient (`hamiltonian.py`): learned in warm-up and then frozen. A model that
+has no `update_parameters` gets its own `kernel`, if it has one, and otherwise `Slice`;
 `na.moves.ParameterUpdate(kernel)` puts another in its place.
 
-A kernel is a function `kernel(theta, records, rng) -> theta`, or an object with
-
-- `step(target, state, tuning)`: change `state.theta` so that p(theta | x) is invariant; return a
-  tuple with one number for each name in `reports`;
-
-and, where it needs them,
-
-- `reports`: the names of the numbers that a step reports;
-- `check(target)`: ValueError if the target's model lacks what the kernel needs;
-- `start(target, state)`: its tuning at the beginning, a dictionary. All that it learns is in there
-  and nothing in the kernel itself: a chain is a function of its state, and chains share the kernel;
-- `learn(target, state, tuning)`: called after each step of warm-up, and never later;
-- `freeze(target, state, tuning)`: called once, when warm-up ends.
+A kernel is a function `kernel(theta, records, rng) -> theta`, or an object with the members of
+`noiseaware.contract.Kernel` and as many of `KernelAbilities` as it needs. All that it learns is in
+its tuning and nothing in the kernel itself: a chain is a function of its state, and chains share
+the kernel.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ coordinates at a time, and accept with probability
 
 the density of v, Jacobian included (`density.py`). The proposal is symmetric, q(v' | v) =
 q(v | v'), so that this is the Metropolis-Hastings ratio and detailed balance holds. C C' is the
-covariance of the block given x and the other blocks, from the learned precision (`shape.py`); s
-starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is tuned to the
-acceptance that is best, .44 in one dimension and .23 in many.
+covariance of the block given x and the other blocks, from the learned precision
+(`precision.py`); s starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is
+tuned to the acceptance that is best, .44 in one dimension and .23 in many.
 
 C and s change in warm-up only: a kernel that went on adapting would not leave p(theta | x)
 invariant.
@@ -30,7 +30,7 @@ import numpy as np
 from noiseaware.adapt import log_change
 from noiseaware.arguments import whole_number
 from noiseaware.kernels.density import State, Target, check_model, log_density
-from noiseaware.kernels.shape import Shape
+from noiseaware.kernels.precision import Precision
 
 LARGEST_BLOCK = 12
 """Coordinates that are proposed together; more would need steps that are too small."""
@@ -67,17 +67,17 @@ class RandomWalk:
         check_model(self, target)
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
-        """Begin with the prior's shape."""
+        """Begin with the prior's precision."""
         blocks = target.coordinates.blocks(LARGEST_BLOCK)
         tuning = {
-            "shape": Shape(target, state.rng),
+            "precision": Precision(target, state.rng),
             "blocks": blocks,
             "log_scales": [math.log(2.38 / math.sqrt(len(index))) for index in blocks],
             "accepted": [0.0] * len(blocks),
             "count": 0,
             "warming": True,
         }
-        _take_shape(tuning)
+        _take_precision(tuning)
         return tuning
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float]:
@@ -107,27 +107,27 @@ class RandomWalk:
         return (total / (self.steps * len(blocks)),)
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Tune the size of the steps, and take the shape when it is learned anew."""
+        """Tune the size of the steps, and take the precision when it is learned anew."""
         tuning["count"] += 1
         count = tuning["count"]
         for which, index in enumerate(tuning["blocks"]):
             wanted = 0.23 + 0.21 / len(index)
             change = log_change(tuning["accepted"][which], wanted, count, gain=2.0)
             tuning["log_scales"][which] += change
-        if tuning["shape"].learn(target, state, count):
-            _take_shape(tuning)
+        if tuning["precision"].learn(target, state, count):
+            _take_precision(tuning)
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Stop learning."""
-        tuning.update(warming=False, shape=None)
+        tuning.update(warming=False, precision=None)
 
 
-def _take_shape(tuning: dict[str, Any]) -> None:
+def _take_precision(tuning: dict[str, Any]) -> None:
     """Set C of each block, C C' = inverse of the block's part of the precision.
 
     That part is the precision of the block given the others. With K K' equal to it, C = K^-T.
     """
-    precision = tuning["shape"].precision
+    precision = tuning["precision"].matrix
     tuning["factors"] = [
         np.linalg.inv(np.linalg.cholesky(precision[np.ix_(index, index)])).T
         for index in tuning["blocks"]

@@ -14,8 +14,8 @@ the density invariant (Neal's section 4). It is the density of v, Jacobian inclu
 Nothing is rejected, and a width that is wrong costs calls, not exactness.
 
 The directions are the columns of K^-T, where K K' is the learned precision of v given x
-(`shape.py`). In the coordinates K'v the posterior is about spherical, and going once through all
-directions then gives a draw that is almost independent of the one before. Directions and widths
+(`precision.py`). In the coordinates K'v the posterior is about spherical, and going once through
+all directions then gives a draw that is almost independent of the one before. Directions and widths
 change in warm-up only.
 
 Reference
@@ -32,7 +32,7 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.kernels.density import State, Target, check_model, log_density
-from noiseaware.kernels.shape import Shape
+from noiseaware.kernels.precision import Precision
 
 WIDTH = 3.0
 """w, in standard deviations: about the mean width of a slice of a normal density."""
@@ -71,9 +71,9 @@ class Slice:
         check_model(self, target)
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
-        """Begin with the prior's shape."""
-        shape = Shape(target, state.rng)
-        return {"shape": shape, "directions": _directions(shape), "count": 0}
+        """Begin with the prior's precision."""
+        precision = Precision(target, state.rng)
+        return {"precision": precision, "directions": _directions(precision), "count": 0}
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[()]:
         """Go through all directions `steps` times."""
@@ -87,19 +87,19 @@ class Slice:
         return ()
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Take the directions from the shape when it is learned anew."""
+        """Take the directions from the precision when it is learned anew."""
         tuning["count"] += 1
-        if tuning["shape"].learn(target, state, tuning["count"]):
-            tuning["directions"] = _directions(tuning["shape"])
+        if tuning["precision"].learn(target, state, tuning["count"]):
+            tuning["directions"] = _directions(tuning["precision"])
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Stop learning."""
-        tuning["shape"] = None
+        tuning["precision"] = None
 
 
-def _directions(shape: Shape) -> np.ndarray:
+def _directions(precision: Precision) -> np.ndarray:
     """Return the columns of K^-T as rows, K K' the precision."""
-    return np.linalg.inv(np.linalg.cholesky(shape.precision))
+    return np.linalg.inv(np.linalg.cholesky(precision.matrix))
 
 
 def _update(target: Target, v, now, theta, records, direction, rng):

@@ -21,6 +21,7 @@ import numpy as np
 
 from noiseaware.contract import (
     Model,
+    Theta,
     draw_records,
     mechanism_abilities,
     missing,
@@ -160,13 +161,13 @@ def _check_labels(model: str, parameters: Sequence[Parameter]) -> None:
                 )
 
 
-def makers(model: Any) -> list[str]:
+def makers(model: Model) -> list[str]:
     """Return the names of the methods by which the model makes records."""
     able = model_abilities(model)
     return [name for name in ("build_records", "sample_records") if getattr(able, name) is not None]
 
 
-def check_index(model: Any) -> None:
+def check_index(model: Model) -> None:
     """Raise unless a model that asks for the records' numbers has room for them."""
     able = model_abilities(model)
     for method in makers(model) if able.uses_index else ():
@@ -178,7 +179,7 @@ def check_index(model: Any) -> None:
             )
 
 
-def check_derived(model: Any, theta: dict[str, Any]) -> None:
+def check_derived(model: Model, theta: Theta) -> None:
     """Raise unless the quantities that a model declares as derived come out of two draws."""
     able = model_abilities(model)
     if not able.derived:
@@ -200,7 +201,7 @@ def check_derived(model: Any, theta: dict[str, Any]) -> None:
             )
 
 
-def check_log_prior(model: Any, theta: dict[str, Any]) -> None:
+def check_log_prior(model: Model, theta: Theta) -> None:
     """Raise if the prior density is not a finite number at a draw of the prior."""
     able = model_abilities(model)
     if able.log_prior is None:
@@ -212,7 +213,7 @@ def check_log_prior(model: Any, theta: dict[str, Any]) -> None:
 
 
 def make_records(
-    model: Any, method: str, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+    model: Model, method: str, theta: Theta, index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Make the records with these numbers by build_records or sample_records, and check them."""
     able = model_abilities(model)
@@ -236,7 +237,7 @@ def make_records(
 
 
 def check_records(
-    model: Any, theta: dict[str, Any], index: np.ndarray, rng: np.random.Generator
+    model: Model, theta: Theta, index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Return a small database if the methods that make records agree on what a record is."""
     name = type(model).__name__
@@ -258,9 +259,7 @@ def check_records(
     return usual_array(records)
 
 
-def check_kernel(
-    model: Any, theta: dict[str, Any], records: np.ndarray, rng: np.random.Generator
-) -> None:
+def check_kernel(model: Model, theta: Theta, records: np.ndarray, rng: np.random.Generator) -> None:
     """Raise if the model's kernel returns no theta, or changes what it is given."""
     able = model_abilities(model)
     if able.update_parameters is None:
@@ -271,7 +270,7 @@ def check_kernel(
     check_theta(where, made, able.parameters)
 
 
-def check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray) -> None:
+def check_log_likelihood(model: Model, theta: Theta, records: np.ndarray) -> None:
     """Raise if log f is not one number a record."""
     able = model_abilities(model)
     if able.log_likelihood is None:
@@ -292,8 +291,8 @@ def check_log_likelihood(model: Any, theta: dict[str, Any], records: np.ndarray)
 
 
 def check_recovery(
-    model: Any,
-    theta: dict[str, Any],
+    model: Model,
+    theta: Theta,
     records: np.ndarray,
     index: np.ndarray,
     rng: np.random.Generator,
@@ -330,7 +329,7 @@ def _spread(release: Release, m: int) -> np.ndarray:
 
 
 def _check_query(
-    model: Any, release: Release, records: np.ndarray, rng: np.random.Generator
+    model: Model, release: Release, records: np.ndarray, rng: np.random.Generator
 ) -> None:
     query = release.query
     refuse = query_abilities(query).check_records

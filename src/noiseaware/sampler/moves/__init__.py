@@ -1,15 +1,8 @@
 """How a chain advances: one file a move.
 
-A move is a small object with
-
-- `reports`: the names of the numbers that a step reports;
-- `check(target)`: ValueError if the target cannot do this move;
-- `start(target, state)`: the move's tuning at the beginning, a dictionary;
-- `step(target, state, tuning)`: change `state` in place so that p(theta, x | s_dp) is invariant;
-  return a tuple with one number for each name in `reports`;
-- `learn(target, state, tuning)`: change `tuning`, called after each step in warm-up only.
-
-A list of moves done one after another is a sampler; `algorithm1()` is the paper's.
+A move is a small object with the members of `noiseaware.contract.Move`, which change the state of a
+chain so that p(theta, x | s_dp) is invariant and learn in warm-up only. A list of moves done one
+after another is a sampler; `algorithm1()` is the paper's.
 """
 
 from __future__ import annotations

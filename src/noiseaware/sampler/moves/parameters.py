@@ -7,9 +7,10 @@ data, leaves p(theta, x | s_dp) invariant too (the paper's Assumption 1 and sect
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from noiseaware.contract import KernelAbilities, kernel_abilities
+from noiseaware.contract import Kernel, KernelAbilities, Theta, kernel_abilities
 from noiseaware.kernels.slice import Slice
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -29,7 +30,7 @@ class ParameterUpdate:
         `kernel`; for a model that has only `log_prior` and `log_likelihood`, `kernels.Slice()`.
     """
 
-    def __init__(self, kernel: Any = None) -> None:
+    def __init__(self, kernel: Kernel | Callable[..., Theta] | None = None) -> None:
         able = kernel_abilities(kernel)
         if not (kernel is None or callable(kernel) or able.step is not None):
             raise TypeError(

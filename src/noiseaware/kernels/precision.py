@@ -1,4 +1,4 @@
-"""The shape of p(v | x), from how the log likelihood of each record answers to v.
+"""The precision of p(v | x), from how the log likelihood of each record answers to v.
 
 Given x, the posterior of v is about as wide as the inverse of its precision,
 
@@ -11,7 +11,7 @@ matrix that is never indefinite, as a matrix of second differences could be.
 
 The database changes along the chain, so the precision is an average over looks at several; the
 average starts afresh at each power of two, because the first looks are far from where the chain
-ends. A wrong shape costs time and not exactness: nothing is learned after warm-up.
+ends. A wrong precision costs time and not exactness: nothing is learned after warm-up.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PRIOR_DRAWS = 20
 """Draws of the prior for each coordinate, from which its precision is taken."""
 
 
-class Shape:
+class Precision:
     """The precision of v given x, learned in warm-up.
 
     Attributes
     ----------
-    precision
+    matrix
         (size, size), symmetric and positive definite.
     """
 
@@ -54,7 +54,7 @@ class Shape:
         self._prior = 0.5 * (self._prior + self._prior.T)
         self._information = np.zeros_like(covariance)
         self._looks = 0
-        self.precision = self._prior
+        self.matrix = self._prior
 
     def learn(self, target: Target, state: State, count: int) -> bool:
         """Look at the scores if it is time to; True if the precision changed."""
@@ -69,7 +69,7 @@ class Shape:
             self._looks = 0
         self._information += scores.T @ scores
         self._looks += 1
-        self.precision = self._prior + self._information / self._looks
+        self.matrix = self._prior + self._information / self._looks
         return True
 
     def _scores(self, target: Target, state: State) -> np.ndarray | None:
@@ -77,7 +77,7 @@ class Shape:
         coordinates, log_likelihood = target.coordinates, target.abilities.log_likelihood
         assert log_likelihood is not None
         v = coordinates.to_vector(state.theta)
-        widths = DIFFERENCE / np.sqrt(np.diag(self.precision))
+        widths = DIFFERENCE / np.sqrt(np.diag(self.matrix))
         scores = np.empty((len(state.records), len(v)))
         for j, width in enumerate(widths):
             ends = []
