@@ -11,10 +11,9 @@ from noiseaware.cli.lists import AsJson, completion, print_all, print_one
 
 
 def _mechanisms() -> Mapping[str, type]:
-    from noiseaware import mechanisms
+    from noiseaware.registry import MECHANISMS
 
-    names = [*mechanisms._ADDITIVE, *mechanisms._OWN_FIELDS]
-    return {name: getattr(mechanisms, name) for name in names}
+    return {name: MECHANISMS[name] for name in MECHANISMS.names}
 
 
 def mechanisms(

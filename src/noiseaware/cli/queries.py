@@ -11,9 +11,9 @@ from noiseaware.cli.lists import AsJson, completion, print_all, print_one
 
 
 def _queries() -> Mapping[str, type]:
-    from noiseaware.queries.registry import BUILT_IN
+    from noiseaware.registry import QUERIES
 
-    return BUILT_IN
+    return {name: QUERIES[name] for name in QUERIES.names}
 
 
 def queries(

@@ -71,7 +71,7 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
-from noiseaware.mechanisms.terms import term
+from noiseaware.mechanisms.terms import SeparableDensity, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
     DOF,
@@ -114,8 +114,7 @@ iteration of Algorithm 1, and with cells a seventh (`FormulaJump.per_record`).""
 class Noise(NamedTuple):
     """The noise of pi*: terms of log g, their least values, and T(r) - A(r); (d,) or (d, 4)."""
 
-    family: np.ndarray
-    parameters: np.ndarray
+    terms: SeparableDensity
     floor: np.ndarray
     offset: np.ndarray
 
@@ -228,8 +227,7 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
     log_g = 0.0
     for j in range(total.shape[0]):
         total[j] += noise.offset[j]
-        p = noise.parameters[j]
-        log_g += max(term(noise.family[j], p[0], p[1], p[2], p[3], total[j]), noise.floor[j])
+        log_g += max(term(noise.terms, j, total[j]), noise.floor[j])
     return log_prior + log_jacobian + log_g
 
 
@@ -263,7 +261,7 @@ def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solv
         elif kind == WALK_GIVEN_U and solvable:
             size = _size(steps, kind, block, numbers, k)
             for j in range(d):
-                step = size * numbers.normals[k, j] / noise.parameters[j, 1]
+                step = size * numbers.normals[k, j] / noise.terms.parameters[j, 1]
                 unclamped_there[j] = unclamped[j] + step
             if not solve(formula, summary, unclamped_there, proposed, room):
                 counts.tried[kind, block] += 1.0  # no such theta: refused
@@ -350,8 +348,7 @@ def log_cell(formula, noise, natural, cell):
     """Return a cell's part of log pi*."""
     of_class, of_level = formula.class_place[cell], formula.level_place[cell]
     total = formula.n * natural[of_class] * natural[of_level] + noise.offset[cell]
-    p = noise.parameters[cell]
-    return term(noise.family[cell], p[0], p[1], p[2], p[3], total)
+    return term(noise.terms, cell, total)
 
 
 @njit(cache=True, nogil=True)
@@ -499,8 +496,9 @@ class FormulaJump(Proposal):
         )
         self.counts = Counts(np.zeros((self.kinds, count)), np.zeros((self.kinds, count)))
         self.noise = Noise(
-            target.terms.family,
-            target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0]),
+            target.terms._replace(
+                parameters=target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0])
+            ),
             floor=np.full(d, -np.inf),
             offset=np.zeros(d),
         )
@@ -584,11 +582,8 @@ def _floor(noise: Noise, centres: np.ndarray, n: int) -> np.ndarray:
     low, high = centres
     # A release may be an interval that is open below, above, or both.
     at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
-    highest = [
-        term(family, p[0], p[1], p[2], p[3], t)
-        for family, p, t in zip(noise.family, noise.parameters, at, strict=True)
-    ]
-    return np.array(highest) - FLOOR - np.log1p(n * noise.parameters[:, 1])
+    highest = [term(noise.terms, j, t) for j, t in enumerate(at)]
+    return np.array(highest) - FLOOR - np.log1p(n * noise.terms.parameters[:, 1])
 
 
 class CellsJump(FormulaJump):
@@ -677,4 +672,4 @@ def formula_proposals(formula: Formula, blocks: list[np.ndarray], target: Target
     low, high = chain.aims.centres
     if not (formula.solvable and (low == high).all()):  # the release must point to one total
         return [chain]
-    return [SolvedJump(held, low, chain.noise.parameters[:, 1].copy()), chain]
+    return [SolvedJump(held, low, chain.noise.terms.parameters[:, 1].copy()), chain]
