@@ -1,4 +1,4 @@
-"""Numbers and promises as words, for the report."""
+"""Promises, queries and mechanisms in sentences, for the report."""
 
 from __future__ import annotations
 
@@ -8,88 +8,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "mechanism_words",
-    "number",
-    "percent",
-    "promise",
-    "query_words",
-    "share_of_draws",
-    "times",
-]
+from noiseaware.contract import mechanism_abilities, query_abilities
+from noiseaware.mechanisms import Guarantee
 
-
-def number(value: float, spread: float | None = None) -> str:
-    """Return a number to two digits of the spread it belongs to, with a real minus sign.
-
-    Examples
-    --------
-    >>> number(-0.16123, spread=0.066)
-    '−0.161'
-    >>> number(1234.5, spread=200.0)
-    '1230'
-    """
-    value = float(value)
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    if spread is None or not math.isfinite(spread) or spread <= 0:
-        spread = abs(value) / 10
-    if spread <= 0:
-        return "0"
-    decimals = 1 - math.floor(math.log10(spread))
-    if -3 <= decimals <= 6:
-        text = f"{round(value, decimals):.{max(0, decimals)}f}"
-    else:
-        text = f"{value:.3g}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "−")
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage that never rounds to 0% or 100% unless it is.
-
-    Examples
-    --------
-    >>> percent(0.9863), percent(0.99995), percent(1.0), percent(0.31)
-    ('98.6%', 'over 99.9%', '100%', '31%')
-    """
-    if share in (0.0, 1.0):
-        return f"{share:.0%}"
-    if share > 0.999:
-        return "over 99.9%"
-    if share < 0.001:
-        return "under 0.1%"
-    return f"{share:.1%}" if share > 0.9 or share < 0.1 else f"{share:.0%}"
-
-
-def share_of_draws(share: float, draws: int) -> str:
-    """Return a probability estimated from draws: all of them is still not certainty.
-
-    By the rule of three, an event that is in none of m draws has probability below 3 / m, with
-    confidence 95%.
-
-    Examples
-    --------
-    >>> share_of_draws(1.0, 4000), share_of_draws(0.0, 200), share_of_draws(0.31, 4000)
-    ('over 99.9%', 'under 2%', '31%')
-    """
-    if 0.0 < share < 1.0:
-        return percent(share)
-    rare = 0.1 if 3 / draws <= 0.001 else float(min(50, math.ceil(300 / draws)))
-    return f"over {100 - rare:g}%" if share else f"under {rare:g}%"
-
-
-def times(ratio: float) -> str:
-    """Return a ratio above 1 as words: "1.4 times", "12 times"."""
-    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+__all__ = ["mechanism_words", "promise", "query_words"]
 
 
 def promise(guarantee: Any) -> list[str]:
     """Return what a guarantee means for one person in the database, in sentences."""
-    kind = getattr(guarantee, "kind", None)
-    if kind is None:
+    if not isinstance(guarantee, Guarantee):
         return ["The mechanism does not say what it promises."]
+    kind = guarantee.kind
     if kind == "unknown":
         return [f"No promise can be stated: {guarantee.reason}."]
     if guarantee.neighbours == "change":
@@ -141,6 +70,9 @@ def _also(guarantee: Any, kind: str) -> list[str]:
 
 def query_words(query: Any) -> list[str]:
     """Return what was asked of the database, in sentences."""
+    words = query_abilities(query).words
+    if words is not None:
+        return list(words())
     kind = type(query).__name__
     if hasattr(query, "queries"):
         labels = getattr(query, "labels", None) or range(1, len(query.queries) + 1)
@@ -164,16 +96,16 @@ def query_words(query: Any) -> list[str]:
             "needs, after each was scaled to lie between −1 and 1."
         ),
     }
-    words = [known.get(kind) or first_line(query)]
+    said = [known.get(kind) or first_line(query)]
     if kind == "Query":
-        words = [f"The totals of {', '.join(query.names)}, by a function of the analyst's own."]
+        said = [f"The totals of {', '.join(query.names)}, by a function of the analyst's own."]
     if clamped:
-        words.append(
+        said.append(
             f"For this, every value was clamped: what is below {_bound(lower)} counts as that, "
             f"what is above {_bound(upper)} counts as that. This analysis takes the clamping into "
             "account."
         )
-    return words
+    return said
 
 
 def _count_words(query: Any) -> str:
@@ -203,6 +135,9 @@ def _bound(bound: Any) -> str:
 
 def mechanism_words(mechanism: Any) -> list[str]:
     """Return how the numbers were made private, in sentences."""
+    words = mechanism_abilities(mechanism).words
+    if words is not None:
+        return list(words())
     kind = type(mechanism).__name__
     inner = getattr(mechanism, "mechanism", None)
     if inner is not None:
