@@ -60,7 +60,7 @@ def exponentiate(log_weights):
 
 
 @njit(cache=True, nogil=True)
-def weigh_dense(family, parameters, rest, log_likelihood, table, weights):
+def weigh_dense(density, rest, log_likelihood, table, weights):
     """Fill `weights` (m,) with f(v) g(T_{-i} + t(v)), the largest 1; return their sum.
 
     `rest` (d,) is T_{-i}, `table` (m, d) holds t(v), `log_likelihood` (m,) log f(v).
@@ -69,7 +69,7 @@ def weigh_dense(family, parameters, rest, log_likelihood, table, weights):
     for v in range(table.shape[0]):
         for j in range(rest.shape[0]):
             trial[j] = rest[j] + table[v, j]
-        weights[v] = log_likelihood[v] + log_g(family, parameters, trial)
+        weights[v] = log_likelihood[v] + log_g(density, trial)
     return exponentiate(weights)
 
 
@@ -100,12 +100,12 @@ def pick(weights, total, uniform):
 
 
 @njit(cache=True, nogil=True)
-def draw_dense(family, parameters, total, current, log_likelihood, table, uniforms, chosen):
+def draw_dense(density, total, current, log_likelihood, table, uniforms, chosen):
     """Draw c records one after another; statistics are dense.
 
     Parameters
     ----------
-    family, parameters
+    density
         The mechanism's terms.
     total : (d,)
         T(x), updated in place.
@@ -125,7 +125,7 @@ def draw_dense(family, parameters, total, current, log_likelihood, table, unifor
         mine = table[i if table.shape[0] > 1 else 0]
         for j in range(total.shape[0]):
             total[j] -= current[i, j]
-        size = weigh_dense(family, parameters, total, log_likelihood, mine, weights)
+        size = weigh_dense(density, total, log_likelihood, mine, weights)
         v = pick(weights, size, uniforms[i])
         chosen[i] = v
         for j in range(total.shape[0]):
@@ -133,34 +133,29 @@ def draw_dense(family, parameters, total, current, log_likelihood, table, unifor
 
 
 @njit(cache=True, nogil=True)
-def add_to_cell(family, parameters, total, gains, cell, step):
+def add_to_cell(density, total, gains, cell, step):
     """Add `step` to a cell of `total` and bring its gain up to date. Cell -1 is no cell."""
     if cell < 0:
         return
     total[cell] += step
-    code = family[cell]
-    # Row by row: a slice of `parameters` would cost more than the formula.
-    p0, p1 = parameters[cell, 0], parameters[cell, 1]
-    p2, p3 = parameters[cell, 2], parameters[cell, 3]
-    more = term(code, p0, p1, p2, p3, total[cell] + 1.0)
-    gains[cell] = more - term(code, p0, p1, p2, p3, total[cell])
+    gains[cell] = term(density, cell, total[cell] + 1.0) - term(density, cell, total[cell])
 
 
 @njit(cache=True, nogil=True)
-def draw_cells(family, parameters, total, current, log_likelihood, table, uniforms, chosen):
+def draw_cells(density, total, current, log_likelihood, table, uniforms, chosen):
     """As `draw_dense`, with `current` (c, k) and one `table` (m, k) of cell numbers."""
     weights = np.empty(table.shape[0])
     gains = np.empty(total.shape[0])
     for cell in range(total.shape[0]):
-        add_to_cell(family, parameters, total, gains, cell, 0.0)
+        add_to_cell(density, total, gains, cell, 0.0)
     for i in range(current.shape[0]):
         for a in range(current.shape[1]):
-            add_to_cell(family, parameters, total, gains, current[i, a], -1.0)
+            add_to_cell(density, total, gains, current[i, a], -1.0)
         size = weigh_cells(gains, log_likelihood, table, weights)
         v = pick(weights, size, uniforms[i])
         chosen[i] = v
         for a in range(table.shape[1]):
-            add_to_cell(family, parameters, total, gains, table[v, a], 1.0)
+            add_to_cell(density, total, gains, table[v, a], 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -250,7 +245,7 @@ class FullConditional:
         records, n = state.records, target.n
         values, table, cells = tuning["values"], tuning["table"], tuning["cells"]
         assert target.terms is not None
-        family, parameters = target.terms
+        density = target.terms
         draw = draw_cells if cells else draw_dense
         log_likelihood = target.abilities.log_likelihood(state.theta, values)
         flat, flat_values = records.reshape(n, -1), values.reshape(len(values), -1)
@@ -267,8 +262,7 @@ class FullConditional:
                 current = _statistic(target, records[begin:end], begin, cells)
             chosen = np.empty(end - begin, dtype=np.int64)
             draw(
-                family,
-                parameters,
+                density,
                 total,
                 current,
                 log_likelihood,

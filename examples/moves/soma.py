@@ -64,22 +64,22 @@ from noiseaware.sampler.target import CHUNK, Target
 
 
 @njit(cache=True, nogil=True)
-def weigh_dense(family, parameters, total, current, begin, end, offered, log_weights):
+def weigh_dense(density, total, current, begin, end, offered, log_weights):
     """Fill `log_weights` (end - begin,) with log G_k - log G_0 for slots begin to end.
 
     `current` (m, d) holds t(x_k), `offered` (d,) t(x*); `total` (d,) is T(x).
     """
     d = total.shape[0]
-    log_now = log_g(family, parameters, total)
+    log_now = log_g(density, total)
     trial = np.empty(d)
     for k in range(begin, end):
         for j in range(d):
             trial[j] = total[j] - current[k, j] + offered[j]
-        log_weights[k - begin] = log_g(family, parameters, trial) - log_now
+        log_weights[k - begin] = log_g(density, trial) - log_now
 
 
 @njit(cache=True, nogil=True)
-def weigh_cells(family, parameters, total, current, begin, end, offered, log_weights):
+def weigh_cells(density, total, current, begin, end, offered, log_weights):
     """As `weigh_dense`, with cell numbers `current` (m, k) and `offered` (k,).
 
     The record leaves its cells and the candidate enters its own, one at a time, each scored at
@@ -89,8 +89,8 @@ def weigh_cells(family, parameters, total, current, begin, end, offered, log_wei
         log_weight = 0.0
         for a in range(offered.shape[0]):
             if current[k, a] != offered[a]:
-                log_weight += shift(family, parameters, total, current[k, a], -1.0)
-                log_weight += shift(family, parameters, total, offered[a], 1.0)
+                log_weight += shift(density, total, current[k, a], -1.0)
+                log_weight += shift(density, total, offered[a], 1.0)
         for a in range(offered.shape[0]):
             if current[k, a] != offered[a]:
                 if current[k, a] >= 0:
@@ -129,12 +129,12 @@ def pick_slot(probabilities, size, uniform):
 
 
 @njit(cache=True, nogil=True)
-def offer_dense(family, parameters, total, current, offered, slots, each, uniforms, taken):
+def offer_dense(density, total, current, offered, slots, each, uniforms, taken):
     """Make offers to one group of slots after another; statistics are dense.
 
     Parameters
     ----------
-    family, parameters
+    density
         The mechanism's terms.
     total : (d,)
         T(x), updated in place.
@@ -155,7 +155,7 @@ def offer_dense(family, parameters, total, current, offered, slots, each, unifor
     for o in range(offered.shape[0]):
         begin = (o // each) * slots
         end = min(begin + slots, m)
-        weigh_dense(family, parameters, total, current, begin, end, offered[o], weights)
+        weigh_dense(density, total, current, begin, end, offered[o], weights)
         slot_probabilities(weights, end - begin, probabilities)
         k = pick_slot(probabilities, end - begin, uniforms[o])
         taken[o] = -1 if k < 0 else begin + k
@@ -166,7 +166,7 @@ def offer_dense(family, parameters, total, current, offered, slots, each, unifor
 
 
 @njit(cache=True, nogil=True)
-def offer_cells(family, parameters, total, current, offered, slots, each, uniforms, taken):
+def offer_cells(density, total, current, offered, slots, each, uniforms, taken):
     """As `offer_dense`, with cell numbers `current` (m, k) and `offered` (offers, k)."""
     m = current.shape[0]
     weights = np.empty(slots)
@@ -174,7 +174,7 @@ def offer_cells(family, parameters, total, current, offered, slots, each, unifor
     for o in range(offered.shape[0]):
         begin = (o // each) * slots
         end = min(begin + slots, m)
-        weigh_cells(family, parameters, total, current, begin, end, offered[o], weights)
+        weigh_cells(density, total, current, begin, end, offered[o], weights)
         slot_probabilities(weights, end - begin, probabilities)
         k = pick_slot(probabilities, end - begin, uniforms[o])
         taken[o] = -1 if k < 0 else begin + k
@@ -254,7 +254,7 @@ class Soma:
         """Make all offers; report the share that was taken."""
         records, n, each = state.records, target.n, self.offers
         assert target.terms is not None
-        family, parameters = target.terms
+        density = target.terms
         offer = offer_cells if target.uses_cells else offer_dense
         slots = min(n, CHUNK if self.slots is None else self.slots, CHUNK)
         # Whole groups, as many as make about a chunk of slots and of offers.
@@ -269,8 +269,7 @@ class Soma:
             current = np.array(target.statistic(records[begin:end], begin))  # a copy to write in
             taken = np.empty(m, dtype=np.int64)
             offer(
-                family,
-                parameters,
+                density,
                 total,
                 current,
                 target.statistic(offered, begin),

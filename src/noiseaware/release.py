@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware import mechanisms
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
+from noiseaware.registry import MECHANISMS
 
 __all__ = ["Release"]
 
@@ -53,7 +54,7 @@ class Release:
     """
 
     def __init__(self, values: Any, mechanism: Any, n_records: int) -> None:
-        if not hasattr(mechanism, "log_density") or not hasattr(mechanism, "query"):
+        if missing(mechanism, Mechanism):
             raise TypeError(
                 "mechanism must be a mechanism such as na.mechanisms.Laplace(query, epsilon=1.0); "
                 f"got {mechanism!r}"
@@ -61,13 +62,17 @@ class Release:
         self.mechanism = mechanism
         self.n_records = whole_number("n_records", n_records)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
-        if getattr(mechanism, "per_record", False) and len(checked) != self.n_records:
+        if self._abilities.per_record and len(checked) != self.n_records:
             raise ValueError(
                 f"values must be one for each of the n_records = {self.n_records} records under "
-                f"{type(mechanism).__name__}; got {len(checked)}"
+                f"{self._abilities.name}; got {len(checked)}"
             )
         checked.flags.writeable = False
         self.values: np.ndarray = checked
+
+    @property
+    def _abilities(self) -> MechanismAbilities:
+        return mechanism_abilities(self.mechanism)
 
     @property
     def query(self) -> Any:
@@ -77,9 +82,9 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """One name for each released value: the query's, or numbers where it has other ones."""
-        if getattr(self.mechanism, "per_record", False):
+        if self._abilities.per_record:
             return tuple(f"record {i}" for i in range(len(self.values)))
-        names = tuple(getattr(self.query, "names", ()))
+        names = tuple(self.query.names)
         if len(names) == len(self.values):
             return names
         return tuple(f"value {i}" for i in range(len(self.values)))
@@ -101,33 +106,35 @@ class Release:
             for name, value in shown
         )
         more = len(self.values) - len(shown)
-        guarantee = getattr(self.mechanism, "guarantee", None)
+        guarantee = self._abilities.guarantee
         promised = "" if guarantee is None else f"<br>{escape(str(guarantee))}"
         return (
             f"<p><b>Release of {self.n_records} records</b> by "
-            f"{escape(type(self.mechanism).__name__)}{promised}</p>"
+            f"{escape(self._abilities.name)}{promised}</p>"
             f"<table><thead><tr><th style='text-align:left'>name</th><th>released value</th></tr>"
             f"</thead><tbody>{rows}</tbody></table>" + (f"<p>and {more} more</p>" if more else "")
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the release says, as plain JSON types."""
-        if not hasattr(self.mechanism, "to_dict"):
+        if self._abilities.to_dict is None:
             raise ValueError(
-                f"a release by {type(self.mechanism).__name__} cannot be written to a file: the "
+                f"a release by {self._abilities.name} cannot be written to a file: the "
                 "mechanism has no to_dict"
             )
         # JSON has no NaN: a withheld value is null.
         values = [None if np.isnan(value) else value for value in self.values.tolist()]
-        per_record = getattr(self.mechanism, "per_record", False)
+        guarantee = self._abilities.guarantee
         return {
             "format": FORMAT,
             "version": VERSION,
             "n_records": self.n_records,
-            "mechanism": self.mechanism.to_dict(),
-            "guarantee": str(getattr(self.mechanism, "guarantee", "")),
+            "mechanism": self._abilities.to_dict(),
+            "guarantee": "" if guarantee is None else str(guarantee),
             # Records have no names: their values are a list, in the order of the records.
-            "values": values if per_record else dict(zip(self.names, values, strict=True)),
+            "values": values
+            if self._abilities.per_record
+            else dict(zip(self.names, values, strict=True)),
         }
 
     @classmethod
@@ -153,7 +160,7 @@ class Release:
         unknown = sorted(set(content) - known)
         if unknown:
             raise ValueError(f"the release has unknown fields: {', '.join(unknown)}")
-        mechanism = mechanisms.from_dict(content["mechanism"])
+        mechanism = MECHANISMS.read(content["mechanism"])
         values = content["values"]
         if isinstance(values, dict):
             values = _in_order(values, mechanism)
@@ -182,8 +189,9 @@ class Release:
 
 def check_values(mechanism: Any, values: Any) -> np.ndarray:
     """Return `values` as floats, checked by the mechanism itself where it knows how."""
-    if hasattr(mechanism, "check_values"):
-        return mechanism.check_values(values)
+    check = mechanism_abilities(mechanism).check_values
+    if check is not None:
+        return check(values)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -200,7 +208,7 @@ def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
     numbered = [f"value {i}" for i in range(len(values))]
     if values and set(values) == set(numbered):
         return [values[name] for name in numbered]
-    if getattr(mechanism, "per_record", False):
+    if mechanism_abilities(mechanism).per_record:
         raise ValueError(
             f'"values" must be a list under {type(mechanism).__name__}, in the order of the '
             "records; it has names"

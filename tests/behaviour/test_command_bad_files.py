@@ -14,7 +14,8 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import noiseaware as na
-from noiseaware.cli import app, examples
+from noiseaware.cli import app
+from noiseaware.registry import MECHANISMS
 
 RELEASE = {
     "format": "noiseaware-release",
@@ -195,8 +196,8 @@ def test_an_input_that_is_not_a_file(folder, name):
 
 def test_every_field_of_every_mechanism_may_be_missing_or_wrong():
     """Whatever is done to a mechanism's description, reading it gives a ValueError or a release."""
-    for name, mechanism in examples._mechanisms().items():
-        good = mechanism.to_dict()
+    for name in MECHANISMS.names:
+        good = MECHANISMS[name].example().to_dict()
         for path in _paths(good):
             for value in (..., None, "text", -1, 1.5, [], {}, [None], {"type": "Laplace"}, True):
                 content = replaced(good, path, value)

@@ -5,7 +5,7 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import Coin, WeightedNoise, small_release
-from noiseaware.mechanisms.terms import Terms
+from noiseaware.mechanisms.terms import SeparableDensity
 
 SHORT = {"draws": 15, "warmup": 15, "chains": 1, "random_seed": 1, "progressbar": False}
 
@@ -271,7 +271,12 @@ def test_a_late_mistake_in_a_mechanism(method, wrong, after, message):
 
 @pytest.mark.parametrize(
     "terms",
-    [None, [1.0, 2.0], Terms(np.zeros(1), np.zeros((1, 4))), Terms(np.zeros(2, int), np.zeros(2))],
+    [
+        None,
+        [1.0, 2.0],
+        SeparableDensity(np.zeros(1), np.zeros((1, 4))),
+        SeparableDensity(np.zeros(2, int), np.zeros(2)),
+    ],
     ids=repr,
 )
 def test_terms_that_a_loop_could_not_read(terms):
@@ -279,7 +284,7 @@ def test_terms_that_a_loop_could_not_read(terms):
         def terms(self, values):
             return terms
 
-    with pytest.raises(TypeError, match=r"Strange\.terms must return .*Terms"):
+    with pytest.raises(TypeError, match=r"Strange\.terms must return .*SeparableDensity"):
         na.sample(Coin(), na.Release([3.0], Strange(na.queries.Count(), 1.0), 12), **SHORT)
 
 

@@ -20,6 +20,7 @@ import noiseaware as na
 from exact import after_noise as plain
 from exact.enumeration import check_algorithm1, check_sweep
 from mutants.planting import Edit, planted, same
+from noiseaware import contract
 from noiseaware.mechanisms import (
     Clamped,
     DiscreteGaussian,
@@ -27,7 +28,6 @@ from noiseaware.mechanisms import (
     Gaussian,
     Guarantee,
     Laplace,
-    MechanismLike,
     Rounded,
     Several,
     Thresholded,
@@ -36,8 +36,9 @@ from noiseaware.mechanisms import (
     from_dict,
     intervals,
     terms,
+    truncated,
 )
-from noiseaware.mechanisms.several import SideBySide, composed
+from noiseaware.mechanisms.several import composed
 from noiseaware.sampler.moves import records
 
 FALSE_ALARM = 1e-6
@@ -73,10 +74,9 @@ def test_log_density_is_the_sum_over_what_gives_the_value(step, noise):
 def test_compiled_code_is_its_own_reference(step, noise):
     mechanism = plain.make(step, noise, LEVELS)
     family, parameters = mechanism.terms(plain.values_of(step, noise))
-    assert family.dtype == np.int32
     for total in ([0.0, 1.0, 2.0], [5.0, -3.0, 40.0]):
         by_python = [
-            terms.term.py_func(code, *row, t)
+            terms.formula.py_func(code, *row, t)
             for code, row, t in zip(family, parameters, total, strict=True)
         ]
         ours = mechanism.log_density(plain.values_of(step, noise), total)
@@ -239,7 +239,7 @@ class Uncensored(Thresholded):
     def terms(self, values):
         family, parameters = super().terms(values)
         parameters[np.isnan(values), 2] = np.inf
-        return terms.Terms(family, parameters)
+        return terms.ExtendedDensity(family, parameters)
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ ALL = {
 def test_files_and_pickles(name, tmp_path):
     make, values = ALL[name]
     release = na.Release(values, make(), 12)
-    assert isinstance(release.mechanism, MechanismLike)
+    assert not contract.missing(release.mechanism, contract.Mechanism)
     path = tmp_path / "release.json"
     release.to_json(path)
     text = path.read_text()
@@ -682,6 +682,7 @@ def test_total_of_the_right_shape():
 
 # Compiled callers have their callees built in, so these run as plain Python.
 IN_PYTHON = (
+    same(terms, "formula"),
     same(records, "term"),
     same(records, "shift"),
     same(records, "accept_cells"),
@@ -699,10 +700,10 @@ MUTANTS = {
         lambda: check_algorithm1(plain.cells("thresholded", "laplace")),
         (
             Edit(
-                after_noise.Step,
-                "_interval",
-                "np.where(withheld, step.threshold, pulled_high)",
-                "np.where(withheld, np.inf, pulled_high)",
+                Thresholded,
+                "_pull",
+                "np.where(withheld, self.threshold, high)",
+                "np.where(withheld, np.inf, high)",
             ),
         ),
     ),
@@ -710,10 +711,10 @@ MUTANTS = {
         lambda: check_algorithm1(plain.cells("thresholded", "discrete laplace")),
         (
             Edit(
-                after_noise.Step,
-                "_interval",
-                "np.where(withheld, -np.inf, pulled_low)",
-                "np.where(withheld, step.threshold, pulled_low)",
+                Thresholded,
+                "_pull",
+                "np.where(withheld, -np.inf, above)",
+                "np.where(withheld, self.threshold, above)",
             ),
         ),
     ),
@@ -731,8 +732,8 @@ MUTANTS = {
             Edit(
                 after_noise.Step,
                 "_interval",
-                "low, high = step._pull(low, high)",
-                "low, high = low, high",
+                "low, high = self._pull(low, high, withheld)",
+                "low, high = self._pull(low, high, withheld) if self.can_withhold else (low, high)",
             ),
         ),
     ),
@@ -753,7 +754,7 @@ MUTANTS = {
         (
             Edit(
                 Truncated,
-                "privatize",
+                "_draw",
                 "values = total + noise.scale * draw(",
                 "values = total + noise._noise(len(total), rng) + 0.0 * draw(",
             ),
@@ -761,7 +762,7 @@ MUTANTS = {
     ),
     "truncated: the promise of the noise itself": (
         lambda: check_pure_bound("truncated"),
-        (Edit(after_noise, "_truncated_guarantee", "2.0 * inner", "1.0 * inner"),),
+        (Edit(truncated, "_truncated_guarantee", "2.0 * inner", "1.0 * inner"),),
     ),
     "privatize: withheld at a lower threshold": (
         lambda: check_privatize("thresholded", "laplace", 1),
@@ -787,7 +788,7 @@ MUTANTS = {
     ),
     "several: the cells of the second part counted in the first": (
         lambda: check_algorithm1(plain.several_cells()),
-        (Edit(SideBySide, "_cells", "cells + start", "cells"),),
+        (Edit(na.queries.StackedQuery, "_cells", "cells + start", "cells"),),
     ),
     "several: only the first release used": (
         lambda: check_algorithm1(plain.several_dense()),

@@ -18,7 +18,7 @@ from exact.enumeration import (
     check_blocks,
     check_sweep,
 )
-from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms
+from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity
 
 
 def laplace(values, scale):
@@ -89,7 +89,7 @@ class Indexed(Joint):
 
     def terms(self, values):
         row = np.array([[values[0], 0.8, 0.0, 0.0], [values[1], 1.3, 0.0, 0.0]])
-        return Terms(np.array([LAPLACE, GAUSSIAN]), row)
+        return SeparableDensity(np.array([LAPLACE, GAUSSIAN]), row)
 
     def log_density(self, values, total):
         return -0.8 * abs(values[0] - total[0]) - 0.5 * (1.3 * (values[1] - total[1])) ** 2

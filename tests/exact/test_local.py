@@ -482,7 +482,8 @@ BUGS = {
     "the sign of the total": (
         enumeration_of(geometric),
         (
-            Edit(terms, "term", "return total * p1", "return -total * p1"),
+            Edit(terms, "plain_formula", "return total * p1", "return -total * p1"),
+            same(terms, "formula"),
             same(target_module, "log_g"),
             same(target_module, "log_density"),
             same(record_moves, "log_density"),
@@ -491,18 +492,18 @@ BUGS = {
     ),
     "a lie may be the truth": (
         masses_of_responses,
-        (Edit(RandomizedResponse, "_respond", "rng.integers(1, k", "rng.integers(0, k"),),
+        (Edit(RandomizedResponse, "_draw", "rng.integers(1, k", "rng.integers(0, k"),),
     ),
     "one draw of noise for all records": (
         density_of_laplace_noise,
-        (Edit(local.LocalNoise, "_respond", "self._noise(len(records), rng)",
-              "self._noise(1, rng)"),),
+        (Edit(local.LocalNoise, "_draw", "self.law.draw(self.scale, len(records), rng)",
+              "self.law.draw(self.scale, 1, rng)"),),
     ),
     "noise on the record before it is clamped": (
         density_of_laplace_noise,
-        (Edit(local.LocalNoise, "_respond",
-              "self.query.statistic(records)[:, 0] + self._noise(len(records), rng)",
-              "self.query.statistic(records + self._noise(len(records), rng))[:, 0]"),),
+        (Edit(local.LocalNoise, "_draw",
+              "self.query.statistic(records)[:, 0] + noise",
+              "self.query.statistic(records + noise)[:, 0]"),),
     ),
     "truth and lie exchanged, seen by Geweke": (
         geweke_of("response"),

@@ -230,8 +230,8 @@ def without_likelihood(monkeypatch):
     """f is left out of the weights."""
     right = full_conditional.draw_cells
 
-    def wrong(family, parameters, total, current, log_likelihood, *rest):
-        right(family, parameters, total, current, np.zeros_like(log_likelihood), *rest)
+    def wrong(density, total, current, log_likelihood, *rest):
+        right(density, total, current, np.zeros_like(log_likelihood), *rest)
 
     monkeypatch.setattr(full_conditional, "draw_cells", wrong)
 
@@ -240,8 +240,8 @@ def with_the_record_counted_twice(monkeypatch):
     """The record's old value stays in the total against which the new one is weighed."""
     right = full_conditional.draw_cells
 
-    def wrong(family, parameters, total, current, *rest):
-        right(family, parameters, total, np.full_like(current, -1), *rest)
+    def wrong(density, total, current, *rest):
+        right(density, total, np.full_like(current, -1), *rest)
 
     monkeypatch.setattr(full_conditional, "draw_cells", wrong)
 

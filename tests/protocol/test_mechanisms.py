@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from noiseaware import contract
 from noiseaware.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Guarantee,
     Laplace,
-    MechanismLike,
-    Terms,
+    SeparableDensity,
     from_dict,
 )
 
@@ -48,13 +48,13 @@ each_mechanism = pytest.mark.parametrize("kind", ALL)
 @each_setting
 def test_a_mechanism_has_what_the_sampler_asks_for(kind, setting):
     mechanism = kind(LEVELS, **setting)
-    assert isinstance(mechanism, MechanismLike)
+    assert not contract.missing(mechanism, contract.Mechanism)
     assert mechanism.query is LEVELS
     assert isinstance(mechanism.scale, float)
     assert mechanism.scale > 0
     assert isinstance(mechanism.guarantee, Guarantee)
     terms = mechanism.terms([4, 5, 6])
-    assert isinstance(terms, Terms)
+    assert type(terms) is SeparableDensity
     assert terms.family.dtype == np.int64
     assert terms.family.shape == (3,)
     assert terms.parameters.dtype == np.float64
@@ -385,8 +385,8 @@ def test_a_user_function_cannot_be_written():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"type": "Cauchy"}, "type of a mechanism must be one of Laplace, .*; got 'Cauchy'"),
-        ({"type": ["Laplace"]}, "type of a mechanism must be one of Laplace, "),
+        ({"type": "Cauchy"}, "type of a mechanism must be one of Clamped, .*; got 'Cauchy'"),
+        ({"type": ["Laplace"]}, "type of a mechanism must be one of Clamped, "),
         ({"neighbours": ["change"]}, "neighbours must be 'change' or 'add-remove'; got "),
         ({"guarantee": {"kind": ["pure"]}}, "kind must be one of pure, "),
         ({"scale": -1.0}, "scale must be a positive number; got -1"),
@@ -394,7 +394,7 @@ def test_a_user_function_cannot_be_written():
         ({"scale": "1"}, "scale must be a positive number; got '1'"),
         ({"query": {"type": "Nothing"}}, "Nothing"),
         ({"neighbours": "x"}, "neighbours must be 'change' or 'add-remove'; got 'x'"),
-        ({"epsilon": 1.0}, "a mechanism may have type, .*; got 'epsilon'"),
+        ({"epsilon": 1.0}, "Laplace may have type, .*; got 'epsilon'.*states the scale"),
         ({"guarantee": "pure"}, "guarantee must be a dictionary with a 'kind'; got 'pure'"),
         ({"guarantee": {"kind": "pure", "eps": 1}}, "guarantee may hold kind, .*; got 'eps'"),
         (
@@ -418,9 +418,15 @@ def test_bad_files(change, message):
 def test_a_file_that_lacks_something(name):
     entries = {"type": "Laplace", "scale": 2.0, "query": LEVELS.to_dict()}
     del entries[name]
-    with pytest.raises(ValueError, match=f"must have type, scale, query; '{name}' is missing"):
+    message = f"Laplace must have scale, query; '{name}' is missing"
+    if name == "type":
+        message = 'a mechanism must be described by a "type" and arguments; got {'
+    with pytest.raises(ValueError, match=message):
         from_dict(entries)
-    with pytest.raises(TypeError, match="a mechanism must be a dictionary; got list"):
+
+
+def test_a_file_that_describes_no_mechanism():
+    with pytest.raises(ValueError, match=r'a mechanism must be described by a "type" .*; got \[\]'):
         from_dict([])
 
 

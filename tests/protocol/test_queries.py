@@ -3,7 +3,6 @@
 The statistics are compared with formulas in plain NumPy that share no code with the package.
 """
 
-import dataclasses
 import json
 import pickle
 
@@ -226,9 +225,9 @@ def test_records_of_the_query_pass_its_check(query, records, expected):
 
 @every_query
 def test_fields_cannot_be_changed(query, records, expected):
-    for field in dataclasses.fields(query):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(query, field.name, None)
+    for name in vars(query):
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            setattr(query, name, None)
 
 
 @every_query
@@ -528,7 +527,7 @@ def test_bad_regression_moments(arguments, message):
         (lambda: queries.Histogram(edges=[0, 2, 1]), "increasing; got 2.0 before 1.0"),
         (lambda: queries.Histogram(edges=[0, np.nan]), "increasing; got 0.0 before nan"),
         (lambda: queries.Histogram(edges=3), "edges must be a list of numbers; got 3"),
-        (lambda: queries.ByGroup(3, 2), r"query must be a query, such as Count\(\); got 3"),
+        (lambda: queries.ByGroup(3, 2), r"query must be a query, such as .*Count\(\); got 3"),
         (lambda: queries.ByGroup(queries.Count(), 0), "n_groups must be a positive integer; got 0"),
         (
             lambda: queries.ByGroup(queries.Count(), 2, ["a", "a"]),
@@ -675,10 +674,13 @@ def test_a_sensitivity_that_was_not_given():
     [
         ({"n_features": 2}, 'must be described by a "type" and arguments'),
         (["Count"], 'must be described by a "type" and arguments'),
-        ({"type": "Median"}, "must be one of RegressionMoments, .*Histogram.*; got 'Median'"),
+        ({"type": "Median"}, "must be one of ByGroup, .*Histogram.*; got 'Median'"),
         ({"type": ["Count"]}, r"must be one of .*; got \['Count'\]"),
-        ({"type": "Sum", "lower": 0}, "the arguments of query Sum are not right: .*upper"),
-        ({"type": "Count", "values": 1}, "the arguments of query Count are not right: .*values"),
+        ({"type": "Sum", "lower": 0}, "the arguments of the query Sum are not right: .*upper"),
+        (
+            {"type": "Count", "values": 1},
+            "the arguments of the query Count are not right: .*values",
+        ),
         ({"type": "Sum", "lower": 1, "upper": 0}, "lower must be below upper"),
     ],
 )
@@ -688,10 +690,10 @@ def test_descriptions_that_are_not_a_query(description, message):
 
 
 def test_only_a_query_of_counts_has_cells_by_group():
-    assert hasattr(queries.ByGroup(queries.Count(), 2), "cells")
-    assert not hasattr(queries.ByGroup(queries.Sum(0, 1), 2), "cells")
-    assert hasattr(queries.InGroup(queries.Count(), 1), "cells")
-    assert not hasattr(queries.InGroup(queries.Sum(0, 1), 1), "cells")
+    for group in (queries.ByGroup, queries.InGroup):
+        for ability in ("cells", "possible"):
+            assert callable(getattr(group(queries.Count(), 1), ability))
+            assert getattr(group(queries.Sum(0, 1), 1), ability) is None
 
 
 def test_groups_are_whole_numbers():

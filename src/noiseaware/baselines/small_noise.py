@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import draw_records
 from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, Terms, log_g
+from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity, log_density
 from noiseaware.release import Release
 from noiseaware.sampling import sample
 
@@ -46,16 +46,16 @@ class LittleNoise:
     def __init__(self, query: Any, scales: NDArray[np.float64]) -> None:
         self.query, self.scales = query, scales
 
-    def terms(self, values: ArrayLike) -> Terms:
+    def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density, coordinate by coordinate."""
         parameters = np.zeros((len(self.scales), 4))
         parameters[:, 0] = values
         parameters[:, 1] = 1.0 / self.scales
-        return Terms(np.full(len(self.scales), GAUSSIAN, dtype=np.int64), parameters)
+        return SeparableDensity(np.full(len(self.scales), GAUSSIAN, dtype=np.int64), parameters)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(values, T)."""
-        return float(log_g(*self.terms(values), np.asarray(total, dtype=np.float64)))
+        return log_density(self.terms(values), total)
 
 
 def noise_deviation(mechanism: AdditiveNoise) -> float:

@@ -68,10 +68,10 @@ def _annotation(argument: inspect.Parameter) -> str:
     words = {
         "Any": "",
         "ArrayLike": "array",
-        "QueryLike": "query",
+        "Query": "query",
         "Neighbours": "text",
         "str": "text",
-        "Laplace | DiscreteLaplace": "mechanism",
+        "LaplaceNoise": "mechanism",
         "Iterable[Any]": "list",
         "Sequence[str]": "list of text",
     }

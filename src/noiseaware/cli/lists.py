@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from noiseaware import registry
 from noiseaware.cli import show
 from noiseaware.cli.errors import reading
 
@@ -20,20 +22,17 @@ class Listed:
 
     Attributes
     ----------
-    command, kind
-        The command that lists them, and what one is called.
+    command, types
+        The command that lists them, and the classes.
     title
         The heading of an example.
-    types
-        All of them, by name.
     example
         What a file says about a small one.
     """
 
     command: str
-    kind: str
+    types: registry.Registry[Any]
     title: str
-    types: Callable[[], Mapping[str, type]]
     example: Callable[[type], str]
 
     @property
@@ -41,56 +40,29 @@ class Listed:
         """The argument that names one of them; the shell completes it."""
 
         def complete(incomplete: str) -> list[str]:
-            return [name for name in self.types() if name.lower().startswith(incomplete.lower())]
+            return [
+                name for name in self.types.names if name.lower().startswith(incomplete.lower())
+            ]
 
         return typer.Argument(help="One of them, in detail.", autocompletion=complete)
 
 
-def _model_types() -> Mapping[str, type]:
-    from noiseaware.registry import MODELS
-
-    return {name: MODELS[name] for name in MODELS.names}
-
-
-def _mechanism_types() -> Mapping[str, type]:
-    from noiseaware import mechanisms
-
-    names = [*mechanisms._ADDITIVE, *mechanisms._OWN_FIELDS]
-    return {name: getattr(mechanisms, name) for name in names}
-
-
-def _query_types() -> Mapping[str, type]:
-    from noiseaware.queries.registry import BUILT_IN
-
-    return BUILT_IN
-
-
-def _toml(kind: type) -> str:
+def _toml(kind: Any) -> str:
     from noiseaware.cli.examples import model_example
 
     return model_example(kind.__name__)
 
 
-def _json(kind: type) -> str:
-    from noiseaware.cli.examples import mechanism_example, query_example
-
-    return mechanism_example(kind.__name__) or query_example(kind.__name__)
+def _json(kind: Any) -> str:
+    return json.dumps(kind.example().to_dict(), indent=2)
 
 
-MODELS = Listed("models", "model", "A model file (TOML)", _model_types, _toml)
+MODELS = Listed("models", registry.MODELS, "A model file (TOML)", _toml)
 MECHANISMS = Listed(
-    "mechanisms",
-    "mechanism",
-    'The field "mechanism" of a release file (JSON)',
-    _mechanism_types,
-    _json,
+    "mechanisms", registry.MECHANISMS, 'The field "mechanism" of a release file (JSON)', _json
 )
 QUERIES = Listed(
-    "queries",
-    "query",
-    'The field "query" of a mechanism in a release file (JSON)',
-    _query_types,
-    _json,
+    "queries", registry.QUERIES, 'The field "query" of a mechanism in a release file (JSON)', _json
 )
 
 
@@ -140,16 +112,16 @@ def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: AsJson = 
 def _show(listed: Listed, name: str | None, as_json: bool) -> None:
     """Print all types, or one of them in detail."""
     from noiseaware.cli import describe
-    from noiseaware.registry import nearest
 
-    types = listed.types()
+    types = listed.types
     if name is None:
-        everything = [describe.described(kind) for kind in types.values()]
+        everything = [describe.described(types[name]) for name in types.names]
         show.print_json(everything) if as_json else _print_all(everything, listed.command)
         return
     with reading():
-        if name not in types:
-            raise ValueError(f"there is no {listed.kind} {name!r}{nearest(name, types)}")
+        if name not in types.names:
+            near = registry.nearest(name, types.names)
+            raise ValueError(f"there is no {types.kind} {name!r}{near}")
     one = {
         **describe.described(types[name]),
         "notes": describe.section(types[name], "Notes"),

@@ -18,9 +18,9 @@ the posterior. It also knows what it promises (`guarantee`) and can simulate a r
 - `KNormGradient`, `ObjectivePerturbation`: a minimiser of a summed loss (`losses`);
 - `Functional`: the noisy coefficients of a polynomial objective.
 
-Behind them: `terms` (the log density for compiled code), `guarantee` (the promises), `calibrate`
-(from a promise to a scale), `curves` (delta as a function of epsilon), `additive` (what the four
-share), `protocol` (what a mechanism of your own must have).
+Behind them: `terms` and `joint` (the log density for compiled code), `guarantee` (the promises),
+`calibrate` (from a promise to a scale), `curves` (delta as a function of epsilon), `ready` (what
+all of them share). `noiseaware.contract.Mechanism` says what a mechanism of your own must have.
 
 Example
 -------
@@ -34,20 +34,17 @@ Example
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
-from noiseaware import queries
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded, Truncated
-from noiseaware.mechanisms.calibrate import positive
+from noiseaware import contract
+from noiseaware.deprecated import renamed
+from noiseaware.mechanisms.clamped import Clamped
 from noiseaware.mechanisms.discrete_gaussian import DiscreteGaussian
 from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
 from noiseaware.mechanisms.exponential import Exponential
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
 from noiseaware.mechanisms.gaussian import Gaussian
-from noiseaware.mechanisms.guarantee import Guarantee, with_guarantee
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.mechanisms.k_norm_gradient import KNormGradient
 from noiseaware.mechanisms.laplace import Laplace
@@ -59,19 +56,24 @@ from noiseaware.mechanisms.local import (
 )
 from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
 from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
-from noiseaware.mechanisms.protocol import MechanismLike
+from noiseaware.mechanisms.rounded import Rounded
 from noiseaware.mechanisms.several import Several
-from noiseaware.mechanisms.terms import Terms
+from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
+from noiseaware.mechanisms.thresholded import Thresholded
+from noiseaware.mechanisms.truncated import Truncated
+from noiseaware.registry import MECHANISMS
 
 __all__ = [
     "Clamped",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
+    "ExtendedDensity",
     "Folded",
     "Functional",
     "Gaussian",
     "Guarantee",
+    "JointDensity",
     "KNorm",
     "KNormGradient",
     "Laplace",
@@ -81,97 +83,24 @@ __all__ = [
     "LocalLaplace",
     "LogisticLoss",
     "MeanLoss",
-    "MechanismLike",
     "ObjectiveCoefficients",
     "ObjectivePerturbation",
     "QuantileLoss",
     "RandomizedResponse",
     "Rounded",
+    "SeparableDensity",
     "Several",
-    "Terms",
     "Thresholded",
     "Truncated",
     "from_dict",
 ]
 
-_ADDITIVE: dict[str, Callable[..., AdditiveNoise]] = {
-    mechanism.__name__: mechanism
-    for mechanism in (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
-}
+from_dict = MECHANISMS.read
 
-# Mechanisms with other fields read their own dictionaries.
-_OWN_FIELDS: dict[str, Callable[[dict[str, Any]], MechanismLike]] = {
-    mechanism.__name__: mechanism.from_dict
-    for mechanism in (
-        Clamped,
-        Thresholded,
-        Rounded,
-        Truncated,
-        Several,
-        Folded,
-        LocalLaplace,
-        LocalGaussian,
-        LocalGeometric,
-        RandomizedResponse,
-        KNorm,
-        Exponential,
-        KNormGradient,
-        ObjectivePerturbation,
-        Functional,
-    )
-}
-
-
-def from_dict(entries: dict[str, Any]) -> MechanismLike:
-    """Read back the mechanism that its `to_dict` wrote.
-
-    The scale is read, never computed again. A guarantee in `entries` is checked against what
-    the scale and the query's sensitivity give, and one that promises more is an error.
-
-    Parameters
-    ----------
-    entries
-        `type`, `scale` and `query`; `neighbours` (`"change"` if it is not there) and
-        `guarantee` are optional.
-    """
-    if not isinstance(entries, dict):
-        raise TypeError(f"a mechanism must be a dictionary; got {type(entries).__name__}")
-    if entries.get("type") in list(_OWN_FIELDS):
-        return _OWN_FIELDS[entries["type"]](entries)
-    known = ("type", "scale", "query", "neighbours", "guarantee")
-    missing = [name for name in known[:3] if name not in entries]
-    if missing:
-        raise ValueError(
-            f"a mechanism must have {', '.join(known[:3])}; {missing[0]!r} is missing"
-            f"{_scale_hint(entries)}"
-        )
-    foreign = sorted(set(entries) - set(known))
-    if foreign:
-        raise ValueError(
-            f"a mechanism may have {', '.join(known)}; got {foreign[0]!r}{_scale_hint(foreign)}"
-        )
-    if entries["type"] not in list(_ADDITIVE):
-        raise ValueError(
-            f"type of a mechanism must be one of {', '.join([*_ADDITIVE, *_OWN_FIELDS])}; "
-            f"got {entries['type']!r}"
-        )
-    mechanism = _ADDITIVE[entries["type"]](
-        queries.from_dict(entries["query"]),
-        scale=positive("scale", entries["scale"]),
-        neighbours=entries.get("neighbours", "change"),
-    )
-    return with_guarantee(mechanism, entries)
-
-
-def _scale_hint(fields: Iterable[str]) -> str:
-    """Return what to write instead of a promise, which alone does not say how large the noise is.
-
-    A promise leaves open which sensitivity and which formula made the scale.
-    """
-    promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
-    if not promises:
-        return ""
-    return (
-        f". A file states the scale of the noise and not {promises[0]}: for Laplace noise it is "
-        "the query's l1 sensitivity / epsilon"
-    )
+__getattr__ = renamed(
+    "noiseaware.mechanisms",
+    {
+        "MechanismLike": ("noiseaware.contract.Mechanism", contract.Mechanism),
+        "Terms": ("noiseaware.mechanisms.SeparableDensity", SeparableDensity),
+    },
+)

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
 from noiseaware.mechanisms.guarantee import Guarantee, Kind, pure_or_unknown
-from noiseaware.queries import Neighbours, QueryLike
 
 _GAUSSIAN_WAYS = "scale, epsilon (with delta), rho and mu"
 
 
 def laplace_noise(
-    query: QueryLike,
+    query: Any,
     neighbours: Neighbours,
     *,
-    epsilon: float | None,
-    scale: float | None,
     norm: float = 1,
+    epsilon: float | None = None,
+    scale: float | None = None,
 ) -> tuple[float, Guarantee]:
     """Return the scale and guarantee of Laplace noise (of noise by another norm: `k_norm`).
 
@@ -45,15 +45,15 @@ def laplace_noise(
 
 
 def gaussian_noise(
-    query: QueryLike,
+    query: Any,
     neighbours: Neighbours,
-    *,
-    scale: float | None,
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    mu: float | None,
     discrete: bool = False,
+    *,
+    scale: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
 ) -> tuple[float, Guarantee]:
     """Return the scale and guarantee of Gaussian noise, continuous or discrete.
 
@@ -145,7 +145,7 @@ def check_one_way(ways: str, **given: Any) -> None:
         raise ValueError(f"give exactly one of {ways}; got {got}")
 
 
-def scale_for(query: QueryLike, norm: float, neighbours: Neighbours, strength: float) -> float:
+def scale_for(query: Any, norm: float, neighbours: Neighbours, strength: float) -> float:
     """Return the scale at which the query's sensitivity is `strength` times the scale.
 
     Raises
@@ -163,9 +163,7 @@ def scale_for(query: QueryLike, norm: float, neighbours: Neighbours, strength: f
     return scale
 
 
-def known_sensitivity(
-    query: QueryLike, norm: float, neighbours: Neighbours
-) -> tuple[float | None, str]:
+def known_sensitivity(query: Any, norm: float, neighbours: Neighbours) -> tuple[float | None, str]:
     """Return the query's sensitivity or None, and the reason for a None.
 
     With a scale that is given, the posterior needs no sensitivity, so a query that does not

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from noiseaware.mechanisms.additive import GaussianNoise
 from noiseaware.mechanisms.discrete_laplace import discrete_laplace
+from noiseaware.queries import Histogram
+from noiseaware.registry import MECHANISMS
 
 
 class DiscreteGaussian(GaussianNoise):
@@ -51,9 +53,17 @@ class DiscreteGaussian(GaussianNoise):
     """
 
     discrete = True
+    in_words, spread = "integer noise of the normal kind", None
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return discrete_gaussian(self.scale, size, rng)
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return independent draws of the noise, (size,)."""
+        return discrete_gaussian(scale, size, rng)
+
+    @classmethod
+    def example(cls) -> DiscreteGaussian:
+        """Return a small one."""
+        return cls(Histogram.example(), rho=0.1)
 
 
 def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -78,3 +88,6 @@ def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> NDAr
         draws[filled : filled + len(kept)] = kept
         filled += len(kept)
     return draws
+
+
+MECHANISMS.add(DiscreteGaussian)

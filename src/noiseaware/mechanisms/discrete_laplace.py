@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.queries import Count
+from noiseaware.registry import MECHANISMS
 
 
 class DiscreteLaplace(LaplaceNoise):
@@ -40,9 +42,17 @@ class DiscreteLaplace(LaplaceNoise):
     """
 
     discrete = True
+    in_words, spread = "integer noise of the Laplace kind", None
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return discrete_laplace(self.scale, size, rng)
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return independent draws of the noise, (size,)."""
+        return discrete_laplace(scale, size, rng)
+
+    @classmethod
+    def example(cls) -> DiscreteLaplace:
+        """Return a small one."""
+        return cls(Count.example(), epsilon=0.5)
 
 
 def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -52,3 +62,6 @@ def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> NDArr
     """
     first, second = rng.geometric(-math.expm1(-1.0 / scale), size=(2, size))
     return (first - second).astype(float)
+
+
+MECHANISMS.add(DiscreteLaplace)

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware import queries
-from noiseaware.mechanisms.additive import check_query, check_values
+from noiseaware.contract import Neighbours, Query, check_query, query_abilities
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
-from noiseaware.mechanisms.joint import Joint, exponential
-from noiseaware.mechanisms.joint_mechanism import JointMechanism, read_entries
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
+from noiseaware.mechanisms.joint import JointDensity, JointMechanism, exponential
+from noiseaware.mechanisms.ready import check_values
+from noiseaware.queries import Histogram
+from noiseaware.registry import MECHANISMS
 
 
 class OutputQuery:
@@ -40,7 +40,7 @@ class OutputQuery:
     names = ("output",)
     integer_valued = False
 
-    def __init__(self, utilities: QueryLike) -> None:
+    def __init__(self, utilities: Any) -> None:
         self.utilities = utilities
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
@@ -53,7 +53,9 @@ class OutputQuery:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if the utilities cannot be asked of these records."""
-        self.utilities.check_records(records)
+        check = query_abilities(self.utilities).check_records
+        if check is not None:
+            check(records)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the utilities as JSON."""
@@ -92,9 +94,12 @@ class Exponential(JointMechanism):
     -1.098612
     """
 
+    needed = ("scale", "outputs", "query")
+    optional = ("sensitivity", "neighbours", "guarantee")
+
     def __init__(
         self,
-        query: QueryLike,
+        query: Query,
         outputs: ArrayLike | None = None,
         epsilon: float | None = None,
         sensitivity: float | None = None,
@@ -133,7 +138,7 @@ class Exponential(JointMechanism):
         """Return the utility of every output for each record, (m, K)."""
         return self.utilities.statistic(records)
 
-    def joint(self, values: ArrayLike) -> Joint:
+    def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log probability of this output, for compiled code."""
         value = self.check_values(values)[0]
         return exponential(int(np.flatnonzero(self.outputs == value)[0]), self.scale)
@@ -148,23 +153,10 @@ class Exponential(JointMechanism):
         chosen = int(np.argmax(total / self.scale + rng.gumbel(size=len(total))))
         return self.outputs[chosen : chosen + 1]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON."""
-        return self._to_dict(
-            outputs=self.outputs.tolist(),
-            sensitivity=self.sensitivity,
-            query=self.utilities.to_dict(),
-        )
-
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> Exponential:
-        """Read back what `to_dict` wrote."""
-        arguments = read_entries(entries, ("outputs", "query"), ("sensitivity",))
-        arguments["query"] = queries.from_dict(arguments["query"])
-        return with_guarantee(cls(**arguments), entries)
-
-    def __repr__(self) -> str:
-        return f"Exponential({self.utilities!r}, {len(self.outputs)} outputs, scale={self.scale!r})"
+    def example(cls) -> Exponential:
+        """Return a small one."""
+        return cls(Histogram.example(), epsilon=1.0)
 
 
 def _check_outputs(outputs: ArrayLike, count: int) -> NDArray[np.float64]:
@@ -189,3 +181,6 @@ def check_output(values: ArrayLike, outputs: NDArray[np.float64]) -> NDArray[np.
             f"values must be one of the {len(outputs)} outputs ({shown}{more}); got {array[0]:g}"
         )
     return array
+
+
+MECHANISMS.add(Exponential)

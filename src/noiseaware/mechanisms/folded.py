@@ -30,20 +30,24 @@ Example
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
+from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.mechanisms.after_noise import AfterNoise, Floats
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import FOLDED, N_PARAMETERS, Terms, log_density
+from noiseaware.mechanisms.terms import (
+    FOLDED,
+    N_PARAMETERS,
+    ExtendedDensity,
+    SeparableDensity,
+)
+from noiseaware.registry import MECHANISMS
 
-if TYPE_CHECKING:
-    from noiseaware.release import Release
 
-
-class Folded:
+class Folded(AfterNoise):
     """Laplace noise, continuous or discrete, folded into [lower, upper].
 
     Parameters
@@ -60,85 +64,41 @@ class Folded:
         Those of the noise.
     """
 
+    needed, optional = ("mechanism",), ("lower", "upper")
+    arguments = optional
+    in_words = "mirrored into a range"
+
     def __init__(
-        self,
-        mechanism: Laplace | DiscreteLaplace,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+        self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf
     ) -> None:
-        if not isinstance(mechanism, Laplace | DiscreteLaplace):
+        if not isinstance(mechanism, LaplaceNoise):
             raise TypeError(
                 f"mechanism must be a Laplace or a DiscreteLaplace; got {type(mechanism).__name__}"
             )
-        self.mechanism = mechanism
+        super().__init__(mechanism)
         self.lower, self.upper = _bounds(lower, upper, mechanism.discrete)
-        self.query = mechanism.query
-        self.scale = mechanism.scale
-        self.neighbours = mechanism.neighbours
-        self.guarantee = mechanism.guarantee
 
-    def terms(self, values: ArrayLike) -> Terms:
-        """Return the log density, coordinate by coordinate, for compiled code."""
-        checked = self.check_values(values)
-        parameters = np.empty((len(checked), N_PARAMETERS))
+    def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
+        parameters = np.empty((len(values), N_PARAMETERS))
         parameters[:] = [0.0, 1.0 / self.scale, self.lower, self.upper]
-        parameters[:, 0] = checked
-        # int32 is for the longer formulas (see `terms.longer_term`).
-        return Terms(np.full(len(checked), FOLDED, dtype=np.int32), parameters)
+        parameters[:, 0] = values
+        possible = (values >= self.lower) & (values <= self.upper)
+        if self.noise.discrete:
+            possible &= values == np.floor(values)
+        return ExtendedDensity(np.full(len(values), FOLDED), parameters), possible
 
-    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant that does not depend on T.
+    def _wanted(self) -> list[str]:
+        right = f"between {self.lower:g} and {self.upper:g}, into which they were folded"
+        return [*self.mechanism._wanted(), right]
 
-        Parameters
-        ----------
-        values
-            s_dp, the released values, (d,).
-        total
-            T, the query summed over the records, (d,).
-        """
-        return log_density(self.terms(values), total)
-
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Return the released values as a new float64 array (d,); ValueError outside the range."""
-        checked = self.mechanism.check_values(values)
-        outside = np.flatnonzero((checked < self.lower) | (checked > self.upper))
-        if outside.size:
-            raise ValueError(
-                f"values must be between {self.lower:g} and {self.upper:g}, into which they were "
-                f"folded; got {checked[outside[0]]:g} for {self.query.names[outside[0]]!r}"
-            )
-        return checked
-
-    def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
-        """Simulate a release of these records; for simulation only, as `Laplace.privatize`."""
-        from noiseaware.release import Release
-
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         noisy = self.mechanism.privatize(records, rng)
-        return Release(fold(noisy.values, self.lower, self.upper), self, noisy.n_records)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back."""
-        ends = {"lower": self.lower, "upper": self.upper}
-        # JSON has no infinity: an infinite bound is left out.
-        finite = {name: end for name, end in ends.items() if math.isfinite(end)}
-        return {"type": "Folded", **finite, "mechanism": self.mechanism.to_dict()}
+        return fold(noisy.values, self.lower, self.upper)
 
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> Folded:
-        """Read back what `to_dict` wrote."""
-        from noiseaware.mechanisms import from_dict
-
-        fields = ("type", "lower", "upper", "mechanism")
-        if "mechanism" not in entries:
-            raise ValueError("Folded must have a mechanism; 'mechanism' is missing")
-        foreign = sorted(set(entries) - set(fields))
-        if foreign:
-            raise ValueError(f"Folded may have {', '.join(fields)}; got {foreign[0]!r}")
-        mechanism: Any = from_dict(entries["mechanism"])
-        return cls(mechanism, entries.get("lower", -math.inf), entries.get("upper", math.inf))
-
-    def __repr__(self) -> str:
-        return f"Folded({self.mechanism!r}, lower={self.lower:g}, upper={self.upper:g})"
+    def example(cls) -> Folded:
+        """Return a small one."""
+        return cls(Laplace.example(), lower=0.0)
 
 
 def fold(values: NDArray[np.float64], lower: float, upper: float) -> NDArray[np.float64]:
@@ -163,3 +123,6 @@ def _bounds(lower: Any, upper: Any, discrete: bool) -> tuple[float, float]:
     if not lower < upper:
         raise ValueError(f"lower must be below upper; got lower={lower}, upper={upper}")
     return float(lower), float(upper)
+
+
+MECHANISMS.add(Folded)

@@ -41,12 +41,13 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.additive import LaplaceNoise
-from noiseaware.mechanisms.guarantee import with_guarantee
-from noiseaware.mechanisms.joint_mechanism import read_entries
-from noiseaware.mechanisms.losses import regression_bound, regression_records
-from noiseaware.queries import Neighbours
-from noiseaware.queries.arguments import as_bounds, as_float_records, bound_to_json, check_norm
+from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.losses import ClampedLoss, regression_bound, regression_records
+from noiseaware.mechanisms.ready import ReadyMechanism
+from noiseaware.queries.arguments import as_bounds, as_float_records, check_norm
+from noiseaware.registry import MECHANISMS, QUERIES
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +77,7 @@ def objective_coefficients(logistic, records, lower, upper, result):
                 position += 1
 
 
-class ObjectiveCoefficients:
+class ObjectiveCoefficients(ClampedLoss):
     """The coefficients of a regression's polynomial objective, one for each monomial.
 
     Parameters
@@ -98,20 +99,29 @@ class ObjectiveCoefficients:
     array([[ 1.  , -1.  ,  0.25]])
     """
 
-    integer_valued = False
+    loss: str
+    n_features: int
+    names: tuple[str, ...]
+    _lower: NDArray[np.float64]
+    _upper: NDArray[np.float64]
 
     def __init__(self, loss: str, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         if loss not in ("linear", "logistic"):
             raise ValueError(f"loss must be 'linear' or 'logistic'; got {loss!r}")
-        self.loss = loss
-        self.n_features = p = whole_number("n_features", n_features)
-        self.lower, self.upper = as_bounds(lower, upper)
-        self._lower = regression_bound("lower", self.lower, p, loss == "linear")
-        self._upper = regression_bound("upper", self.upper, p, loss == "linear")
+        p = whole_number("n_features", n_features)
+        low, high = as_bounds(lower, upper)
         weights = [f"w{j}" for j in range(1, p + 1)]
         constant = ["1"] if loss == "linear" else []
         pairs = [f"{weights[j]}*{weights[k]}" for j in range(p) for k in range(j, p)]
-        self.names = (*constant, *weights, *pairs)
+        self._hold(
+            loss=loss,
+            n_features=p,
+            lower=low,
+            upper=high,
+            names=(*constant, *weights, *pairs),
+            _lower=regression_bound("lower", low, p, loss == "linear"),
+            _upper=regression_bound("upper", high, p, loss == "linear"),
+        )
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return each record's coefficients, (n, d)."""
@@ -138,19 +148,10 @@ class ObjectiveCoefficients:
             if bad.any():
                 raise ValueError(f"the response must be 0 or 1; got {array[bad, -1][0]}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON: its type and the arguments of its constructor."""
-        return {
-            "type": "ObjectiveCoefficients",
-            "loss": self.loss,
-            "n_features": self.n_features,
-            "lower": bound_to_json(self.lower),
-            "upper": bound_to_json(self.upper),
-        }
-
-    def __repr__(self) -> str:
-        arguments = f"{self.loss!r}, {self.n_features}, lower={self.lower}, upper={self.upper}"
-        return f"ObjectiveCoefficients({arguments})"
+    @classmethod
+    def example(cls) -> ObjectiveCoefficients:
+        """Return a small one."""
+        return cls("linear", 1, lower=-1.0, upper=1.0)
 
 
 class Functional(LaplaceNoise):
@@ -177,6 +178,8 @@ class Functional(LaplaceNoise):
     """
 
     discrete = False
+    in_words, spread = Laplace.in_words, Laplace.spread
+    draw = staticmethod(Laplace.draw)
 
     def __init__(
         self,
@@ -191,18 +194,22 @@ class Functional(LaplaceNoise):
         query = ObjectiveCoefficients(loss, n_features, lower, upper)
         super().__init__(query, epsilon, scale, neighbours)
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.laplace(scale=self.scale, size=size)
+    @classmethod
+    def _made(cls, arguments: dict[str, Any]) -> Functional:
+        query = arguments.pop("query")
+        if not isinstance(query, ObjectiveCoefficients):
+            raise ValueError("the query of a mechanism 'Functional' must be ObjectiveCoefficients")
+        return cls(query.loss, query.n_features, query.lower, query.upper, **arguments)
+
+    def words(self) -> list[str]:
+        """Return how the numbers were made private, in sentences for the report."""
+        return ReadyMechanism.words(self)
 
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> Functional:
-        """Read back what `to_dict` wrote."""
-        arguments = read_entries(entries, ("query",))
-        query = dict(arguments.pop("query"))
-        if query.pop("type", None) != "ObjectiveCoefficients":
-            raise ValueError("the query of a mechanism 'Functional' must be ObjectiveCoefficients")
-        try:
-            mechanism = cls(**query, **arguments)
-        except TypeError as error:
-            raise ValueError(f"the arguments of Functional are not right: {error}") from error
-        return with_guarantee(mechanism, entries)
+    def example(cls) -> Functional:
+        """Return a small one."""
+        return cls("linear", 1, lower=-1.0, upper=1.0, epsilon=2.0)
+
+
+QUERIES.add(ObjectiveCoefficients)
+MECHANISMS.add(Functional)

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.mechanisms.additive import GaussianNoise
+from noiseaware.queries import Sum
+from noiseaware.registry import MECHANISMS
 
 
 class Gaussian(GaussianNoise):
@@ -57,6 +59,17 @@ class Gaussian(GaussianNoise):
     """  # noqa: E501
 
     discrete = False
+    in_words, spread = "normal (Gaussian) noise", 1.0
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.normal(scale=self.scale, size=size)
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return independent draws of the noise, (size,)."""
+        return rng.normal(scale=scale, size=size)
+
+    @classmethod
+    def example(cls) -> Gaussian:
+        """Return a small one."""
+        return cls(Sum.example(), rho=0.1)
+
+
+MECHANISMS.add(Gaussian)

@@ -20,8 +20,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.curves import gaussian_delta, zcdp_delta
-from noiseaware.queries import Neighbours
 
 Kind = Literal["pure", "approximate", "zCDP", "GDP", "unknown"]
 
@@ -173,13 +173,6 @@ def check_neighbours(neighbours: str) -> None:
     """ValueError unless `neighbours` is one of the two relations."""
     if neighbours not in list(_NEIGHBOURS_IN_WORDS):
         raise ValueError(f"neighbours must be 'change' or 'add-remove'; got {neighbours!r}")
-
-
-def with_guarantee(mechanism: Any, entries: dict[str, Any]) -> Any:
-    """Return the mechanism with the guarantee that the file states, if it states one."""
-    if "guarantee" in entries:
-        mechanism.take_guarantee(Guarantee.from_dict(entries["guarantee"]))
-    return mechanism
 
 
 def confirmed(real: Guarantee, stated: Guarantee) -> Guarantee:

@@ -1,9 +1,9 @@
 """The compiled form of a mechanism whose log density is joint: not a sum over coordinates.
 
-A `Joint` is a code that picks the formula of log g(s_dp, T) and a vector of numbers that fills it
-in. There is one compiled function, `log_joint`, for all codes: it calls the formula of the code.
-(Compiled functions that take another function as an argument cannot be kept on disk, and would
-be compiled anew in every session.)
+A `JointDensity` is a code that picks the formula of log g(s_dp, T) and a vector of numbers that
+fills it in. There is one compiled function, `log_joint`, for all codes: it calls the formula of the
+code. (Compiled functions that take another function as an argument cannot be kept on disk, and
+would be compiled anew in every session.)
 
 | code                 | log g(s_dp, T)                                       | T                |
 |----------------------|------------------------------------------------------|------------------|
@@ -14,8 +14,8 @@ be compiled anew in every session.)
 
 Here b is a scale, k the position of the output that was released, and q the number of entries of
 an output. `KNorm`, `Exponential`, `KNormGradient` and `ObjectivePerturbation` derive the formulas.
-A mechanism offers its form by a method `joint(values) -> Joint`. One without it, a user's own,
-is scored by its `log_density` in Python.
+A mechanism offers its form by a method `joint(values) -> JointDensity`. One without it, a user's
+own, is scored by its `log_density` in Python.
 
 Example
 -------
@@ -32,7 +32,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.deprecated import renamed
+from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 
 K_NORM = 0
 EXPONENTIAL = 1
@@ -43,8 +46,10 @@ L_INFINITY, L1, L2, SQUARED = 0, 1, 2, 3
 """How the noise measures a vector: by one of three norms, or by half the squared l2 norm, which
 makes it Gaussian."""
 
+_NORMS = {1: L1, 2: L2, math.inf: L_INFINITY}
 
-class Joint(NamedTuple):
+
+class JointDensity(NamedTuple):
     """A joint log density, as numbers that compiled code can read.
 
     Attributes
@@ -161,7 +166,7 @@ def log_joint(code, parameters, total):
     Parameters
     ----------
     code, parameters
-        The two parts of a `Joint`.
+        The two parts of a `JointDensity`.
     total
         T, float64 (d,).
 
@@ -181,45 +186,53 @@ def log_joint(code, parameters, total):
     return np.nan
 
 
-def norm_code(norm: Any) -> int:
-    """Return the code of the l1, l2 or l-infinity norm; ValueError for another."""
+def norm_of(norm: Any) -> float:
+    """Return a norm that a user or a file gave, "inf" as a number; ValueError for another."""
     if isinstance(norm, str) and norm == "inf":
         norm = math.inf
-    codes = {1: L1, 2: L2, math.inf: L_INFINITY}
-    if isinstance(norm, bool | str) or not isinstance(norm, int | float) or norm not in codes:
+    if isinstance(norm, bool | str) or not isinstance(norm, int | float) or norm not in _NORMS:
         raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
-    return codes[norm]
+    return norm
 
 
-def k_norm(values: NDArray[np.float64], norm: Any, scale: float) -> Joint:
-    """Return the `Joint` of noise with density proportional to exp(-norm(noise) / scale)."""
-    return Joint(K_NORM, np.array([norm_code(norm), 1.0 / scale, *(-values)], dtype=np.float64))
+def norm_code(norm: Any) -> int:
+    """Return the code of the l1, l2 or l-infinity norm; ValueError for another."""
+    return _NORMS[norm_of(norm)]
 
 
-def exponential(position: int, scale: float) -> Joint:
-    """Return the `Joint` of an exponential mechanism that chose the output at `position`."""
-    return Joint(EXPONENTIAL, np.array([position, 1.0 / scale], dtype=np.float64))
+def k_norm(values: NDArray[np.float64], norm: Any, scale: float) -> JointDensity:
+    """Return the `JointDensity` of noise with density proportional to exp(-norm(noise) / scale)."""
+    return JointDensity(
+        K_NORM, np.array([norm_code(norm), 1.0 / scale, *(-values)], dtype=np.float64)
+    )
 
 
-def gradient_grid(position: int, scale: float, norm: Any, fixed: NDArray[np.float64]) -> Joint:
-    """Return the `Joint` of an exponential mechanism whose utility is minus a gradient's norm.
+def exponential(position: int, scale: float) -> JointDensity:
+    """Return the `JointDensity` of an exponential mechanism that chose the output at `position`."""
+    return JointDensity(EXPONENTIAL, np.array([position, 1.0 / scale], dtype=np.float64))
+
+
+def gradient_grid(
+    position: int, scale: float, norm: Any, fixed: NDArray[np.float64]
+) -> JointDensity:
+    """Return the density of an exponential mechanism whose utility is minus a gradient's norm.
 
     `fixed` (K, q) is the part of the gradient at each output that does not come from records.
     """
     head = [position, 1.0 / scale, norm_code(norm), fixed.shape[1]]
-    return Joint(GRADIENT_GRID, np.array([*head, *fixed.ravel()], dtype=np.float64))
+    return JointDensity(GRADIENT_GRID, np.array([*head, *fixed.ravel()], dtype=np.float64))
 
 
 def gradient(
     values: NDArray[np.float64], kind: int, scale: float, ridge: float, fixed: NDArray[np.float64]
-) -> Joint:
-    """Return the `Joint` of noise on a gradient, seen through the point where it vanishes.
+) -> JointDensity:
+    """Return the `JointDensity` of noise on a gradient, seen through the point where it vanishes.
 
     `kind` is one of the codes of `size_of`; `fixed` (q,) is the part of the gradient at the
     released values that does not come from records, and `ridge` that of the Hessian.
     """
     head = [kind, 1.0 / scale, len(values), ridge]
-    return Joint(GRADIENT, np.array([*head, *fixed], dtype=np.float64))
+    return JointDensity(GRADIENT, np.array([*head, *fixed], dtype=np.float64))
 
 
 def ball_noise(
@@ -247,3 +260,43 @@ def ball_noise(
         return radius * ball * direction / np.abs(direction).sum(axis=1, keepdims=True)
     direction = rng.standard_normal(size=(size, d))
     return radius * ball * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+
+
+class JointMechanism(ReadyMechanism):
+    """A mechanism whose log density is one compiled formula of the whole total T."""
+
+    scale: float
+
+    def joint(self, values: ArrayLike) -> JointDensity:
+        """Return the log density of these released values, for compiled code."""
+        raise NotImplementedError
+
+    def _length(self, values: NDArray[np.float64]) -> int:
+        """Return the length of T."""
+        return len(values)
+
+    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
+        """Return log g(s_dp, T), up to a constant that does not depend on T.
+
+        Parameters
+        ----------
+        values
+            s_dp, the released values.
+        total
+            T, the statistics summed over the records, (d,).
+        """
+        checked = self.check_values(values)
+        total = np.ascontiguousarray(total, dtype=np.float64)
+        if total.shape != (self._length(checked),):
+            raise ValueError(f"total must have shape ({self._length(checked)},); got {total.shape}")
+        return float(log_joint(*self.joint(checked), total))
+
+    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the released values as a new float64 array; ValueError if they cannot be."""
+        return check_values(values, tuple(self.query.names), integers=False)
+
+
+__getattr__ = renamed(
+    "noiseaware.mechanisms.joint",
+    {"Joint": ("noiseaware.mechanisms.joint.JointDensity", JointDensity)},
+)

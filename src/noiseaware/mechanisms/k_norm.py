@@ -23,18 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware import queries
-from noiseaware.mechanisms.additive import check_query
+from noiseaware.contract import Neighbours, Query, check_query
 from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.guarantee import check_neighbours, with_guarantee
-from noiseaware.mechanisms.joint import Joint, ball_noise, k_norm, norm_code
-from noiseaware.mechanisms.joint_mechanism import (
-    JointMechanism,
-    norm_of,
-    norm_to_json,
-    read_entries,
-)
-from noiseaware.queries import Neighbours, QueryLike
+from noiseaware.mechanisms.guarantee import check_neighbours
+from noiseaware.mechanisms.joint import JointDensity, JointMechanism, ball_noise, k_norm, norm_of
+from noiseaware.queries import Histogram
+from noiseaware.registry import MECHANISMS
 
 
 class KNorm(JointMechanism):
@@ -61,9 +55,12 @@ class KNorm(JointMechanism):
     2.828...
     """
 
+    needed = ("scale", "norm", "query")
+    noisy_totals = True
+
     def __init__(
         self,
-        query: QueryLike,
+        query: Query,
         norm: float = 2,
         epsilon: float | None = None,
         scale: float | None = None,
@@ -71,14 +68,13 @@ class KNorm(JointMechanism):
     ) -> None:
         check_query(query)
         check_neighbours(neighbours)
-        norm_code(norm)
         self.query, self.neighbours = query, neighbours
-        self.norm: Any = norm_of(norm)
+        self.norm = norm_of(norm)
         self.scale, self.guarantee = laplace_noise(
             query, neighbours, epsilon=epsilon, scale=scale, norm=self.norm
         )
 
-    def joint(self, values: ArrayLike) -> Joint:
+    def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of these released values, for compiled code."""
         return k_norm(self.check_values(values), self.norm, self.scale)
 
@@ -86,16 +82,10 @@ class KNorm(JointMechanism):
         total = self.query.statistic(records).sum(axis=0)
         return total + ball_noise(len(total), self.norm, self.scale, rng)[0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON."""
-        return self._to_dict(norm=norm_to_json(self.norm), query=self.query.to_dict())
-
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> KNorm:
-        """Read back what `to_dict` wrote."""
-        arguments = read_entries(entries, ("norm", "query"))
-        arguments["query"] = queries.from_dict(arguments["query"])
-        return with_guarantee(cls(**arguments), entries)
+    def example(cls) -> KNorm:
+        """Return a small one."""
+        return cls(Histogram.example(), norm=2, epsilon=0.5)
 
-    def __repr__(self) -> str:
-        return f"KNorm({self.query!r}, norm={self.norm}, scale={self.scale!r})"
+
+MECHANISMS.add(KNorm)

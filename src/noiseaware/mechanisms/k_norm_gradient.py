@@ -38,27 +38,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours, loss_abilities
 from noiseaware.mechanisms import losses
-from noiseaware.mechanisms.additive import check_values
-from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
-from noiseaware.mechanisms.joint import Joint, ball_noise, gradient, gradient_grid, norm_code
-from noiseaware.mechanisms.joint_mechanism import (
-    JointMechanism,
+from noiseaware.mechanisms.calibrate import check_one_way, positive
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
+from noiseaware.mechanisms.joint import (
+    JointDensity,
+    ball_noise,
+    gradient,
+    gradient_grid,
+    norm_code,
     norm_of,
-    norm_to_json,
-    read_entries,
 )
 from noiseaware.mechanisms.objective_perturbation import (
+    LossMechanism,
     check_definite,
     check_ridge,
     determinant_epsilon,
     symmetric,
 )
-from noiseaware.queries import Neighbours
+from noiseaware.registry import MECHANISMS
 
 
-class KNormGradient(JointMechanism):
+class KNormGradient(LossMechanism):
     """An output near the minimiser of a summed loss, by the norm of its gradient.
 
     Parameters
@@ -87,6 +89,9 @@ class KNormGradient(JointMechanism):
     pure differential privacy with epsilon = 1, when one record is changed
     """
 
+    needed = ("scale", "norm", "loss")
+    optional = ("ridge", "grid", "neighbours", "guarantee")
+
     def __init__(
         self,
         loss: Any,
@@ -97,23 +102,20 @@ class KNormGradient(JointMechanism):
         ridge: float = 0.0,
         neighbours: Neighbours = "change",
     ) -> None:
-        losses.check_loss(loss, "gradient")
+        losses.check_loss(loss)
         check_neighbours(neighbours)
-        norm_code(norm)
         self.loss = self.query = loss
         self.neighbours = neighbours
-        self.norm: Any = norm_of(norm)
+        self.norm = norm_of(norm)
         self.ridge = check_ridge(ridge, at_least_zero=True)
         self.grid = None if grid is None else _check_grid(grid, len(loss.names))
-        if grid is None and not getattr(loss, "quadratic", False):
+        if grid is None and not loss_abilities(loss).quadratic:
             raise ValueError(
                 f"{type(loss).__name__} is not quadratic, so the normaliser is not known: "
                 "give grid, a finite set of outputs"
             )
         check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
-        sensitivity, reason = None, f"{type(loss).__name__} has no sensitivity"
-        if hasattr(loss, "sensitivity"):
-            sensitivity, reason = known_sensitivity(loss, self.norm, neighbours)
+        sensitivity, reason = self._sensitivity()
         by_determinant = math.inf
         if grid is None:
             by_determinant = determinant_epsilon(loss, self.ridge, neighbours)
@@ -131,8 +133,7 @@ class KNormGradient(JointMechanism):
         self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
 
     def _length(self, values: NDArray[np.float64]) -> int:
-        q = len(values)
-        return q + q * (q + 1) // 2 if self.grid is None else self.grid.size
+        return super()._length(values) if self.grid is None else self.grid.size
 
     def statistic(
         self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
@@ -140,13 +141,14 @@ class KNormGradient(JointMechanism):
         """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
         if self.grid is None:
             return losses.derivatives(self.loss, records, values)
-        if hasattr(self.loss, "gradients"):
-            made = self.loss.gradients(records, self.grid)
+        gradients = loss_abilities(self.loss).gradients
+        if gradients is not None:
+            made = gradients(records, self.grid)
         else:
             made = np.stack([self.loss.gradient(records, s) for s in self.grid], axis=1)
         return np.ascontiguousarray(made, dtype=np.float64).reshape(len(records), -1)
 
-    def joint(self, values: ArrayLike) -> Joint:
+    def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of this output, for compiled code."""
         values = self.check_values(values)
         if self.grid is None:
@@ -155,16 +157,9 @@ class KNormGradient(JointMechanism):
         position = int(np.flatnonzero((self.grid == values).all(axis=1))[0])
         return gradient_grid(position, self.scale, self.norm, self.ridge * self.grid)
 
-    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
-        result = super().log_density(values, total)
-        if self.grid is None:
-            check_definite(result, self.loss)
-        return result
-
     def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the output as float64 (q,); ValueError if it is not on the grid."""
-        array = check_values(values, tuple(self.loss.names), integers=False)
+        array = super().check_values(values)
         if self.grid is not None and not (self.grid == array).all(axis=1).any():
             raise ValueError(
                 f"values must be one of the {len(self.grid)} outputs of the grid, from "
@@ -185,25 +180,10 @@ class KNormGradient(JointMechanism):
         utilities = -np.linalg.norm(gradients, ord=self.norm, axis=1) / self.scale
         return self.grid[int(np.argmax(utilities + rng.gumbel(size=len(utilities))))]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; ValueError for a loss that cannot be written."""
-        return self._to_dict(
-            norm=norm_to_json(self.norm),
-            ridge=self.ridge,
-            grid=None if self.grid is None else self.grid.tolist(),
-            loss=losses.to_dict(self.loss),
-        )
-
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> KNormGradient:
-        """Read back what `to_dict` wrote."""
-        arguments = read_entries(entries, ("norm", "loss"), ("ridge", "grid"))
-        arguments["loss"] = losses.from_dict(arguments["loss"])
-        return with_guarantee(cls(**arguments), entries)
-
-    def __repr__(self) -> str:
-        where = "" if self.grid is None else f", {len(self.grid)} outputs"
-        return f"KNormGradient({self.loss!r}{where}, norm={self.norm}, scale={self.scale!r})"
+    def example(cls) -> KNormGradient:
+        """Return a small one."""
+        return cls(losses.MeanLoss.example(), epsilon=1.0)
 
 
 def _check_grid(grid: ArrayLike, q: int) -> NDArray[np.float64]:
@@ -215,3 +195,6 @@ def _check_grid(grid: ArrayLike, q: int) -> NDArray[np.float64]:
     if len(array) < 2 or len(np.unique(array, axis=0)) < len(array):
         raise ValueError("grid must have at least two outputs, all different")
     return array
+
+
+MECHANISMS.add(KNormGradient)

@@ -15,10 +15,14 @@ Dwork, C., McSherry, F., Nissim, K. and Smith, A. (2006). Calibrating noise to s
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.queries import Count
+from noiseaware.registry import MECHANISMS
 
 
 class Laplace(LaplaceNoise):
@@ -46,6 +50,17 @@ class Laplace(LaplaceNoise):
     """
 
     discrete = False
+    in_words, spread = "Laplace noise", math.sqrt(2.0)
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.laplace(scale=self.scale, size=size)
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return independent draws of the noise, (size,)."""
+        return rng.laplace(scale=scale, size=size)
+
+    @classmethod
+    def example(cls) -> Laplace:
+        """Return a small one."""
+        return cls(Count.example(), epsilon=0.5)
+
+
+MECHANISMS.add(Laplace)

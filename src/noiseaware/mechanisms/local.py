@@ -43,14 +43,21 @@ pure differential privacy with epsilon = 1, when one record is changed
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.mechanisms.additive import as_numbers, check_query, records_to_release
+from noiseaware.contract import Query, check_query
+from noiseaware.mechanisms.additive import (
+    AdditiveNoise,
+    SeparableMechanism,
+    check_noise_query,
+    noise_words,
+)
 from noiseaware.mechanisms.calibrate import (
     check_one_way,
     gaussian_noise,
@@ -58,14 +65,14 @@ from noiseaware.mechanisms.calibrate import (
     positive,
     probability,
 )
-from noiseaware.mechanisms.discrete_laplace import discrete_laplace
-from noiseaware.mechanisms.guarantee import Guarantee, confirmed, with_guarantee
-from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, LINEAR, N_PARAMETERS, Terms, term
-from noiseaware.queries import Histogram, QueryLike
-from noiseaware.queries import from_dict as query_from_dict
-
-if TYPE_CHECKING:
-    from noiseaware.release import Release
+from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
+from noiseaware.mechanisms.gaussian import Gaussian
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.ready import as_numbers
+from noiseaware.mechanisms.terms import LINEAR, N_PARAMETERS, SeparableDensity, plain_formula
+from noiseaware.queries import Histogram, Sum
+from noiseaware.registry import MECHANISMS
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +93,7 @@ def noise_scores(family, inverse, statistic, index, values, scores):
         (m, 1), overwritten.
     """
     for i in range(index.shape[0]):
-        scores[i, 0] = term(family, values[index[i]], inverse, 0.0, 0.0, statistic[i, 0])
+        scores[i, 0] = plain_formula(family, values[index[i]], inverse, statistic[i, 0])
 
 
 @njit(cache=True, nogil=True)
@@ -96,29 +103,13 @@ def response_scores(log_truth, log_other, records, index, values, scores):
         scores[i, 0] = log_truth if values[index[i]] == records[i] else log_other
 
 
-class LocalMechanism:
-    """What all local mechanisms share; a subclass gives h.
-
-    Attributes
-    ----------
-    query
-        What is asked of each record.
-    guarantee
-        What each person is promised.
-    """
+class LocalMechanism(SeparableMechanism):
+    """What all local mechanisms share; a subclass gives h, and draws from it."""
 
     per_record: ClassVar[bool] = True
     """A release has one value for each record; `Release` sees to their number."""
-    integers: ClassVar[bool]
+    discrete: ClassVar[bool]
     """Whether the released values are integers."""
-
-    query: QueryLike
-    guarantee: Guarantee
-    neighbours = "change"
-
-    def _respond(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw s_i from h(. | x_i) for each record, (n,)."""
-        raise NotImplementedError
 
     def statistic(
         self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
@@ -136,28 +127,13 @@ class LocalMechanism:
         """
         raise NotImplementedError
 
-    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), which is T itself: the sum of the records' log densities.
-
-        Parameters
-        ----------
-        values
-            s_dp, (n,). They are in T already.
-        total
-            T, the sum of `statistic` over the records, (1,).
-        """
-        total = np.asarray(total, dtype=np.float64)
-        if total.shape != (1,):
-            raise ValueError(f"total must have shape (1,); got {total.shape}")
-        return float(total[0])
-
-    def terms(self, values: ArrayLike) -> Terms:
-        """Return the same for compiled code: one coordinate, whose term is T."""
+    def terms(self, values: ArrayLike) -> SeparableDensity:
+        """Return log g for compiled code: one coordinate, whose term is T itself."""
         parameters = np.zeros((1, N_PARAMETERS))
         # The factor stands where other families have 1 / scale. The sampler's tuning reads it so:
         # the square of dT/dtheta, averaged over the posterior, is the information in T.
         parameters[0, 1] = 1.0
-        return Terms(np.array([LINEAR]), parameters)
+        return SeparableDensity(np.array([LINEAR]), parameters)
 
     def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the released values as a new float64 array (n,).
@@ -175,7 +151,7 @@ class LocalMechanism:
         bad = np.flatnonzero(~np.isfinite(array))
         if bad.size:
             raise ValueError(f"values must be finite; got {array[bad[0]]} for record {bad[0]}")
-        if self.integers:
+        if self.discrete:
             bad = np.flatnonzero(array != np.floor(array))
             if bad.size:
                 raise ValueError(
@@ -184,40 +160,27 @@ class LocalMechanism:
                 )
         return array
 
-    def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
-        """Simulate a release of these records, each with its own noise.
-
-        For simulation only: the noise is made with floating-point numbers and an ordinary
-        random generator, which are open to known attacks (Mironov 2012). To protect real
-        people, make the release with a vetted library such as OpenDP.
-
-        Parameters
-        ----------
-        records
-            The confidential records; the first axis is the record.
-        rng
-            The source of the noise.
-        """
-        from noiseaware.release import Release
-
-        records = records_to_release(self.query, records, rng)
-        return Release(self._respond(records, rng), self, len(records))
-
-    def take_guarantee(self, stated: Guarantee) -> None:
-        """Take over what a file says of the guarantee; ValueError if it is not true."""
-        self.guarantee = confirmed(self.guarantee, stated)
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Any:
+        """Read back what `to_dict` wrote; the scale is read, never computed again."""
+        if entries.get("neighbours", "change") != "change":
+            raise ValueError(
+                f"neighbours must be 'change' for {cls.__name__}, whose release shows the number "
+                f"of records; got {entries['neighbours']!r}"
+            )
+        return super().from_dict({k: v for k, v in entries.items() if k != "neighbours"})
 
 
 class LocalNoise(LocalMechanism):
     """Additive noise on one coordinate of every record; a subclass gives the noise."""
 
-    family: ClassVar[int]
+    needed = ("scale", "query")
+
+    law: ClassVar[type[AdditiveNoise]]
+    """The mechanism that adds such noise to a total."""
     scale: float
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        raise NotImplementedError
-
-    def _set_query(self, query: QueryLike) -> None:
+    def _set_query(self, query: Query) -> None:
         check_query(query)
         name = type(self).__name__
         if len(query.names) != 1:
@@ -225,11 +188,7 @@ class LocalNoise(LocalMechanism):
                 f"query must have one coordinate for {name}, which releases one number for each "
                 f"record; {type(query).__name__} has {len(query.names)}"
             )
-        if self.integers and not getattr(query, "integer_valued", False):
-            raise ValueError(
-                f"query must be integer-valued for {name}; {type(query).__name__} is not "
-                "(use LocalLaplace)"
-            )
+        check_noise_query(self, query, "LocalLaplace")
         self.query = query
 
     def statistic(
@@ -238,34 +197,16 @@ class LocalNoise(LocalMechanism):
         """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1)."""
         scores = np.empty((len(index), 1))
         statistic = self.query.statistic(records)
-        noise_scores(self.family, 1.0 / self.scale, statistic, index, values, scores)
+        noise_scores(self.law.family, 1.0 / self.scale, statistic, index, values, scores)
         return scores
 
-    def _respond(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
-        return self.query.statistic(records)[:, 0] + self._noise(len(records), rng)
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+        noise = self.law.draw(self.scale, len(records), rng)
+        return self.query.statistic(records)[:, 0] + noise
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back."""
-        return {
-            "type": type(self).__name__,
-            "scale": self.scale,
-            "neighbours": "change",
-            "guarantee": self.guarantee.to_dict(),
-            "query": self.query.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> LocalNoise:
-        """Read back what `to_dict` wrote; the scale is read, never computed again."""
-        _check_fields(cls.__name__, entries, ("scale", "query"))
-        query, scale = query_from_dict(entries["query"]), positive("scale", entries["scale"])
-        return with_guarantee(cls(query, scale=scale), entries)
-
-    def __init__(self, query: QueryLike, *, scale: float | None = None) -> None:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.query!r}, scale={self.scale!r})"
+    def words(self) -> list[str]:
+        """Return how the numbers were made private, in sentences for the report."""
+        return [noise_words(self.law, self.scale, "every record, one by one")]
 
 
 class LocalLaplace(LocalNoise):
@@ -288,20 +229,22 @@ class LocalLaplace(LocalNoise):
     2.5
     """
 
-    family = LAPLACE
-    integers = False
+    law: ClassVar[type[AdditiveNoise]] = Laplace
+    discrete = False
 
     def __init__(
-        self, query: QueryLike, epsilon: float | None = None, scale: float | None = None
+        self, query: Query, epsilon: float | None = None, scale: float | None = None
     ) -> None:
         self._set_query(query)
         self.scale, self.guarantee = laplace_noise(query, "change", epsilon=epsilon, scale=scale)
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.laplace(scale=self.scale, size=size)
+    @classmethod
+    def example(cls) -> LocalLaplace:
+        """Return a small one."""
+        return cls(Sum.example(), epsilon=2.0)
 
 
-class LocalGeometric(LocalNoise):
+class LocalGeometric(LocalLaplace):
     """Discrete Laplace (two-sided geometric) noise on every record.
 
     P(e) is proportional to exp(-|e| / scale), for integers e.
@@ -317,17 +260,13 @@ class LocalGeometric(LocalNoise):
         Or the scale itself, as published.
     """
 
-    family = LAPLACE
-    integers = True
+    law = DiscreteLaplace
+    discrete = True
 
-    def __init__(
-        self, query: QueryLike, epsilon: float | None = None, scale: float | None = None
-    ) -> None:
-        self._set_query(query)
-        self.scale, self.guarantee = laplace_noise(query, "change", epsilon=epsilon, scale=scale)
-
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return discrete_laplace(self.scale, size, rng)
+    @classmethod
+    def example(cls) -> LocalGeometric:
+        """Return a small one."""
+        return cls(Sum(lower=0, upper=10, integer_valued=True), epsilon=2.0)
 
 
 class LocalGaussian(LocalNoise):
@@ -349,12 +288,12 @@ class LocalGaussian(LocalNoise):
         The Gaussian differential privacy to reach: scale = sensitivity / mu.
     """
 
-    family = GAUSSIAN
-    integers = False
+    law = Gaussian
+    discrete = False
 
     def __init__(
         self,
-        query: QueryLike,
+        query: Query,
         scale: float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -366,8 +305,10 @@ class LocalGaussian(LocalNoise):
             query, "change", scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu
         )
 
-    def _noise(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.normal(scale=self.scale, size=size)
+    @classmethod
+    def example(cls) -> LocalGaussian:
+        """Return a small one."""
+        return cls(Sum.example(), scale=2.0)
 
 
 class RandomizedResponse(LocalMechanism):
@@ -396,7 +337,8 @@ class RandomizedResponse(LocalMechanism):
     1.0986
     """
 
-    integers = True
+    needed = ("n_levels", "truth")
+    discrete = True
 
     def __init__(
         self, n_levels: int, epsilon: float | None = None, truth: float | None = None
@@ -445,31 +387,17 @@ class RandomizedResponse(LocalMechanism):
         response_scores(self._log_truth, self._log_other, records, index, values, scores)
         return scores
 
-    def _respond(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
         n, k = len(records), self.n_levels
         lies = rng.random(n) >= self.truth
         # One of the k - 1 other levels: go on by 1 to k - 1 places, around the end.
         steps = rng.integers(1, k, size=n)
         return np.where(lies, (records + steps) % k, records).astype(np.float64)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back."""
-        return {
-            "type": "RandomizedResponse",
-            "n_levels": self.n_levels,
-            "truth": self.truth,
-            "neighbours": "change",
-            "guarantee": self.guarantee.to_dict(),
-        }
-
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> RandomizedResponse:
-        """Read back what `to_dict` wrote; the probability is read, never computed again."""
-        _check_fields(cls.__name__, entries, ("n_levels", "truth"))
-        return with_guarantee(cls(entries["n_levels"], truth=entries["truth"]), entries)
-
-    def __repr__(self) -> str:
-        return f"RandomizedResponse(n_levels={self.n_levels}, truth={self.truth!r})"
+    def example(cls) -> RandomizedResponse:
+        """Return a small one."""
+        return cls(n_levels=2, truth=0.75)
 
 
 def _response_epsilon(truth: float, others: int) -> float:
@@ -480,17 +408,7 @@ def _response_epsilon(truth: float, others: int) -> float:
     return abs(math.log(truth) + math.log(others) - math.log1p(-truth))
 
 
-def _check_fields(name: str, entries: dict[str, Any], needed: tuple[str, ...]) -> None:
-    """ValueError unless a file's description of a mechanism has the right fields."""
-    known = ("type", *needed, "neighbours", "guarantee")
-    missing = [field for field in needed if field not in entries]
-    if missing:
-        raise ValueError(f"{name} must have {', '.join(needed)}; {missing[0]!r} is missing")
-    foreign = sorted(set(entries) - set(known))
-    if foreign:
-        raise ValueError(f"{name} may have {', '.join(known)}; got {foreign[0]!r}")
-    if entries.get("neighbours", "change") != "change":
-        raise ValueError(
-            f"neighbours must be 'change' for {name}, whose release shows the number of records; "
-            f"got {entries['neighbours']!r}"
-        )
+MECHANISMS.add(LocalLaplace)
+MECHANISMS.add(LocalGeometric)
+MECHANISMS.add(LocalGaussian)
+MECHANISMS.add(RandomizedResponse)

@@ -2,20 +2,9 @@
 
 A loss gives each record a convex function of the output s, with q entries; the summed gradient and
 Hessian at the released s_dp are all that the density of such a release needs. A loss of your own
-is a plain class with
+is a plain class; `noiseaware.contract.Loss` and `LossAbilities` say what it has. For a guarantee
+it needs `sensitivity` and, without a grid, `hessian_bound`.
 
-- `names`: the q names of the entries of s;
-- `gradient(records, s) -> (n, q)` and `hessian(records, s) -> (n, q, q)`;
-- `check_records(records)`: ValueError if the loss cannot take these records.
-
-and, so that a guarantee can be stated,
-
-- `sensitivity(norm, neighbours) -> float`: the most that the summed gradient moves between
-  neighbours, whatever s is;
-- `hessian_bound() -> (c, r)`: a record's Hessian has eigenvalues of at most c and rank at most r.
-
-Optional: `quadratic = True` (the Hessian does not depend on s), `constant_hessian = True` (nor on
-the record), `gradients(records, grid) -> (n, K, q)` for a grid (K, q) of outputs, `to_dict()`.
 Features are clamped to published bounds and scaled to [-1, 1], as in `queries.RegressionMoments`.
 """
 
@@ -23,46 +12,27 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.queries import Neighbours
+from noiseaware.contract import Loss, Neighbours, loss_abilities, missing
+from noiseaware.deprecated import renamed
+from noiseaware.described import Described, clamped_words
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     as_float_records,
     bound_array,
-    bound_to_json,
     check_norm,
     check_numbers,
 )
+from noiseaware.registry import LOSSES
 
 LINEAR, LOGISTIC = 0, 1
-
-
-class LossLike(Protocol):
-    """A convex loss of a record and an output s; see the module for what else is looked for."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of each of the q entries of s."""
-        ...
-
-    def gradient(self, records: NDArray[Any], s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the gradient of each record's loss at s, (n, q)."""
-        ...
-
-    def hessian(self, records: NDArray[Any], s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the Hessian of each record's loss at s, (n, q, q)."""
-        ...
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if the loss cannot take these records."""
-        ...
 
 
 @njit(cache=True, nogil=True)
@@ -118,25 +88,47 @@ def regression_records(records: ArrayLike, p: int) -> NDArray[Any]:
     return array
 
 
-class _RegressionLoss:
+class ClampedLoss(Described):
+    """A loss of records that are clamped to bounds."""
+
+    lower: Bound
+    upper: Bound
+
+    def words(self) -> list[str]:
+        """Return what was minimised, in sentences for the report."""
+        return [*super().words(), clamped_words(self.lower, self.upper)]
+
+
+class RegressionLoss(ClampedLoss):
     """What the two regression losses share; records (n, p + 1), the response last."""
 
-    kind: int
-    quadratic: bool
-    constant_hessian = False
-    integer_valued = False
+    kind: ClassVar[int]
+    n_features: int
+    intercept: bool
+    names: tuple[str, ...]
+    _lower: NDArray[np.float64]
+    _upper: NDArray[np.float64]
 
     def __init__(
         self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
     ) -> None:
-        self.n_features = whole_number("n_features", n_features)
-        self.lower, self.upper = as_bounds(lower, upper)
-        self.intercept = bool(intercept)
-        linear = self.kind == LINEAR
-        self._lower = regression_bound("lower", self.lower, n_features, linear)
-        self._upper = regression_bound("upper", self.upper, n_features, linear)
-        features = tuple(f"x{j}" for j in range(1, n_features + 1))
-        self.names = (("intercept",) if self.intercept else ()) + features
+        p = whole_number("n_features", n_features)
+        low, high = as_bounds(lower, upper)
+        features = tuple(f"x{j}" for j in range(1, p + 1))
+        self._hold(
+            n_features=p,
+            lower=low,
+            upper=high,
+            intercept=bool(intercept),
+            names=(("intercept",) if intercept else ()) + features,
+            _lower=regression_bound("lower", low, p, self.kind == LINEAR),
+            _upper=regression_bound("upper", high, p, self.kind == LINEAR),
+        )
+
+    @classmethod
+    def example(cls) -> Any:
+        """Return a small one."""
+        return cls(1, lower=-1.0, upper=1.0)
 
     def derivatives(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return gradient and upper triangle of the Hessian of each record, (n, q + q(q+1)/2)."""
@@ -162,22 +154,8 @@ class _RegressionLoss:
         """Raise ValueError unless the records are (n, n_features + 1) finite numbers."""
         regression_records(records, self.n_features)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the loss as JSON: its type and the arguments of its constructor."""
-        return {
-            "type": type(self).__name__,
-            "n_features": self.n_features,
-            "lower": bound_to_json(self.lower),
-            "upper": bound_to_json(self.upper),
-            "intercept": self.intercept,
-        }
 
-    def __repr__(self) -> str:
-        arguments = f"{self.n_features}, lower={self.lower}, upper={self.upper}"
-        return f"{type(self).__name__}({arguments}, intercept={self.intercept})"
-
-
-class LogisticLoss(_RegressionLoss):
+class LogisticLoss(RegressionLoss):
     """log(1 + exp(s'x)) - y s'x, for a response y of 0 or 1.
 
     The gradient is (P(y = 1) - y) x, of norm at most that of x; the Hessian p (1 - p) x x'.
@@ -193,7 +171,6 @@ class LogisticLoss(_RegressionLoss):
     """
 
     kind = LOGISTIC
-    quadratic = False
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the shape is right and the response is 0 or 1."""
@@ -217,7 +194,7 @@ class LogisticLoss(_RegressionLoss):
         return 0.25 * len(self.names), 1
 
 
-class LinearLoss(_RegressionLoss):
+class LinearLoss(RegressionLoss):
     """(y - s'x)^2 / 2, with the response clamped and scaled to [-1, 1] like the features.
 
     Its gradient grows with s without bound, so it has no sensitivity: a mechanism that uses it
@@ -248,19 +225,25 @@ class LinearLoss(_RegressionLoss):
         return float(len(self.names)), 1
 
 
-class MeanLoss:
+class MeanLoss(ClampedLoss):
     """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean."""
 
     names = ("mean",)
     quadratic = True
     constant_hessian = True
-    integer_valued = False
+    lower: float
+    upper: float
 
     def __init__(self, lower: float, upper: float) -> None:
         low, high = as_bounds(lower, upper)
         if isinstance(low, tuple) or isinstance(high, tuple):
             raise ValueError(f"lower and upper must be numbers; got {lower!r}, {upper!r}")
-        self.lower, self.upper = low, high
+        self._hold(lower=low, upper=high)
+
+    @classmethod
+    def example(cls) -> MeanLoss:
+        """Return a small one."""
+        return cls(lower=0.0, upper=5.0)
 
     def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return s - x, (n, 1)."""
@@ -289,15 +272,8 @@ class MeanLoss:
         """Return 1 and rank 1."""
         return 1.0, 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the loss as JSON."""
-        return {"type": "MeanLoss", "lower": self.lower, "upper": self.upper}
 
-    def __repr__(self) -> str:
-        return f"MeanLoss(lower={self.lower}, upper={self.upper})"
-
-
-class QuantileLoss:
+class QuantileLoss(Described):
     """The pinball loss of records x (n,): its minimiser is a quantile.
 
     (1{x <= s} - quantile) is a gradient of it (a subgradient at s = x). It has no Hessian, so it
@@ -305,13 +281,17 @@ class QuantileLoss:
     """
 
     names = ("quantile",)
-    quadratic = False
-    integer_valued = False
+    quantile: float
 
     def __init__(self, quantile: float = 0.5) -> None:
         if isinstance(quantile, bool | str) or not 0.0 < quantile < 1.0:
             raise ValueError(f"quantile must be strictly between 0 and 1; got {quantile!r}")
-        self.quantile = float(quantile)
+        self._hold(quantile=float(quantile))
+
+    @classmethod
+    def example(cls) -> QuantileLoss:
+        """Return a small one."""
+        return cls(0.5)
 
     def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return 1{x <= s} - quantile, (n, 1)."""
@@ -330,13 +310,6 @@ class QuantileLoss:
         """Return how far one record can move the summed gradient."""
         check_norm(norm, neighbours)
         return 1.0 if neighbours == "change" else max(self.quantile, 1.0 - self.quantile)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the loss as JSON."""
-        return {"type": "QuantileLoss", "quantile": self.quantile}
-
-    def __repr__(self) -> str:
-        return f"QuantileLoss({self.quantile})"
 
 
 def _check_scalars(records: ArrayLike) -> None:
@@ -372,8 +345,9 @@ def derivatives(loss: Any, records: Any, s: NDArray[np.float64]) -> NDArray[np.f
 
     A loss that has a method `derivatives` gives both at once.
     """
-    if hasattr(loss, "derivatives"):
-        return loss.derivatives(records, s)
+    at_once = loss_abilities(loss).derivatives
+    if at_once is not None:
+        return at_once(records, s)
     n, q, name = len(records), len(loss.names), type(loss).__name__
     first = np.asarray(loss.gradient(records, s), dtype=np.float64)
     second = np.asarray(loss.hessian(records, s), dtype=np.float64)
@@ -384,38 +358,25 @@ def derivatives(loss: Any, records: Any, s: NDArray[np.float64]) -> NDArray[np.f
     return np.ascontiguousarray(np.hstack([first, triangle_of(second)]))
 
 
-def check_loss(loss: Any, *wanted: str) -> None:
+def check_loss(loss: Any, *, hessian: bool = False) -> None:
     """TypeError unless `loss` has what a mechanism asks of a loss."""
-    missing = [name for name in ("names", "check_records", *wanted) if not hasattr(loss, name)]
-    if missing or isinstance(loss, type):
+    lacks = missing(loss, Loss)
+    if hessian and loss_abilities(loss).hessian is None:
+        lacks.append("hessian")
+    if lacks or isinstance(loss, type):
         raise TypeError(
             "loss must be a loss, such as noiseaware.mechanisms.LogisticLoss(2, -1.0, 1.0); "
-            f"got {loss!r}" + (f", which has no {', '.join(missing)}" if missing else "")
+            f"got {loss!r}" + (f", which has no {', '.join(lacks)}" if lacks else "")
         )
 
 
-BUILT_IN = {loss.__name__: loss for loss in (LogisticLoss, LinearLoss, MeanLoss, QuantileLoss)}
+from_dict = LOSSES.read
 
+LOSSES.add(LogisticLoss)
+LOSSES.add(LinearLoss)
+LOSSES.add(MeanLoss)
+LOSSES.add(QuantileLoss)
 
-def from_dict(description: Any) -> Any:
-    """Return the loss that its `to_dict` described."""
-    if not isinstance(description, dict) or "type" not in description:
-        raise ValueError(f'a loss must be described by a "type" and arguments; got {description!r}')
-    arguments = dict(description)
-    kind = arguments.pop("type")
-    if kind not in list(BUILT_IN):
-        raise ValueError(f"the type of a loss must be one of {', '.join(BUILT_IN)}; got {kind!r}")
-    try:
-        return BUILT_IN[kind](**arguments)
-    except TypeError as error:
-        raise ValueError(f"the arguments of loss {kind} are not right: {error}") from error
-
-
-def to_dict(loss: Any) -> dict[str, Any]:
-    """Return a loss as JSON; ValueError for one of the user's own."""
-    if type(loss).__name__ not in BUILT_IN:
-        raise ValueError(
-            f"a mechanism with the loss {type(loss).__name__} cannot be written to a file: a file "
-            "holds no functions"
-        )
-    return loss.to_dict()
+__getattr__ = renamed(
+    "noiseaware.mechanisms.losses", {"LossLike": ("noiseaware.contract.Loss", Loss)}
+)

@@ -53,20 +53,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours, loss_abilities
 from noiseaware.mechanisms import losses
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown, with_guarantee
-from noiseaware.mechanisms.joint import SQUARED, Joint, ball_noise, gradient, norm_code
-from noiseaware.mechanisms.joint_mechanism import (
+from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
+from noiseaware.mechanisms.joint import (
+    SQUARED,
+    JointDensity,
     JointMechanism,
+    ball_noise,
+    gradient,
+    norm_code,
     norm_of,
-    norm_to_json,
-    read_entries,
 )
-from noiseaware.queries import Neighbours
+from noiseaware.registry import LOSSES, MECHANISMS
 
 
-class ObjectivePerturbation(JointMechanism):
+class LossMechanism(JointMechanism):
+    """A mechanism that releases an output near the minimiser of a summed loss."""
+
+    loss: Any
+    norm: float
+    grid: NDArray[np.float64] | None = None
+
+    def _sensitivity(self) -> tuple[float | None, str]:
+        """Return how far one record can move the summed gradient or None, and the reason."""
+        if loss_abilities(self.loss).sensitivity is None:
+            return None, f"{type(self.loss).__name__} has no sensitivity"
+        return known_sensitivity(self.loss, self.norm, self.neighbours)
+
+    def _length(self, values: NDArray[np.float64]) -> int:
+        q = len(values)
+        return q + q * (q + 1) // 2
+
+    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
+        """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
+        result = super().log_density(values, total)
+        if self.grid is None:
+            check_definite(result, self.loss)
+        return result
+
+    def _written(self, name: str) -> Any:
+        if name == "loss" and type(self.loss).__name__ not in LOSSES.names:
+            raise ValueError(
+                f"a mechanism with the loss {type(self.loss).__name__} cannot be written to a "
+                "file: a file holds no functions"
+            )
+        return super()._written(name)
+
+
+class ObjectivePerturbation(LossMechanism):
     """The minimiser of a summed convex loss, a ridge and a random slope.
 
     Parameters
@@ -94,6 +130,9 @@ class ObjectivePerturbation(JointMechanism):
     pure differential privacy with epsilon = 1, when one record is changed
     """
 
+    needed = ("scale", "ridge", "loss")
+    optional = ("norm", "gaussian", "neighbours", "guarantee")
+
     def __init__(
         self,
         loss: Any,
@@ -104,12 +143,11 @@ class ObjectivePerturbation(JointMechanism):
         gaussian: bool = False,
         neighbours: Neighbours = "change",
     ) -> None:
-        losses.check_loss(loss, "gradient", "hessian")
+        losses.check_loss(loss, hessian=True)
         check_neighbours(neighbours)
-        norm_code(norm)
         self.loss = self.query = loss
         self.neighbours = neighbours
-        self.norm: Any = norm_of(norm)
+        self.norm = norm_of(norm)
         self.gaussian = bool(gaussian)
         self.ridge = check_ridge(ridge)
         check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
@@ -135,13 +173,7 @@ class ObjectivePerturbation(JointMechanism):
     def _sensitivity(self) -> tuple[float | None, str]:
         if self.gaussian:
             return None, "no guarantee is stated for objective perturbation with Gaussian noise"
-        if not hasattr(self.loss, "sensitivity"):
-            return None, f"{type(self.loss).__name__} has no sensitivity"
-        return known_sensitivity(self.loss, self.norm, self.neighbours)
-
-    def _length(self, values: NDArray[np.float64]) -> int:
-        q = len(values)
-        return q + q * (q + 1) // 2
+        return super()._sensitivity()
 
     def statistic(
         self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
@@ -149,17 +181,11 @@ class ObjectivePerturbation(JointMechanism):
         """Return gradient and upper triangle of the Hessian at s_dp, (m, q + q(q+1)/2)."""
         return losses.derivatives(self.loss, records, values)
 
-    def joint(self, values: ArrayLike) -> Joint:
+    def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of this minimiser, for compiled code."""
         values = self.check_values(values)
         kind = SQUARED if self.gaussian else norm_code(self.norm)
         return gradient(values, kind, self.scale, self.ridge, self.ridge * values)
-
-    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
-        result = super().log_density(values, total)
-        check_definite(result, self.loss)
-        return result
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
         q = len(self.loss.names)
@@ -201,28 +227,10 @@ class ObjectivePerturbation(JointMechanism):
             "its gradient and Hessian right?"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; ValueError for a loss that cannot be written."""
-        return self._to_dict(
-            norm=norm_to_json(self.norm),
-            gaussian=self.gaussian,
-            ridge=self.ridge,
-            loss=losses.to_dict(self.loss),
-        )
-
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> ObjectivePerturbation:
-        """Read back what `to_dict` wrote."""
-        arguments = read_entries(entries, ("ridge", "loss"), ("norm", "gaussian"))
-        arguments["loss"] = losses.from_dict(arguments["loss"])
-        return with_guarantee(cls(**arguments), entries)
-
-    def __repr__(self) -> str:
-        noise = "gaussian=True" if self.gaussian else f"norm={self.norm}"
-        return (
-            f"ObjectivePerturbation({self.loss!r}, ridge={self.ridge!r}, scale={self.scale!r}, "
-            f"{noise})"
-        )
+    def example(cls) -> ObjectivePerturbation:
+        """Return a small one."""
+        return cls(losses.LogisticLoss.example(), ridge=1.0, epsilon=1.0)
 
 
 def check_ridge(ridge: Any, at_least_zero: bool = False) -> float:
@@ -234,11 +242,12 @@ def check_ridge(ridge: Any, at_least_zero: bool = False) -> float:
 
 def determinant_epsilon(loss: Any, ridge: float, neighbours: Neighbours) -> float:
     """Return how far one record can move log det(H + ridge I); infinity if it is not known."""
-    if neighbours == "change" and getattr(loss, "constant_hessian", False):
+    able = loss_abilities(loss)
+    if neighbours == "change" and able.constant_hessian:
         return 0.0
-    if ridge == 0.0 or not hasattr(loss, "hessian_bound"):
+    if ridge == 0.0 or able.hessian_bound is None:
         return math.inf
-    largest, rank = loss.hessian_bound()
+    largest, rank = able.hessian_bound()
     return rank * math.log1p(largest / ridge)
 
 
@@ -255,3 +264,6 @@ def check_definite(log_density: float, loss: Any) -> None:
             "definite at the released values: the loss is not convex there, or the records are "
             "too few for a ridge of 0"
         )
+
+
+MECHANISMS.add(ObjectivePerturbation)

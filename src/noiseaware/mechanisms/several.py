@@ -39,21 +39,24 @@ McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Mechanism, mechanism_abilities, missing, query_abilities
+from noiseaware.mechanisms.additive import SeparableMechanism
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.terms import Terms, log_density
-from noiseaware.queries import InGroup, Neighbours, QueryLike
+from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.ready import mechanism_words
+from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
+from noiseaware.queries import Count, StackedQuery
+from noiseaware.registry import MECHANISMS
+from noiseaware.release import Release, check_values
 
-if TYPE_CHECKING:
-    from noiseaware.release import Release
 
-
-class Several:
+class Several(SeparableMechanism):
     """Several releases about the same records, with independent noise.
 
     Parameters
@@ -83,11 +86,10 @@ class Several:
     pure differential privacy with epsilon = 0.75, when one record is changed
     """
 
-    query: QueryLike
-    guarantee: Guarantee
+    needed, optional = ("mechanisms",), ("labels", "guarantee")
 
     def __init__(self, mechanisms: Iterable[Any], labels: Sequence[str] | None = None) -> None:
-        if hasattr(mechanisms, "log_density"):
+        if not missing(mechanisms, Mechanism):
             raise TypeError(f"mechanisms must be a list of mechanisms; got {mechanisms!r}")
         self.mechanisms = tuple(mechanisms)
         if not self.mechanisms:
@@ -95,21 +97,17 @@ class Several:
         for mechanism in self.mechanisms:
             if isinstance(mechanism, Several):
                 raise TypeError("mechanisms must not hold another Several; give all parts at once")
-            if not hasattr(mechanism, "terms") or hasattr(mechanism, "statistic"):
+            able = mechanism_abilities(mechanism)
+            if able.terms is None or able.statistic is not None:
                 raise TypeError(
                     "mechanisms must have a log density that is a sum over coordinates of the "
                     f"query's total (Laplace, Gaussian, Clamped, ...); got {mechanism!r}"
                 )
         self.labels = _checked_labels(labels, len(self.mechanisms))
-        self.query = SideBySide([m.query for m in self.mechanisms], self.labels)
+        self.query = StackedQuery([m.query for m in self.mechanisms], self.labels)
         self.guarantee = _together(self.mechanisms)
-        ends = np.cumsum([len(m.query.names) for m in self.mechanisms])
-        self._ends = ends[:-1]
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the guarantee is about."""
-        return self.guarantee.neighbours
+        self.neighbours = self.guarantee.neighbours
+        self._ends = np.cumsum([len(m.query.names) for m in self.mechanisms])[:-1]
 
     def _parts(self, values: ArrayLike) -> list[Any]:
         """Cut d numbers into those of each part."""
@@ -129,36 +127,22 @@ class Several:
             self.labels, self.mechanisms, self._parts(values), strict=True
         ):
             try:
-                checked.append(mechanism.check_values(part))
+                checked.append(check_values(mechanism, part))
             except (ValueError, TypeError) as error:
                 raise type(error)(f"part {label!r}: {error}") from None
         return np.concatenate(checked)
 
-    def terms(self, values: ArrayLike) -> Terms:
-        """Return the terms of all parts, one after another."""
+    def terms(self, values: ArrayLike) -> SeparableDensity:
+        """Return the log density of all parts, one after another."""
         parts = [
             mechanism.terms(part)
             for mechanism, part in zip(self.mechanisms, self._parts(values), strict=True)
         ]
-        # int32 where a part has the longer formulas (see `terms.longer_term`).
-        longer = any(part.family.dtype == np.int32 for part in parts)
-        family = np.concatenate([part.family for part in parts])
-        return Terms(
-            family.astype(np.int32 if longer else np.int64),
+        extended = any(isinstance(part, ExtendedDensity) for part in parts)
+        return (ExtendedDensity if extended else SeparableDensity)(
+            np.concatenate([part.family for part in parts]),
             np.concatenate([part.parameters for part in parts]),
         )
-
-    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant that does not depend on T.
-
-        Parameters
-        ----------
-        values
-            The released values of all parts, (d,).
-        total
-            The totals of all parts, (d,).
-        """
-        return log_density(self.terms(values), total)
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""
@@ -172,8 +156,6 @@ class Several:
         releases
             One release for each part, in their order, of the same records.
         """
-        from noiseaware.release import Release
-
         if len(releases) != len(self.mechanisms):
             raise ValueError(
                 f"releases must be {len(self.mechanisms)}, one for each part; got {len(releases)}"
@@ -186,92 +168,34 @@ class Several:
             )
         return Release(np.concatenate([r.values for r in releases]), self, releases[0].n_records)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parts, ready for JSON."""
-        return {
-            "type": "Several",
-            "labels": list(self.labels),
-            "guarantee": self.guarantee.to_dict(),
-            "mechanisms": [mechanism.to_dict() for mechanism in self.mechanisms],
-        }
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Several:
+        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
+        return super().from_dict({k: v for k, v in entries.items() if k != "guarantee"})
 
     @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> Several:
-        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
-        from noiseaware.mechanisms import from_dict
-
-        known = ("type", "labels", "guarantee", "mechanisms")
-        foreign = sorted(set(entries) - set(known))
-        if foreign:
-            raise ValueError(f"Several may have {', '.join(known)}; got {foreign[0]!r}")
-        if not isinstance(entries.get("mechanisms"), list):
+    def _read(cls, name: str, value: Any) -> Any:
+        if name != "mechanisms":
+            return value
+        if not isinstance(value, list):
             raise ValueError("Several must have 'mechanisms', a list of mechanisms")
-        return cls([from_dict(part) for part in entries["mechanisms"]], entries.get("labels"))
+        return [MECHANISMS.read(part) for part in value]
 
-    def __repr__(self) -> str:
-        return f"Several({list(self.mechanisms)!r}, labels={list(self.labels)!r})"
+    def words(self) -> list[str]:
+        """Return how the numbers were made private, in sentences for the report."""
+        return [
+            f"There are {len(self.mechanisms)} releases about the same records.",
+            *(
+                f"({label}) {' '.join(mechanism_words(part))}"
+                for label, part in zip(self.labels, self.mechanisms, strict=True)
+            ),
+        ]
 
-
-class SideBySide:
-    """Several queries as one: their statistics side by side. Made by `Several`.
-
-    Parameters
-    ----------
-    queries
-        The queries.
-    labels
-        Put in front of the names of each.
-    """
-
-    def __init__(self, queries: Sequence[QueryLike], labels: Sequence[str]) -> None:
-        self.queries, self.labels = tuple(queries), tuple(labels)
-        self.names = tuple(
-            f"{label}: {name}"
-            for label, query in zip(labels, queries, strict=True)
-            for name in query.names
-        )
-        if len(set(self.names)) < len(self.names):
-            raise ValueError(f"labels must make all names different; got {list(labels)!r}")
-        self.integer_valued = all(query.integer_valued for query in queries)
-        # The sampler asks by `hasattr` which forms a query has: these two only if all have them.
-        if all(hasattr(query, "cells") for query in queries):
-            self.cells = self._cells
-        if all(hasattr(query, "total") for query in queries):
-            self.total = self._total
-
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return t(x_i) of all queries, (n, d)."""
-        return np.concatenate([query.statistic(records) for query in self.queries], axis=1)
-
-    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        parts, start = [], 0
-        for query in self.queries:
-            cells = query.cells(records)  # type: ignore[attr-defined]
-            parts.append(np.where(cells >= 0, cells + start, -1))
-            start += len(query.names)
-        return np.concatenate(parts, axis=1)
-
-    def _total(self, records: ArrayLike) -> NDArray[np.float64]:
-        return np.concatenate(
-            [query.total(records) for query in self.queries]  # type: ignore[attr-defined]
-        )
-
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return a bound on how far one record can move the total: the norm of the parts' own."""
-        parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
-        return float(np.linalg.norm(parts, norm))
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records fit all queries."""
-        for query in self.queries:
-            query.check_records(records)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Refuse: a file holds the query of each part with its mechanism."""
-        raise ValueError("the queries of several releases are written with their mechanisms")
-
-    def __repr__(self) -> str:
-        return " and ".join(map(repr, self.queries))
+    @classmethod
+    def example(cls) -> Several:
+        """Return a small one."""
+        again = Laplace(Count.example(), epsilon=0.25)
+        return cls([Laplace.example(), again], labels=["June", "July"])
 
 
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
@@ -279,8 +203,9 @@ def _together(mechanisms: Sequence[Any]) -> Guarantee:
     groups: dict[int, list[Guarantee]] = {}
     others = []
     for mechanism in mechanisms:
-        if isinstance(mechanism.query, InGroup):
-            groups.setdefault(mechanism.query.group, []).append(mechanism.guarantee)
+        group = query_abilities(mechanism.query).group
+        if group is not None:
+            groups.setdefault(group, []).append(mechanism.guarantee)
         else:
             others.append(mechanism.guarantee)
     if len(groups) > 1:
@@ -374,3 +299,6 @@ def _checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...
     if len(labels) != number or len(set(labels)) != number:
         raise ValueError(f"labels must be {number} different texts; got {list(labels)!r}")
     return tuple(labels)
+
+
+MECHANISMS.add(Several)

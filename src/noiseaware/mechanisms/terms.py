@@ -6,8 +6,9 @@ Such a mechanism has a log density that is a sum over the d coordinates of the r
 
 where T is the total of the records' statistics and phi_j is fixed by the released value
 s_dp[j]. The sampler scores a proposed record by the few phi_j that it changes, so phi_j has
-to be cheap and has to run inside compiled loops. A `Terms` is therefore two plain arrays: a
-family code that picks the formula of phi_j, and a row of four parameters that fills it in.
+to be cheap and has to run inside compiled loops. A `SeparableDensity` is therefore two plain
+arrays: a family code that picks the formula of phi_j, and a row of four parameters that fills it
+in.
 
 | code           | phi_j(T_j)                      | parameters row                       |
 |----------------|---------------------------------|--------------------------------------|
@@ -26,12 +27,17 @@ an interval is known (`BETWEEN`), or which was made to lie in one (`TRUNCATED`).
 kinds of noise differ; in the order of the codes they are Laplace, Gaussian, discrete Laplace and
 discrete Gaussian, and `between_code`, `truncated_code` say which.
 
+The formulas of the codes 2 to 10 are long, and a call to them that is never made would still slow
+down the loops of the usual releases by a factor of three (measured). So a density that has such a
+code says so by its class, `ExtendedDensity`, and numba, which compiles a loop anew for another
+class, leaves the long formulas out of the loops for the others.
+
 Example
 -------
 >>> import numpy as np
->>> family = np.array([LAPLACE, GAUSSIAN])
 >>> parameters = np.array([[3.0, 0.5, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
->>> float(log_g(family, parameters, np.array([5.0, 2.0])))
+>>> density = SeparableDensity(np.array([LAPLACE, GAUSSIAN]), parameters)
+>>> float(log_g(density, np.array([5.0, 2.0])))
 -3.0
 """
 
@@ -40,10 +46,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.folding import log_folded_laplace
 from noiseaware.mechanisms.intervals import (
     log_discrete_gaussian_between,
@@ -60,23 +67,28 @@ FOLDED = 10  # Laplace noise, continuous or discrete (`folded`)
 LINEAR = 20  # where t_i is a log density itself (`local`), and T their sum
 
 N_PARAMETERS = 4
-"""Columns of `Terms.parameters`."""
+"""Columns of `SeparableDensity.parameters`."""
 
 
-class Terms(NamedTuple):
+class SeparableDensity(NamedTuple):
     """The functions phi_j of a release, as arrays that compiled code can read.
 
     Attributes
     ----------
     family
-        The code of each coordinate's formula, (d,): int64, or int32 if some are `BETWEEN` or
-        `TRUNCATED` (see `longer_term`).
+        The code of each coordinate's formula, int64 (d,): `LAPLACE`, `GAUSSIAN` or `LINEAR`.
     parameters
         The numbers that the formulas use, float64 (d, 4), C-contiguous.
     """
 
     family: NDArray[np.int64]
     parameters: NDArray[np.float64]
+
+
+class ExtendedDensity(SeparableDensity):
+    """A `SeparableDensity` with any of the codes."""
+
+    __slots__ = ()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -102,29 +114,21 @@ def after_noise_term(family, p0, p1, p2, p3, total):
     return log_density - log_between(noise, p2, p3, p1, total)
 
 
-def longer_term(family, p0, p1, p2, p3, total):
-    """Return phi_j(T_j) for the codes that `term` does not know itself; NaN if there is none.
-
-    The formulas are long, and a call to them that is never made would still slow down the loops
-    of the usual releases by a factor of three (measured). So compiled code has them only where
-    the codes are int32: numba compiles a loop anew for another type.
-    """
-    if BETWEEN <= family < TRUNCATED + 4:
-        return after_noise_term(family, p0, p1, p2, p3, total)
-    if family == FOLDED:
-        return log_folded_laplace(p0, p1, p2, p3, total)
+@njit(cache=True, nogil=True)
+def plain_formula(family, p0, p1, total):
+    """Return phi_j(T_j) for the codes `LAPLACE`, `GAUSSIAN` and `LINEAR`; NaN for another."""
+    if family == LAPLACE:
+        return -abs(p0 - total) * p1
+    if family == GAUSSIAN:
+        z = (p0 - total) * p1
+        return -0.5 * z * z
+    if family == LINEAR:
+        return total * p1
     return np.nan
 
 
-@overload(longer_term)
-def _compiled_longer_term(family, p0, p1, p2, p3, total):
-    if family == types.int32:
-        return longer_term
-    return lambda family, p0, p1, p2, p3, total: np.nan
-
-
 @njit(cache=True, nogil=True)
-def term(family, p0, p1, p2, p3, total):
+def formula(family, p0, p1, p2, p3, total):
     """Return phi_j(T_j), one coordinate's part of log g, up to a constant free of T.
 
     Parameters
@@ -132,7 +136,7 @@ def term(family, p0, p1, p2, p3, total):
     family
         The code of the formula.
     p0, p1, p2, p3
-        The coordinate's row of `Terms.parameters`.
+        The coordinate's row of `SeparableDensity.parameters`.
     total
         T_j, the total of the records' statistics in this coordinate.
 
@@ -141,24 +145,39 @@ def term(family, p0, p1, p2, p3, total):
     float
         phi_j(T_j); NaN for a code that does not exist, so that a mistake is not silent.
     """
-    if family == LAPLACE:
-        return -abs(p0 - total) * p1
-    if family == GAUSSIAN:
-        z = (p0 - total) * p1
-        return -0.5 * z * z
-    if family == LINEAR:
-        return total * p1
-    return longer_term(family, p0, p1, p2, p3, total)
+    if BETWEEN <= family < TRUNCATED + 4:
+        return after_noise_term(family, p0, p1, p2, p3, total)
+    if family == FOLDED:
+        return log_folded_laplace(p0, p1, p2, p3, total)
+    return plain_formula(family, p0, p1, total)
+
+
+def term(density, j, total):
+    """Return phi_j(T_j) of coordinate j, for T_j = `total`."""
+    p = density.parameters
+    return formula(density.family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
+
+
+@overload(term)
+def _compiled_term(density, j, total):
+    if issubclass(density.instance_class, ExtendedDensity):
+        return term
+
+    def plain_term(density, j, total):
+        p = density.parameters
+        return plain_formula(density.family[j], p[j, 0], p[j, 1], total)
+
+    return plain_term
 
 
 @njit(cache=True, nogil=True)
-def log_g(family, parameters, total):
+def log_g(density, total):
     """Return log g(s_dp, T) = sum_j phi_j(T_j), up to a constant free of T.
 
     Parameters
     ----------
-    family, parameters
-        The two arrays of a `Terms`, (d,) and (d, 4).
+    density
+        A `SeparableDensity`.
     total
         T, float64 (d,).
 
@@ -168,28 +187,20 @@ def log_g(family, parameters, total):
     """
     result = 0.0
     for j in range(total.shape[0]):
-        result += term(
-            family[j],
-            parameters[j, 0],
-            parameters[j, 1],
-            parameters[j, 2],
-            parameters[j, 3],
-            total[j],
-        )
+        result += term(density, j, total[j])
     return result
 
 
-def log_density(terms: Terms, total: ArrayLike) -> float:
-    """Return `log_g` of these terms at T, for callers that are not compiled."""
-    family, parameters = terms
+def log_density(density: SeparableDensity, total: ArrayLike) -> float:
+    """Return `log_g` of this density at T, for callers that are not compiled."""
     total = np.asarray(total, dtype=np.float64)
-    if total.shape != family.shape:
-        raise ValueError(f"total must have shape {family.shape}; got {total.shape}")
-    return float(log_g(family, parameters, total))
+    if total.shape != density.family.shape:
+        raise ValueError(f"total must have shape {density.family.shape}; got {total.shape}")
+    return float(log_g(density, total))
 
 
-def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> Terms:
-    """Return the `Terms` of one kind of additive noise with one scale.
+def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> SeparableDensity:
+    """Return the density of one kind of additive noise with one scale.
 
     Parameters
     ----------
@@ -203,7 +214,7 @@ def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> Term
     parameters = np.zeros((len(values), N_PARAMETERS))
     parameters[:, 0] = values
     parameters[:, 1] = 1.0 / scale
-    return Terms(np.full(len(values), code, dtype=np.int64), parameters)
+    return SeparableDensity(np.full(len(values), code, dtype=np.int64), parameters)
 
 
 def between_code(family: int, discrete: bool) -> int:
@@ -214,3 +225,9 @@ def between_code(family: int, discrete: bool) -> int:
 def truncated_code(family: int, discrete: bool) -> int:
     """Return the code of "made to lie in an interval", for `LAPLACE` or `GAUSSIAN` noise."""
     return TRUNCATED + family + 2 * discrete
+
+
+__getattr__ = renamed(
+    "noiseaware.mechanisms.terms",
+    {"Terms": ("noiseaware.mechanisms.terms.SeparableDensity", SeparableDensity)},
+)

@@ -20,8 +20,8 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `Margins`            | any margins of a contingency table                          |
 | `Query`              | anything: any vectorised function of the user's             |
 
-A class of one's own works as well: it has the attributes and methods of `QueryLike`, and
-inherits nothing.
+A class of one's own works as well: it has the attributes and methods of
+`noiseaware.contract.Query`, and inherits nothing.
 
 Example
 -------
@@ -35,33 +35,42 @@ array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
 5.333
 """
 
+from noiseaware import contract
+from noiseaware.contract import Neighbours
+from noiseaware.deprecated import renamed
 from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
 from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
-from noiseaware.queries.protocol import CountsQueryLike, Neighbours, QueryLike
 from noiseaware.queries.query import Query
-from noiseaware.queries.registry import from_dict
 from noiseaware.queries.regression_moments import RegressionMoments
 from noiseaware.queries.shares import Shares
+from noiseaware.queries.stacked import StackedQuery
 from noiseaware.queries.sum import Sum
+from noiseaware.registry import QUERIES
 
 __all__ = [
     "ByGroup",
     "ClassFeatureCounts",
     "Count",
-    "CountsQueryLike",
     "Histogram",
     "InGroup",
     "Margins",
     "Moments",
     "Neighbours",
     "Query",
-    "QueryLike",
     "RegressionMoments",
     "Shares",
+    "StackedQuery",
     "Sum",
     "from_dict",
 ]
+
+from_dict = QUERIES.read
+
+__getattr__ = renamed(
+    "noiseaware.queries",
+    dict.fromkeys(("QueryLike", "CountsQueryLike"), ("noiseaware.contract.Query", contract.Query)),
+)

@@ -53,11 +53,6 @@ def bound_array(bound: Bound, width: int) -> NDArray[np.float64]:
     return np.array(np.broadcast_to(bound, (width,)), dtype=np.float64)
 
 
-def bound_to_json(bound: Bound) -> float | list[float]:
-    """Return a bound as JSON knows it."""
-    return list(bound) if isinstance(bound, tuple) else bound
-
-
 def check_norm(norm: float, neighbours: str) -> None:
     """Raise ValueError unless the two arguments of `sensitivity` are known ones."""
     if norm not in (1, 2, math.inf):

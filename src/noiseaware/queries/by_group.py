@@ -17,7 +17,6 @@ McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Neighbours, Query, check_query, query_abilities
+from noiseaware.described import Described, query_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
-from noiseaware.queries.protocol import Neighbours, QueryLike
+from noiseaware.queries.count import Count
+from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
@@ -59,18 +61,6 @@ def spread_cells(groups, inner, d, n_groups, cells):
     return True
 
 
-def _as_query(query: Any) -> QueryLike:
-    """Return the query; what `to_dict` wrote of it will do, as it stands in a file."""
-    if isinstance(query, Mapping):
-        from noiseaware.queries.registry import from_dict
-
-        return from_dict(query)
-    missing = [name for name in ("names", "statistic", "sensitivity") if not hasattr(query, name)]
-    if missing or isinstance(query, type):
-        raise TypeError(f"query must be a query, such as Count(); got {query!r}")
-    return query
-
-
 def _split(records: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the groups, (n,), and the rest of the records, (n,) or (n, w)."""
     array = as_array(records)
@@ -100,8 +90,55 @@ def _check_groups(records: ArrayLike, n_groups: int | None) -> None:
         )
 
 
-@dataclass(frozen=True, init=False)
-class ByGroup:
+class GroupedQuery(Described):
+    """A query of groups of records; it has cells only if the query inside has them.
+
+    What `to_dict` wrote of the query inside will do for it, as it stands in a file.
+    """
+
+    query: Any
+    names: tuple[str, ...]
+    integer_valued: bool
+    cells: Callable[[ArrayLike], NDArray[np.int64]] | None
+    possible: Callable[[NDArray[np.float64], int], NDArray[np.float64]] | None
+
+    def _hold_query(self, query: Query | Mapping[str, Any]) -> None:
+        query = QUERIES.read(query) if isinstance(query, Mapping) else check_query(query)
+        abilities = query_abilities(query)
+        counts = abilities.cells is not None
+        self._hold(
+            query=query,
+            integer_valued=abilities.integer_valued,
+            cells=self._cells if counts else None,
+            possible=_possible_counts if counts else None,
+        )
+
+    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the cells that each record adds 1 to, (n, k)."""
+        raise NotImplementedError
+
+    def _n_groups(self) -> int | None:
+        """Return the number of groups, if it is known."""
+        return None
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total: as far as that of the query inside."""
+        check_norm(norm, neighbours)
+        return self.query.sensitivity(norm, neighbours=neighbours)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless these are groups and records of the query inside."""
+        _check_groups(records, self._n_groups())
+        check = query_abilities(self.query).check_records
+        if check is not None:
+            check(_split(records)[1])
+
+
+def _possible_counts(totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    return np.clip(totals, 0.0, n)
+
+
+class ByGroup(GroupedQuery):
     """A query asked of each group: the coordinates of group 0, then of group 1, ...
 
     Parameters
@@ -127,33 +164,18 @@ class ByGroup:
     1.0
     """
 
-    query: QueryLike
     n_groups: int
     labels: tuple[str, ...]
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: bool = field(repr=False, compare=False)
 
-    def __init__(
-        self, query: QueryLike, n_groups: int, labels: Sequence[str] | None = None
-    ) -> None:
-        query = _as_query(query)
+    def __init__(self, query: Query, n_groups: int, labels: Sequence[str] | None = None) -> None:
+        self._hold_query(query)
         n_groups = whole_number("n_groups", n_groups)
         named = _as_labels(labels, n_groups)
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "query", query)
-        set_field(self, "n_groups", n_groups)
-        set_field(self, "labels", named)
-        set_field(self, "names", tuple(f"{a}: {b}" for a in named for b in query.names))
-        set_field(self, "integer_valued", query.integer_valued)
+        names = tuple(f"{a}: {b}" for a in named for b in self.query.names)
+        self._hold(n_groups=n_groups, labels=named, names=names)
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return t of each record in the columns of its group, zeros elsewhere, (n, G d).
-
-        Parameters
-        ----------
-        records
-            The group, then the record of the query inside, (n, 2) or (n, 1 + w).
-        """
+        """Return t of each record in the columns of its group, zeros elsewhere, (n, G d)."""
         groups, rest = _split(records)
         rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
         spread = np.zeros((len(rows), len(self.names)))
@@ -161,51 +183,28 @@ class ByGroup:
             self.check_records(records)  # says which record it is
         return spread
 
-    @property
-    def cells(self) -> Callable[[ArrayLike], NDArray[np.int64]]:
-        """The cells that each record adds 1 to, (n, k); only if the query inside has them."""
-        if not hasattr(self.query, "cells"):
-            raise AttributeError(f"{self.query!r} is not a query of counts: it has no cells")
-        return self._cells
-
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
         groups, rest = _split(records)
-        inner = self.query.cells(rest)  # type: ignore[attr-defined]
+        inner = self.query.cells(rest)
         cells = np.empty(inner.shape, dtype=np.int64)
         if not spread_cells(groups, inner, len(self.query.names), self.n_groups, cells):
             self.check_records(records)
         return cells
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total: as far as that of the query inside.
+    def _n_groups(self) -> int:
+        return self.n_groups
 
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"`, of anything but the group, or `"add-remove"`.
-        """
-        check_norm(norm, neighbours)
-        return self.query.sensitivity(norm, neighbours=neighbours)
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return ["Of each group of records separately.", *query_words(self.query)]
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless these are groups and records of the query inside."""
-        _check_groups(records, self.n_groups)
-        self.query.check_records(_split(records)[1])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {
-            "type": "ByGroup",
-            "query": self.query.to_dict(),
-            "n_groups": self.n_groups,
-            "labels": list(self.labels),
-        }
+    @classmethod
+    def example(cls) -> ByGroup:
+        """Return a small one."""
+        return cls(Count.example(), n_groups=2)
 
 
-@dataclass(frozen=True, init=False)
-class InGroup:
+class InGroup(GroupedQuery):
     """A query asked of one group only; the records of the others add nothing.
 
     Groups with releases of their own, each with its own epsilon, are put together by
@@ -228,49 +227,29 @@ class InGroup:
     ('sum',)
     """
 
-    query: QueryLike
     group: int
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: bool = field(repr=False, compare=False)
 
-    def __init__(self, query: QueryLike, group: int) -> None:
-        query = _as_query(query)
-        set_field = object.__setattr__
-        set_field(self, "query", query)
-        set_field(self, "group", whole_number("group", group, least=0))
-        set_field(self, "names", tuple(query.names))
-        set_field(self, "integer_valued", query.integer_valued)
+    def __init__(self, query: Query, group: int) -> None:
+        self._hold_query(query)
+        self._hold(group=whole_number("group", group, least=0), names=tuple(self.query.names))
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return t of each record of the group and zeros for the others, (n, d)."""
         groups, rest = _split(records)
         return np.where((groups == self.group)[:, np.newaxis], self.query.statistic(rest), 0.0)
 
-    @property
-    def cells(self) -> Callable[[ArrayLike], NDArray[np.int64]]:
-        """The cells that each record adds 1 to, (n, k); only if the query inside has them."""
-        if not hasattr(self.query, "cells"):
-            raise AttributeError(f"{self.query!r} is not a query of counts: it has no cells")
-        return self._cells
-
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
         groups, rest = _split(records)
-        inner = self.query.cells(rest)  # type: ignore[attr-defined]
-        return np.where((groups == self.group)[:, np.newaxis], inner, -1)
+        return np.where((groups == self.group)[:, np.newaxis], self.query.cells(rest), -1)
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total: as far as that of the query inside."""
-        check_norm(norm, neighbours)
-        return self.query.sensitivity(norm, neighbours=neighbours)
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return [f"Of the records of group {self.group} only.", *query_words(self.query)]
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless these are groups and records of the query inside."""
-        _check_groups(records, None)
-        self.query.check_records(_split(records)[1])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {"type": "InGroup", "query": self.query.to_dict(), "group": self.group}
+    @classmethod
+    def example(cls) -> InGroup:
+        """Return a small one."""
+        return cls(Count.example(), group=0)
 
 
 def _as_labels(labels: Sequence[str] | None, n_groups: int) -> tuple[str, ...]:
@@ -281,3 +260,7 @@ def _as_labels(labels: Sequence[str] | None, n_groups: int) -> tuple[str, ...]:
     if len(labels) != n_groups or len(set(labels)) != n_groups:
         raise ValueError(f"labels must be {n_groups} different texts; got {list(labels)!r}")
     return tuple(labels)
+
+
+QUERIES.add(ByGroup)
+QUERIES.add(InGroup)

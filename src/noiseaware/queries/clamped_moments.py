@@ -9,18 +9,22 @@ column places[m] of the statistic.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours
+from noiseaware.described import Described, clamped_words
+from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     as_float_records,
     bound_array,
     check_norm,
+    check_numbers,
     vector_norm,
 )
 
@@ -106,34 +110,90 @@ class ClampedMoments(NamedTuple):
     scale: NDArray[np.float64]
     places: NDArray[np.int64]
 
-    def of_each(self, records: ArrayLike, query: Any) -> NDArray[np.float64]:
-        """Return the moments of each record of the query, (n, q (q + 3) / 2)."""
-        records = as_float_records(records, query)
-        if records.ndim != 2 or records.shape[1] != len(self.centre):
-            query.check_records(records)  # compiled code would read past the end
-        moments = np.empty((records.shape[0], len(self.places)))
-        clamped_moments(records, self.centre, self.scale, self.places, moments)
+
+class MomentsQuery(Described):
+    """A query of clamped moments; a subclass names the columns and says where moments go."""
+
+    lower: Bound
+    upper: Bound
+    names: tuple[str, ...]
+    integer_valued: ClassVar[bool] = False
+    _moments: ClampedMoments
+
+    def _hold_bounds(
+        self, lower: ArrayLike, upper: ArrayLike, places: NDArray[np.int64], q: int, right: str
+    ) -> None:
+        """Keep the bounds of q columns; an error says what would be `right` if not a number."""
+        low, high = as_bounds(lower, upper)
+        for name, bound in (("lower", low), ("upper", high)):
+            if isinstance(bound, tuple) and len(bound) != q:
+                raise ValueError(f"{name} must be a number or {right}; got {len(bound)} numbers")
+        moments = ClampedMoments(*centre_and_scale(low, high, q), places)
+        self._hold(lower=low, upper=high, _moments=moments)
+
+    def _read(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the records as floats, (n, q)."""
+        records = as_float_records(records, self)
+        if records.ndim != 2 or records.shape[1] != len(self._moments.centre):
+            self.check_records(records)  # compiled code would read past the end
+        return records
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the moments of each record, (n, q (q + 3) / 2)."""
+        records = self._read(records)
+        moments = np.empty((records.shape[0], len(self.names)))
+        clamped_moments(records, *self._moments, moments)
         return moments
 
-    def of_all(self, records: ArrayLike, query: Any) -> NDArray[np.float64]:
-        """Return the sum of the moments over the records of the query, (q (q + 3) / 2,)."""
-        records = as_float_records(records, query)
-        if records.ndim != 2 or records.shape[1] != len(self.centre):
-            query.check_records(records)
-        total = np.zeros(len(self.places))
-        clamped_totals(records, self.centre, self.scale, self.places, total)
+    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the sum of `statistic` over the records, (q (q + 3) / 2,)."""
+        total = np.zeros(len(self.names))
+        clamped_totals(self._read(records), *self._moments, total)
         return total
 
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        r"""Return how far one record can move the total; every value is attained.
 
-def bounds_of_columns(
-    lower: ArrayLike, upper: ArrayLike, q: int, right: str
-) -> tuple[Bound, Bound]:
-    """Return the bounds of q columns; the error says what would be `right` if not a number."""
-    low, high = as_bounds(lower, upper)
-    for name, bound in (("lower", low), ("upper", high)):
-        if isinstance(bound, tuple) and len(bound) != q:
-            raise ValueError(f"{name} must be a number or {right}; got {len(bound)} numbers")
-    return low, high
+        With q entries in a record (see `docs/sensitivity.md` for the proofs):
+
+        ==========  ==========================  =========================
+        norm        change one record           add or remove one record
+        ==========  ==========================  =========================
+        1           q(q+3)/2 + q/(2(q+1))       q(q+3)/2
+        2           2 sqrt(floor((q+1)^2 / 4))  sqrt(q(q+3)/2)
+        inf         2                           1
+        ==========  ==========================  =========================
+
+        For p features and a response, q = p + 1, the paper uses p^2 + 3p + 3 for norm 1, which is
+        safe: at p = 2 it is 13, not 9.375.
+        """
+        return moments_sensitivity(len(self._moments.centre), norm, neighbours)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are finite numbers of shape (n, q)."""
+        records = as_array(records, self)
+        q = len(self._moments.centre)
+        if records.ndim != 2 or records.shape[1] != q:
+            raise ValueError(
+                f"records must have shape (n, {q}){self._columns()}; got shape {records.shape}"
+            )
+        check_numbers(records)
+
+    def _columns(self) -> str:
+        """Return what the columns of a record are, for a message."""
+        return ""
+
+    def scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return c and f, (q,) each: an entry z within its bounds counts as (z - c) f."""
+        return self._moments.centre, self._moments.scale
+
+    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Return the nearest totals between -n and n."""
+        return np.clip(totals, -n, n)
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return [*super().words(), clamped_words(self.lower, self.upper)]
 
 
 def product_names(columns: list[str]) -> list[str]:
@@ -152,7 +212,7 @@ def centre_and_scale(
     return a / 2 + b / 2, 1.0 / half_width
 
 
-def moments_sensitivity(q: int, norm: float, neighbours: str) -> float:
+def moments_sensitivity(q: int, norm: float, neighbours: Neighbours) -> float:
     """Return how far one record of q numbers can move the totals; proofs: docs/sensitivity.md."""
     check_norm(norm, neighbours)
     if neighbours == "add-remove":

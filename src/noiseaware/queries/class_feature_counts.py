@@ -13,18 +13,18 @@ the released values are an array of shape (I, K, J) in C order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
-from noiseaware.queries.counts import count_sensitivity, count_statistic
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
@@ -80,8 +80,7 @@ def class_feature_totals(records, n_classes, first_cell, total):
     return True
 
 
-@dataclass(frozen=True, init=False)
-class ClassFeatureCounts:
+class ClassFeatureCounts(CountsQuery):
     """The number of records with each class and each level, for every feature.
 
     Records are integers from 0, (n, 1 + K), the class first.
@@ -109,9 +108,7 @@ class ClassFeatureCounts:
 
     n_classes: int
     n_levels: tuple[int, ...]
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: ClassVar[bool] = True
-    _first_cell: NDArray[np.int64] = field(repr=False, compare=False)
+    _first_cell: NDArray[np.int64]
 
     def __init__(
         self, n_classes: int, n_levels: int | Sequence[int], n_features: int | None = None
@@ -124,11 +121,12 @@ class ClassFeatureCounts:
             for k, levels in enumerate(levels_of_features, start=1)
             for level in range(levels)
         )
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "n_classes", n_classes)
-        set_field(self, "n_levels", levels_of_features)
-        set_field(self, "names", names)
-        set_field(self, "_first_cell", np.cumsum((0, *levels_of_features), dtype=np.int64))
+        self._hold(
+            n_classes=n_classes,
+            n_levels=levels_of_features,
+            names=names,
+            _first_cell=np.cumsum((0, *levels_of_features), dtype=np.int64),
+        )
 
     @property
     def n_features(self) -> int:
@@ -141,37 +139,15 @@ class ClassFeatureCounts:
         return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the K cells that each record adds 1 to, (n, K).
-
-        Parameters
-        ----------
-        records
-            The class, then the levels of the features, (n, 1 + K).
-        """
+        """Return the K cells that each record adds 1 to, (n, K)."""
         records = self._read(records)
         cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
         if not class_feature_cells(records, self.n_classes, self._first_cell, cells):
             self.check_records(records)  # says which record it is
         return cells
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the counts that each record adds, zeros and ones, (n, I * sum_k J_k).
-
-        Parameters
-        ----------
-        records
-            The class, then the levels of the features, (n, 1 + K).
-        """
-        return count_statistic(self.cells(records), len(self.names))
-
     def total(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the counts of all records, (I * sum_k J_k,).
-
-        Parameters
-        ----------
-        records
-            The class, then the levels of the features, (n, 1 + K).
-        """
+        """Return the counts of all records, (I * sum_k J_k,)."""
         records = self._read(records)
         total = np.zeros(len(self.names))
         if not class_feature_totals(records, self.n_classes, self._first_cell, total):
@@ -191,13 +167,6 @@ class ClassFeatureCounts:
         Changing a record takes 1 from K cells and adds 1 to K cells, all different when the
         class changes: 2K in the l1 norm, sqrt(2K) in the l2 norm. Adding or removing a record
         changes K cells by 1.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
         """
         changed_cells = self.n_features * (2 if neighbours == "change" else 1)
         return count_sensitivity(changed_cells, norm, neighbours)
@@ -215,13 +184,17 @@ class ClassFeatureCounts:
         for k, levels in enumerate(self.n_levels, start=1):
             check_range(f"levels of feature {k}", array[:, k], levels)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {
-            "type": "ClassFeatureCounts",
-            "n_classes": self.n_classes,
-            "n_levels": list(self.n_levels),
-        }
+    def _arguments(self) -> dict[str, Any]:
+        return {"n_classes": self.n_classes, "n_levels": self.n_levels}
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return ["How many records of each class have each level of each feature."]
+
+    @classmethod
+    def example(cls) -> ClassFeatureCounts:
+        """Return a small one."""
+        return cls(n_classes=2, n_levels=[2, 3])
 
 
 def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[int, ...]:
@@ -242,3 +215,6 @@ def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[i
     if n_features is not None and n_features != len(result):
         raise ValueError(f"n_features must be {len(result)}, as in n_levels; got {n_features}")
     return result
+
+
+QUERIES.add(ClassFeatureCounts)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm, function_name
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.queries.counts import CountsQuery
+from noiseaware.registry import QUERIES
 
 Predicate = Callable[[NDArray[Any]], NDArray[np.bool_]]
 
 
-@dataclass(frozen=True, init=False)
-class Count:
+class Count(CountsQuery):
     """How many records are equal to `value`, or satisfy `predicate`.
 
     Parameters
@@ -42,8 +42,6 @@ class Count:
     value: float
     predicate: Predicate | None
     name: str | None
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: ClassVar[bool] = True
 
     def __init__(
         self, value: float = 1, *, predicate: Predicate | None = None, name: str | None = None
@@ -57,15 +55,8 @@ class Count:
         if name is not None and not (isinstance(name, str) and name):
             raise ValueError(f"name must be a text that is not empty; got {name!r}")
         counted = value if predicate is None else function_name(predicate)
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "value", value)
-        set_field(self, "predicate", predicate)
-        set_field(self, "name", name)
-        set_field(self, "names", (name or f"count of {counted}",))
-
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return 1 for each record that is counted and 0 for the others, (n, 1)."""
-        return self._is_counted(records).astype(np.float64).reshape(-1, 1)
+        names = (name or f"count of {counted}",)
+        self._hold(value=value, predicate=predicate, name=name, names=names)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return 0, the only cell, for each record that is counted, else -1, (n, 1)."""
@@ -90,8 +81,18 @@ class Count:
                 f"a Count with a predicate ({function_name(self.predicate)}) cannot be written "
                 "to a file: a file holds no functions"
             )
-        named = {} if self.name is None else {"name": self.name}
-        return {"type": "Count", "value": self.value, **named}
+        return super().to_dict()
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        if self.predicate is None:
+            return [f"How many records have the value {self.value:g}."]
+        return [f"How many records: {self.names[0]}."]
+
+    @classmethod
+    def example(cls) -> Count:
+        """Return a small one."""
+        return cls(value=1)
 
     def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
         array = as_array(records, self)
@@ -107,3 +108,6 @@ class Count:
                 f"one for each record; got shape {counted.shape} of {counted.dtype}"
             )
         return counted
+
+
+QUERIES.add(Count)

@@ -1,10 +1,15 @@
-"""Queries that count: from the cells that a record adds 1 to, to its dense statistic."""
+"""What queries that count share: from the cells that a record adds 1 to, to its dense statistic."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours
+from noiseaware.described import Described
 from noiseaware.queries.arguments import check_norm, vector_norm
 
 
@@ -33,7 +38,26 @@ def count_statistic(cells, n_cells):
     return statistic
 
 
-def count_sensitivity(changed_cells: int, norm: float, neighbours: str) -> float:
+class CountsQuery(Described):
+    """A query whose total is a table of counts: each record adds 1 to a few cells."""
+
+    names: tuple[str, ...]
+    integer_valued: ClassVar[bool] = True
+
+    def cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the cells that each record adds 1 to, (n, k); -1 stands for no cell."""
+        raise NotImplementedError
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the counts that each record adds, (n, d)."""
+        return count_statistic(self.cells(records), len(self.names))
+
+    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Return the nearest counts between 0 and n."""
+        return np.clip(totals, 0.0, n)
+
+
+def count_sensitivity(changed_cells: int, norm: float, neighbours: Neighbours) -> float:
     """Return the norm of what one record moves, 1 in each of so many cells."""
     check_norm(norm, neighbours)
     return vector_norm(np.ones(changed_cells), norm)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
@@ -20,8 +18,8 @@ from noiseaware.queries.arguments import (
     check_integer_dtype,
     check_range,
 )
-from noiseaware.queries.counts import count_sensitivity, count_statistic
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
@@ -81,8 +79,7 @@ def level_cells(records, n_levels, cells):
     return in_range
 
 
-@dataclass(frozen=True, init=False)
-class Histogram:
+class Histogram(CountsQuery):
     """How many records are in each bin, or at each level.
 
     Give either `edges`, for records that are numbers, or `n_levels`, for records that are
@@ -110,9 +107,7 @@ class Histogram:
 
     edges: tuple[float, ...] | None
     n_levels: int | None
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: ClassVar[bool] = True
-    _edges: NDArray[np.float64] = field(repr=False, compare=False)
+    _edges: NDArray[np.float64]
 
     def __init__(
         self, *, edges: Sequence[float] | None = None, n_levels: int | None = None
@@ -128,20 +123,11 @@ class Histogram:
         else:
             n_levels = whole_number("n_levels", n_levels, least=2)
             names = tuple(f"level={level}" for level in range(n_levels))
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "edges", edges)
-        set_field(self, "n_levels", n_levels)
-        set_field(self, "names", names)
-        set_field(self, "_edges", np.array(edges or (), dtype=np.float64))
+        inner = np.array(edges or (), dtype=np.float64)
+        self._hold(edges=edges, n_levels=n_levels, names=names, _edges=inner)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cell of each record, -1 for a record outside of all bins, (n, 1).
-
-        Parameters
-        ----------
-        records
-            (n,), floats for `edges` and integers for `n_levels`.
-        """
+        """Return the cell of each record, -1 for a record outside of all bins, (n, 1)."""
         array = (
             as_integer_records(records, self)
             if self.edges is None
@@ -156,28 +142,11 @@ class Histogram:
             self.check_records(array)  # says which record it is
         return cells
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return 1 in the cell of each record and 0 elsewhere, (n, d).
-
-        Parameters
-        ----------
-        records
-            (n,), floats for `edges` and integers for `n_levels`.
-        """
-        return count_statistic(self.cells(records), len(self.names))
-
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
 
         Changing a record moves 1 from one cell to another: 2 in the l1 norm and sqrt(2) in
         the l2 norm (1 if there is only one bin). Adding or removing one changes a cell by 1.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
         """
         changed_cells = min(2, len(self.names)) if neighbours == "change" else 1
         return count_sensitivity(changed_cells, norm, neighbours)
@@ -197,13 +166,14 @@ class Histogram:
                 f"records must not be NaN; got NaN in record {np.isnan(array).argmax()}"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        if self.edges is None:
-            return {"type": "Histogram", "n_levels": self.n_levels}
-        # JSON has no infinity, so it goes as the text "inf", which float() reads.
-        edges = [edge if math.isfinite(edge) else str(edge) for edge in self.edges]
-        return {"type": "Histogram", "edges": edges}
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return ["How many records fall in each cell."]
+
+    @classmethod
+    def example(cls) -> Histogram:
+        """Return a small one."""
+        return cls(n_levels=3)
 
 
 def _as_edges(edges: Sequence[float | str]) -> tuple[float, ...]:
@@ -226,3 +196,6 @@ def _bin_names(edges: tuple[float, ...]) -> tuple[str, ...]:
     names = [f"[{a}, {b})" for a, b in pairwise(texts)]
     names[-1] = names[-1][:-1] + "]"
     return tuple(names)
+
+
+QUERIES.add(Histogram)

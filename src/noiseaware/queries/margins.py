@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import variable_names, whole_number
+from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
-from noiseaware.queries.counts import count_sensitivity, count_statistic
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
@@ -66,8 +65,7 @@ def margin_cells(records, n_levels, first_cell, strides, cells):
     return signs >= 0
 
 
-@dataclass(frozen=True, init=False)
-class Margins:
+class Margins(CountsQuery):
     """The number of records at each combination of levels, for any set of margins.
 
     Records are integers from 0, (n, K), one column for each variable.
@@ -96,11 +94,9 @@ class Margins:
     n_levels: tuple[int, ...]
     margins: tuple[tuple[int, ...], ...]
     variables: tuple[str, ...]
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    integer_valued: ClassVar[bool] = True
-    _levels: NDArray[np.int64] = field(repr=False, compare=False)
-    _first_cell: NDArray[np.int64] = field(repr=False, compare=False)
-    _strides: NDArray[np.int64] = field(repr=False, compare=False)
+    _levels: NDArray[np.int64]
+    _first_cell: NDArray[np.int64]
+    _strides: NDArray[np.int64]
 
     def __init__(
         self,
@@ -128,14 +124,15 @@ class Margins:
             ]
             for place, k in enumerate(margin):
                 strides[m, k] = math.prod(levels[other] for other in margin[place + 1 :])
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "n_levels", levels)
-        set_field(self, "margins", chosen)
-        set_field(self, "variables", labels)
-        set_field(self, "names", tuple(names))
-        set_field(self, "_levels", np.array(levels, dtype=np.int64))
-        set_field(self, "_first_cell", np.array(first_cell, dtype=np.int64))
-        set_field(self, "_strides", strides)
+        self._hold(
+            n_levels=levels,
+            margins=chosen,
+            variables=labels,
+            names=tuple(names),
+            _levels=np.array(levels, dtype=np.int64),
+            _first_cell=np.array(first_cell, dtype=np.int64),
+            _strides=strides,
+        )
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -143,13 +140,7 @@ class Margins:
         return self.variables
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cells that each record adds 1 to, one in each margin, (n, M).
-
-        Parameters
-        ----------
-        records
-            The levels of the variables, (n, K).
-        """
+        """Return the cells that each record adds 1 to, one in each margin, (n, M)."""
         records = as_integer_records(records, self)
         if records.ndim != 2 or records.shape[1] != len(self.n_levels):
             self.check_records(records)  # compiled code would read past the end
@@ -158,29 +149,12 @@ class Margins:
             self.check_records(records)  # says which record it is
         return cells
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the counts that each record adds, zeros and ones, (n, d).
-
-        Parameters
-        ----------
-        records
-            The levels of the variables, (n, K).
-        """
-        return count_statistic(self.cells(records), len(self.names))
-
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
 
         Changing a record takes 1 from a cell of each of the M margins and adds 1 to another one,
         all of them when every variable changes: 2M in the l1 norm, sqrt(2M) in the l2 norm.
         Adding or removing a record changes M cells by 1.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
         """
         changed_cells = len(self.margins) * (2 if neighbours == "change" else 1)
         return count_sensitivity(changed_cells, norm, neighbours)
@@ -197,14 +171,10 @@ class Margins:
         for k, (name, count) in enumerate(zip(self.variables, self.n_levels, strict=True)):
             check_range(f"levels of {name}", array[:, k], count)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {
-            "type": "Margins",
-            "n_levels": list(self.n_levels),
-            "margins": [list(margin) for margin in self.margins],
-            "variables": list(self.variables),
-        }
+    @classmethod
+    def example(cls) -> Margins:
+        """Return a small one."""
+        return cls([2, 3], [[0], [1]])
 
 
 def _as_margins(
@@ -243,3 +213,6 @@ def _variable(k: int | str, variables: tuple[str, ...]) -> int:
             f"margins must have variables from 0 to {len(variables) - 1}; got {number}"
         )
     return number
+
+
+QUERIES.add(Margins)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours
+from noiseaware.described import Described
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm, function_name
-from noiseaware.queries.protocol import Neighbours
 
 
-@dataclass(frozen=True, init=False)
-class Query:
+class Query(Described):
     """A query made from a function, the names of what it returns and its sensitivity.
 
     noiseaware cannot see whether a sensitivity is right, and a privacy guarantee is no better
@@ -84,12 +83,13 @@ class Query:
                 raise TypeError(f"sensitivity must be a number; got {value!r}") from None
             if not 0 < by_norm[norm] < math.inf:
                 raise ValueError(f"sensitivity must be positive and finite; got {value!r}")
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "function", function)
-        set_field(self, "names", names)
-        set_field(self, "sensitivities", tuple(sorted(by_norm.items())))
-        set_field(self, "integer_valued", bool(integer_valued))
-        set_field(self, "neighbours", neighbours)
+        self._hold(
+            function=function,
+            names=names,
+            sensitivities=tuple(sorted(by_norm.items())),
+            integer_valued=bool(integer_valued),
+            neighbours=neighbours,
+        )
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return what the function gives for each record, (n, d), after a check of it."""
@@ -119,15 +119,7 @@ class Query:
         return rows
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return the sensitivity that was given; one that was not given is an error.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
-        """
+        """Return the sensitivity that was given; one that was not given is an error."""
         check_norm(norm, neighbours)
         if neighbours != self.neighbours:
             raise ValueError(
@@ -153,9 +145,22 @@ class Query:
                 f"integer_valued=True; got {rows[i, j]} for record {i}, {self.names[j]!r}"
             )
 
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "function": self.function,
+            "names": self.names,
+            "sensitivity": self.sensitivities,
+            "integer_valued": self.integer_valued,
+            "neighbours": self.neighbours,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Raise ValueError: a file holds no functions."""
         raise ValueError(
             f"a Query made from a function ({function_name(self.function)}) cannot be written to a "
             "file: a file holds no functions"
         )
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return [f"The totals of {', '.join(self.names)}, by a function of the analyst's own."]

@@ -7,22 +7,22 @@ does not know: for k shares its l1 sensitivity is k, and that of this query is 2
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Neighbours
+from noiseaware.described import Described
 from noiseaware.queries.arguments import check_norm, check_numbers
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.registry import QUERIES
 
 TOLERANCE = 1e-8
 """How far from 1 the sum of the shares of a record may be."""
 
 
-@dataclass(frozen=True, init=False)
-class Shares:
+class Shares(Described):
     """The sums of the shares and, if asked, of their squares.
 
     Records are floats (n, n_parts), at least 0, each row with sum 1.
@@ -48,7 +48,7 @@ class Shares:
 
     n_parts: int
     squares: bool
-    names: tuple[str, ...] = field(repr=False, compare=False)
+    names: tuple[str, ...]
     integer_valued: ClassVar[bool] = False
 
     def __init__(self, n_parts: int, squares: bool = False) -> None:
@@ -58,35 +58,18 @@ class Shares:
         names = tuple(f"x{j}" for j in range(1, k + 1))
         if squares:
             names += tuple(f"{name}^2" for name in names)
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "n_parts", k)
-        set_field(self, "squares", bool(squares))
-        set_field(self, "names", names)
+        self._hold(n_parts=k, squares=bool(squares), names=names)
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the shares of each record, (n, k), or with their squares (n, 2 k).
-
-        Parameters
-        ----------
-        records
-            (n, k).
-        """
+        """Return the shares of each record, (n, k), or with their squares (n, 2 k)."""
         array = np.array(records, dtype=np.float64, order="C")
-        if array.ndim != 2 or array.shape[1] != self.n_parts:
-            self._check_shape(array.shape)
+        self._check_shape(array.shape)
         return np.concatenate((array, array * array), axis=1) if self.squares else array
 
     def total(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the sum of `statistic` over the records.
-
-        Parameters
-        ----------
-        records
-            (n, k).
-        """
+        """Return the sum of `statistic` over the records."""
         array = np.asarray(records, dtype=np.float64)
-        if array.ndim != 2 or array.shape[1] != self.n_parts:
-            self._check_shape(array.shape)
+        self._check_shape(array.shape)
         sums = array.sum(axis=0)
         if not self.squares:
             return sums
@@ -104,13 +87,6 @@ class Shares:
         ==========  ===================  ========================
 
         The proofs are in `docs/sensitivity.md`.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
         """
         check_norm(norm, neighbours)
         moved = (2.0 if neighbours == "change" else 1.0) * (2.0 if self.squares else 1.0)
@@ -135,6 +111,10 @@ class Shares:
                 f"got {array[index].tolist()} in record {index}"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {"type": "Shares", "n_parts": self.n_parts, "squares": self.squares}
+    @classmethod
+    def example(cls) -> Shares:
+        """Return a small one."""
+        return cls(n_parts=3)
+
+
+QUERIES.add(Shares)

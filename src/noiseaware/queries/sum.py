@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Neighbours
+from noiseaware.described import Described, clamped_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     bound_array,
-    bound_to_json,
     check_norm,
     check_numbers,
     vector_norm,
 )
-from noiseaware.queries.protocol import Neighbours
+from noiseaware.registry import QUERIES
 
 
-@dataclass(frozen=True, init=False)
-class Sum:
+class Sum(Described):
     """The sum of the records, each clamped to published bounds.
 
     Parameters
@@ -46,10 +43,10 @@ class Sum:
     lower: Bound
     upper: Bound
     integer_valued: bool
-    names: tuple[str, ...] = field(repr=False, compare=False)
-    _lower: NDArray[np.float64] = field(repr=False, compare=False)
-    _upper: NDArray[np.float64] = field(repr=False, compare=False)
-    _record_shape: tuple[int, ...] = field(repr=False, compare=False)
+    names: tuple[str, ...]
+    _lower: NDArray[np.float64]
+    _upper: NDArray[np.float64]
+    _record_shape: tuple[int, ...]
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, *, integer_valued: bool = False) -> None:
         low, high = as_bounds(lower, upper)
@@ -63,23 +60,18 @@ class Sum:
                         f"{name} must be whole when integer_valued=True; got {bound.tolist()}"
                     )
         names = tuple(f"sum of x{j}" for j in range(1, width + 1)) if lists else ("sum",)
-        set_field = object.__setattr__  # the way around `frozen`, for the constructor only
-        set_field(self, "lower", low)
-        set_field(self, "upper", high)
-        set_field(self, "integer_valued", bool(integer_valued))
-        set_field(self, "names", names)
-        set_field(self, "_lower", a)
-        set_field(self, "_upper", b)
-        set_field(self, "_record_shape", (width,) if lists else ())
+        self._hold(
+            lower=low,
+            upper=high,
+            integer_valued=bool(integer_valued),
+            names=names,
+            _lower=a,
+            _upper=b,
+            _record_shape=(width,) if lists else (),
+        )
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
-        """Return the clamped records, (n, w); w = 1 for scalar records.
-
-        Parameters
-        ----------
-        records
-            (n,), or (n, w) if the bounds are lists.
-        """
+        """Return the clamped records, (n, w); w = 1 for scalar records."""
         array = as_array(records, self)
         if array.shape[1:] != self._record_shape:
             self.check_records(array)
@@ -91,13 +83,6 @@ class Sum:
 
         Changing a record moves entry j by at most upper_j - lower_j; adding or removing one by
         at most max(|lower_j|, |upper_j|). The sensitivity is the norm of these.
-
-        Parameters
-        ----------
-        norm
-            1, 2 or inf.
-        neighbours
-            `"change"` or `"add-remove"`.
         """
         check_norm(norm, neighbours)
         if neighbours == "change":
@@ -113,11 +98,18 @@ class Sum:
             raise ValueError(f"records must have shape {right}; got shape {shape}")
         check_numbers(records, self.integer_valued)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
-        return {
-            "type": "Sum",
-            "lower": bound_to_json(self.lower),
-            "upper": bound_to_json(self.upper),
-            "integer_valued": self.integer_valued,
-        }
+    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Return the nearest sums between n lower and n upper."""
+        return np.clip(totals, n * self._lower, n * self._upper)
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return ["The sum of the records.", clamped_words(self.lower, self.upper)]
+
+    @classmethod
+    def example(cls) -> Sum:
+        """Return a small one."""
+        return cls(lower=0.0, upper=5.0)
+
+
+QUERIES.add(Sum)

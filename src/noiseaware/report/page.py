@@ -14,13 +14,15 @@ from markupsafe import Markup
 
 from noiseaware import checks, plots
 from noiseaware.contract import Model, mechanism_abilities
+from noiseaware.described import query_words
+from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.posterior import need_posterior
 from noiseaware.release import Release
 from noiseaware.report.numbers import ENDS, PROBABILITY, Number, number, percent, share_of_draws
 from noiseaware.report.parts import DATABASES, Parts, variance_parts
 from noiseaware.report.pictures import draw
 from noiseaware.report.rows import Row, all_picture, answer, comparison, picture
-from noiseaware.report.words import mechanism_words, promise, query_words
+from noiseaware.report.words import promise
 from noiseaware.scalars import Scalar, all_scalars, pick_scalars
 from noiseaware.stored import naive_draws, naive_note, release_of, wishes_of
 

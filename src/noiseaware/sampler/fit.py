@@ -28,6 +28,7 @@ from noiseaware.contract import (
     query_abilities,
 )
 from noiseaware.coordinates import check_theta
+from noiseaware.mechanisms import SeparableDensity
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.release import Release
 from noiseaware.sampler.arrays import (
@@ -416,16 +417,15 @@ def _check_terms(name: str, terms: Any, d: int) -> None:
     """Terms are read by compiled loops, which do not look at what they are given."""
     try:
         family, parameters = terms
-        # int32 is the sign of the longer formulas; see `mechanisms.terms.longer_term`.
         fits = (
-            family.shape == (d,)
-            and family.dtype in (np.int64, np.int32)
+            isinstance(terms, SeparableDensity)
+            and (family.shape, family.dtype) == ((d,), np.int64)
             and (parameters.shape, parameters.dtype) == ((d, 4), np.float64)
         )
     except (TypeError, ValueError, AttributeError):
         fits = False
     if not fits:
         raise TypeError(
-            f"{name}.terms must return noiseaware.mechanisms.terms.Terms, with family int64 "
+            f"{name}.terms must return noiseaware.mechanisms.SeparableDensity, with family int64 "
             f"({d},) and parameters float64 ({d}, 4); got {short(terms)}"
         )

@@ -32,7 +32,7 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import log_g
+from noiseaware.mechanisms.terms import SeparableDensity, log_g
 from noiseaware.release import Release
 from noiseaware.sampler import arrays
 from noiseaware.sampler.blame import is_user_defined
@@ -46,6 +46,9 @@ small enough to stay in cache."""
 SEPARABLE = -1
 """The code of a log density that is a sum over the coordinates."""
 
+NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
+"""In place of the formulas of the coordinates, where there are none."""
+
 
 class Density(NamedTuple):
     """log g(s_dp, T) as compiled code reads it: a sum over the coordinates, or a joint formula.
@@ -54,15 +57,14 @@ class Density(NamedTuple):
     ----------
     code
         `SEPARABLE`, or the code of a joint formula (`noiseaware.mechanisms.joint`).
-    family, terms
-        The formula of each coordinate and its numbers (`noiseaware.mechanisms.terms`).
+    terms
+        The formulas of the coordinates (`noiseaware.mechanisms.terms`).
     numbers
         Those of a joint formula.
     """
 
     code: int
-    family: np.ndarray
-    terms: np.ndarray
+    terms: SeparableDensity
     numbers: np.ndarray
 
 
@@ -70,7 +72,7 @@ class Density(NamedTuple):
 def log_density(density, total):
     """Return log g(s_dp, T), up to a constant."""
     if density.code == SEPARABLE:
-        return log_g(density.family, density.terms, total)
+        return log_g(density.terms, total)
     return log_joint(density.code, density.numbers, total)
 
 
@@ -133,10 +135,10 @@ class Target:
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
         self.density: Density | None = None
         if self.terms is not None:
-            self.density = Density(SEPARABLE, *self.terms, np.zeros(0))
+            self.density = Density(SEPARABLE, self.terms, np.zeros(0))
         elif mechanism.joint is not None:
             code, numbers = mechanism.joint(self.values)
-            self.density = Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
+            self.density = Density(code, NO_TERMS, numbers)
         self._own_statistic = mechanism.statistic
         shared = mechanism.statistic is None  # by all records: the query's own
         self._cells = self.query_abilities.cells if shared and self.terms is not None else None

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, Terms
+from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, SeparableDensity
 from noiseaware.sampler.moves.tuning import Shape
 
 WANTED = 0.3
@@ -140,7 +140,7 @@ def log_t(v, index, mean, factor, dof):
     return -0.5 * (dof + k) * math.log1p(distance / dof)
 
 
-def centres_of(terms: Terms) -> np.ndarray:
+def centres_of(terms: SeparableDensity) -> np.ndarray:
     """Return where each T_j is drawn to, (2, d): a value, or the ends of an interval."""
     low, high = terms.parameters[:, 0].copy(), terms.parameters[:, 0].copy()
     between = (terms.family >= BETWEEN) & (terms.family < TRUNCATED)
@@ -241,7 +241,7 @@ class AimedJump:
 
     scratch = ("total",)
 
-    def __init__(self, index: np.ndarray, terms: Terms) -> None:
+    def __init__(self, index: np.ndarray, terms: SeparableDensity) -> None:
         self.index = index
         self.centres = centres_of(terms)
         self.factor = np.eye(len(index))

@@ -138,14 +138,13 @@ def accept_dense(density, total, offer):
 
 
 @njit(cache=True, nogil=True)
-def shift(family, parameters, total, cell, step):
+def shift(terms, total, cell, step):
     """Add `step` to one cell of `total`; return what that adds to log g. Cell -1 is no cell."""
     if cell < 0:
         return 0.0
-    p = parameters[cell]
-    before = term(family[cell], p[0], p[1], p[2], p[3], total[cell])
+    before = term(terms, cell, total[cell])
     total[cell] += step
-    return term(family[cell], p[0], p[1], p[2], p[3], total[cell]) - before
+    return term(terms, cell, total[cell]) - before
 
 
 @njit(cache=True, nogil=True)
@@ -156,7 +155,7 @@ def accept_cells(density, total, offer):
     scored at the total as it then stands; a cell that it keeps is not touched. A rejected block is
     walked back.
     """
-    family, terms = density.family, density.terms
+    terms = density.terms
     current, proposed = offer.current, offer.proposed
     m, k = proposed.shape
     lowest = 0.0
@@ -166,8 +165,8 @@ def accept_cells(density, total, offer):
         for i in range(start, end):
             for a in range(k):
                 if current[i, a] != proposed[i, a]:
-                    log_ratio += shift(family, terms, total, current[i, a], -1.0)
-                    log_ratio += shift(family, terms, total, proposed[i, a], 1.0)
+                    log_ratio += shift(terms, total, current[i, a], -1.0)
+                    log_ratio += shift(terms, total, proposed[i, a], 1.0)
         lowest = min(lowest, log_ratio)
         if not decide(offer, start, end, log_ratio):
             for i in range(start, end):

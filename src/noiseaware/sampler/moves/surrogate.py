@@ -77,7 +77,7 @@ from noiseaware.sampler.moves.tuning import Shape
 from noiseaware.sampler.target import Target
 
 SOFTER = {REGRESSION: 0.95, CELLS: 0.85}
-"""pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by this. A
+"""pi* is given wider noise than pi: 1 / b_j, the second column of `SeparableDensity`, is multiplied by this. A
 proposal that is too narrow makes the chain stick where it is not; one that is too wide does not.
 The formula for cells is the rougher one."""
 
@@ -113,8 +113,7 @@ def log_target(
     log_g = 0.0
     for j in range(total.shape[0]):
         total[j] += offset[j]
-        p = terms[1][j]
-        log_g += max(term(terms[0][j], p[0], p[1], p[2], p[3], total[j]), floor[j])
+        log_g += max(term(terms, j, total[j]), floor[j])
     return log_prior + log_jacobian + log_g
 
 
@@ -192,15 +191,11 @@ def explore(
 
 def _floor(terms: Any, centres: np.ndarray, n: int) -> np.ndarray:
     """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
-    families, parameters = terms
     low, high = centres
     # A release may be an interval that is open below, above, or both.
     at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
-    highest = [
-        term(family, p[0], p[1], p[2], p[3], t)
-        for family, p, t in zip(families, parameters, at, strict=True)
-    ]
-    return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])
+    highest = [term(terms, j, total) for j, total in enumerate(at)]
+    return np.array(highest) - FLOOR - np.log1p(n * terms.parameters[:, 1])
 
 
 class SurrogateJump:
@@ -255,7 +250,7 @@ class SurrogateJump:
         self.natural_size = target.coordinates.natural_size
         self.layout = target.coordinates.layout
         softer = np.array([1.0, SOFTER[surrogate.code], 1.0, 1.0])
-        self.terms = (target.terms.family, target.terms.parameters * softer)
+        self.terms = target.terms._replace(parameters=target.terms.parameters * softer)
         self.floor = np.full(target.d, -np.inf)
         if surrogate.code == REGRESSION:
             self.floor = _floor(self.terms, self.centres, target.n)

@@ -80,8 +80,7 @@ def log_cell(integers, n, natural, offset, terms, cell):
     """Return a cell's part of log pi*."""
     d = offset.shape[0]
     total = n * natural[integers[cell]] * natural[integers[d + cell]] + offset[cell]
-    p = terms[1][cell]
-    return term(terms[0][cell], p[0], p[1], p[2], p[3], total)
+    return term(terms, cell, total)
 
 
 @njit(cache=True, nogil=True)

@@ -169,7 +169,7 @@ def table_steps(density, total, counts, table, steps):
                     change[table.cells[cell, a]] += step
         for j in range(change.shape[0]):
             if change[j] != 0.0:
-                log_ratio += shift(density.family, density.terms, total, j, change[j])
+                log_ratio += shift(density.terms, total, j, change[j])
         keep = steps.log_uniform[i] < log_ratio
         accepted += keep
         if not keep:

@@ -1,0 +1,104 @@
+"""How a file and a report describe a thing: by the arguments of its constructor, and in words.
+
+The package's own queries and losses inherit `Described`. A class of yours need not: it has
+`to_dict` if it is to be written, and `words` if the report is to say more than the first line of
+its docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.contract import query_abilities
+
+
+class Described:
+    """A thing that keeps each argument of its constructor as an attribute, and does not change.
+
+    Constructors set attributes by `_hold`. Two of a class with equal arguments are equal.
+    """
+
+    def _hold(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self).__name__
+        raise AttributeError(f"{name} of a {kind} cannot be changed: make another {kind}")
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments that would make an equal one."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON; None is left out."""
+        arguments = {k: written(v) for k, v in self._arguments().items() if v is not None}
+        return {"type": type(self).__name__, **arguments}
+
+    def words(self) -> list[str]:
+        """Return what it is, in sentences for the report."""
+        return [first_line(self)]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._arguments() == other._arguments()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._arguments().values()))
+
+    def __repr__(self) -> str:
+        """Write the call that makes it, without the arguments left at their defaults."""
+        signature = inspect.signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in self._arguments().items()
+            if value != signature[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def written(value: Any) -> Any:
+    """Return a value as JSON knows it, which has no infinity: that goes as text."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [written(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    describe = query_abilities(value).to_dict  # a query, a loss, a mechanism inside
+    return value if describe is None else describe()
+
+
+def first_line(thing: Any) -> str:
+    """Return what the class of an object says of itself in its first line."""
+    text = inspect.getdoc(type(thing)) or f"{type(thing).__name__}."
+    line = text.strip().splitlines()[0].replace("`", "")
+    return line if line.endswith(".") else f"{line}."
+
+
+def query_words(query: Any) -> list[str]:
+    """Return what was asked, in sentences: the query's own, or the first line about its class."""
+    words = query_abilities(query).words
+    return [first_line(query)] if words is None else list(words())
+
+
+def clamped_words(lower: Any, upper: Any) -> str:
+    """Return the sentence about what was clamped."""
+    return (
+        f"For this, every value was clamped: what is below {bound_words(lower)} counts as that, "
+        f"what is above {bound_words(upper)} counts as that. This analysis takes the clamping into "
+        "account."
+    )
+
+
+def bound_words(bound: Any) -> str:
+    """Return a bound, or those of several columns, in words."""
+    values = np.atleast_1d(np.asarray(bound, dtype=np.float64))
+    shown = [f"{value:.4g}".replace("-", "−") for value in values.ravel()]
+    if len(set(shown)) == 1:
+        return shown[0]
+    if len(shown) > 8:
+        return f"its own bound ({shown[0]}, {shown[1]}, …)"
+    return f"({', '.join(shown)}), column by column,"

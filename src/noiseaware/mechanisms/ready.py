@@ -1,0 +1,228 @@
+"""What the package's own mechanisms share: files, words, and the frame of a simulated release.
+
+A mechanism of yours does not inherit from `ReadyMechanism`; `noiseaware.contract` says what it
+needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.contract import Neighbours, mechanism_abilities, query_abilities
+from noiseaware.described import first_line, written
+from noiseaware.frames import as_array
+from noiseaware.mechanisms.calibrate import positive
+from noiseaware.mechanisms.guarantee import Guarantee, confirmed
+from noiseaware.registry import LOSSES, MECHANISMS, QUERIES
+from noiseaware.release import Release
+
+_INSIDE = {"query": QUERIES.read, "loss": LOSSES.read, "mechanism": MECHANISMS.read}
+"""Fields of a file that hold a description of their own, and who reads it."""
+
+Ready = TypeVar("Ready", bound="ReadyMechanism")
+
+
+class ReadyMechanism:
+    """A mechanism that keeps each argument in `needed` and `optional` under the same name.
+
+    Attributes
+    ----------
+    query
+        What was asked of the database.
+    neighbours, guarantee
+        The relation that the guarantee is about, and what is promised.
+    """
+
+    needed: ClassVar[tuple[str, ...]]
+    """Arguments of the constructor that a file must have."""
+    optional: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
+    """Those that it may have; the guarantee is not an argument, but checked against the scale."""
+    noisy_totals: ClassVar[bool] = False
+
+    query: Any
+    neighbours: Neighbours = "change"
+    guarantee: Guarantee
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Simulate the released values."""
+        raise NotImplementedError
+
+    def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
+        """Simulate a release of these records.
+
+        For simulation only: the noise is made with floating-point numbers and an ordinary
+        random generator, which are open to known attacks (Mironov 2012). To protect real
+        people, make the release with a vetted library such as OpenDP.
+
+        Parameters
+        ----------
+        records
+            The confidential records; the first axis is the record.
+        rng
+            The source of the noise.
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(
+                "rng must be a numpy.random.Generator, such as numpy.random.default_rng(1); "
+                f"got {rng!r}"
+            )
+        records = as_array(records, self.query)
+        check = query_abilities(self.query).check_records
+        if check is not None:
+            check(records)
+        return Release(self._draw(records, rng), self, len(records))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.
+
+        Raises
+        ------
+        ValueError
+            If the query or the loss is a function of the user's, which a file cannot hold.
+        """
+        names = sorted((*self.needed, *self.optional), key=lambda name: name in _INSIDE)
+        return {"type": type(self).__name__} | {name: self._written(name) for name in names}
+
+    def _written(self, name: str) -> Any:
+        value = getattr(self, name)
+        if name in _INSIDE and query_abilities(value).to_dict is None:
+            raise ValueError(
+                f"a {type(self).__name__} with the {name} {type(value).__name__} cannot be written "
+                f"to a file: {type(value).__name__} has no to_dict"
+            )
+        return written(value)
+
+    @classmethod
+    def from_dict(cls: type[Ready], entries: Mapping[str, Any]) -> Ready:
+        """Read back what `to_dict` wrote. The scale is read, never computed again.
+
+        A guarantee in `entries` is checked against what the scale and the query's sensitivity
+        give, and one that promises more is an error.
+        """
+        missing = [name for name in cls.needed if name not in entries]
+        if missing:
+            raise ValueError(
+                f"{cls.__name__} must have {', '.join(cls.needed)}; {missing[0]!r} is missing"
+                f"{_scale_hint(entries)}"
+            )
+        known = ("type", *cls.needed, *cls.optional)
+        foreign = sorted(set(entries) - set(known))
+        if foreign:
+            raise ValueError(
+                f"{cls.__name__} may have {', '.join(known)}; got {foreign[0]!r}"
+                f"{_scale_hint(foreign)}"
+            )
+        arguments = {
+            name: cls._read(name, value)
+            for name, value in entries.items()
+            if name not in ("type", "guarantee")
+        }
+        mechanism = cls._made(arguments)
+        if "guarantee" in entries:
+            stated = Guarantee.from_dict(entries["guarantee"])
+            mechanism.guarantee = confirmed(mechanism.guarantee, stated)
+        return mechanism
+
+    @classmethod
+    def _made(cls: type[Ready], arguments: dict[str, Any]) -> Ready:
+        return cls(**arguments)
+
+    @classmethod
+    def _read(cls, name: str, value: Any) -> Any:
+        """Return an argument of the constructor from what stands in a file."""
+        if name == "scale":
+            return positive("scale", value)
+        return _INSIDE[name](value) if name in _INSIDE else value
+
+    def words(self) -> list[str]:
+        """Return how the numbers were made private, in sentences for the report."""
+        return [f"{type(self).__name__}: {first_line(self)}"]
+
+    def __repr__(self) -> str:
+        """Write the call that makes it, with the scale that it has."""
+        names = sorted((*self.needed, *self.optional), key=lambda name: name not in _INSIDE)
+        shown = []
+        for name in names:
+            value = getattr(self, name)
+            if name in _INSIDE:
+                shown.append(repr(value))
+            elif name != "guarantee" and value is not None and (name, value) != _USUAL:
+                shown.append(f"{name}={_shown(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+_USUAL = ("neighbours", "change")
+
+
+def _shown(value: Any) -> str:
+    """Return an argument for `repr`; long arrays by their length."""
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist()) if value.size <= 8 else f"<{len(value)}>"
+    return repr(value)
+
+
+def mechanism_words(mechanism: Any) -> list[str]:
+    """Return how numbers were made private: the mechanism's own words, or its first line."""
+    words = mechanism_abilities(mechanism).words
+    name = type(mechanism).__name__
+    return [f"{name}: {first_line(mechanism)}"] if words is None else list(words())
+
+
+def _scale_hint(fields: Iterable[str]) -> str:
+    """Return what to write instead of a promise, which alone does not say how large the noise is.
+
+    A promise leaves open which sensitivity and which formula made the scale.
+    """
+    promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
+    if not promises:
+        return ""
+    return (
+        f". A file states the scale of the noise and not {promises[0]}: for Laplace noise it is "
+        "the query's l1 sensitivity / epsilon"
+    )
+
+
+def check_values(
+    values: ArrayLike, names: tuple[str, ...], integers: bool, withheld: bool = False
+) -> NDArray[np.float64]:
+    """`values` as a new float64 array (d,), or a ValueError that names the bad coordinate.
+
+    With `withheld`, NaN is allowed: a value that was not published.
+    """
+    array = as_numbers(values)
+    if array.ndim == 0:
+        array = array[np.newaxis]
+    if array.ndim != 1 or len(array) != len(names):
+        got = f"{len(array)}" if array.ndim == 1 else f"an array of shape {array.shape}"
+        shown = [*names[:3], "...", names[-1]] if len(names) > 5 else names
+        raise ValueError(
+            f"values must be {len(names)} numbers, one for each name of the query "
+            f"({', '.join(shown)}); got {got}"
+        )
+    bad = np.flatnonzero(np.isinf(array) if withheld else ~np.isfinite(array))
+    if bad.size:
+        hint = " (a withheld value needs Thresholded)" if np.isnan(array[bad[0]]) else ""
+        raise ValueError(f"values must be finite; got {array[bad[0]]} for {names[bad[0]]!r}{hint}")
+    if integers:
+        bad = np.flatnonzero(array != np.floor(array))
+        if bad.size:
+            raise ValueError(
+                "values must be integers under discrete noise; "
+                f"got {array[bad[0]]} for {names[bad[0]]!r}"
+            )
+    return array
+
+
+def as_numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """`values` as a new float64 array of any shape, or a TypeError."""
+    try:
+        # NumPy would read the text "1" as a number, and drop an imaginary part.
+        if np.asarray(values).dtype.kind not in "biufO":
+            raise TypeError
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"values must be numbers; got {values!r}") from None

@@ -1,0 +1,91 @@
+"""Several queries as one: their statistics side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.contract import Neighbours, Query, query_abilities
+from noiseaware.described import query_words
+
+
+class StackedQuery:
+    """Several queries as one; made by `noiseaware.mechanisms.Several`.
+
+    It has cells, and a way to add up its total, only if all queries have them.
+
+    Parameters
+    ----------
+    queries
+        The queries.
+    labels
+        Put in front of the names of each.
+    """
+
+    cells: Callable[[ArrayLike], NDArray[np.int64]] | None = None
+    total: Callable[[ArrayLike], NDArray[np.float64]] | None = None
+    possible: Callable[[NDArray[np.float64], int], NDArray[np.float64]] | None = None
+
+    def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
+        self.queries: tuple[Any, ...] = tuple(queries)
+        self.labels = tuple(labels)
+        self.names = tuple(
+            f"{label}: {name}"
+            for label, query in zip(labels, queries, strict=True)
+            for name in query.names
+        )
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"labels must make all names different; got {list(labels)!r}")
+        self._abilities = [query_abilities(query) for query in queries]
+        self.integer_valued = all(able.integer_valued for able in self._abilities)
+        if all(able.cells is not None for able in self._abilities):
+            self.cells = self._cells
+            self.possible = self._possible
+        if all(able.total is not None for able in self._abilities):
+            self.total = self._total
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return t(x_i) of all queries, (n, d)."""
+        return np.concatenate([query.statistic(records) for query in self.queries], axis=1)
+
+    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        parts, start = [], 0
+        for query in self.queries:
+            cells = query.cells(records)
+            parts.append(np.where(cells >= 0, cells + start, -1))
+            start += len(query.names)
+        return np.concatenate(parts, axis=1)
+
+    def _total(self, records: ArrayLike) -> NDArray[np.float64]:
+        return np.concatenate([query.total(records) for query in self.queries])
+
+    def _possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        return np.clip(totals, 0.0, n)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return a bound on how far one record can move the total: the norm of the parts' own."""
+        parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
+        return float(np.linalg.norm(parts, norm))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records fit all queries."""
+        for able in self._abilities:
+            if able.check_records is not None:
+                able.check_records(records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a file holds the query of each part with its mechanism."""
+        raise ValueError("the queries of several releases are written with their mechanisms")
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return [
+            f"({label}) {' '.join(query_words(query))}"
+            for label, query in zip(self.labels, self.queries, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        return " and ".join(map(repr, self.queries))
