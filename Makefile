@@ -4,12 +4,13 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint browser docs validate bench clean
+.PHONY: help setup demo test lint browser coverage docs validate bench clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX"
+	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
 	@echo "make browser   Chromium for the tests of the report, by apt-get if need be; test calls it"
@@ -50,6 +51,9 @@ browser:
 test: lint browser
 	$(RUN) -m pytest -m "not full" -n 2
 
+coverage: $(READY) browser
+	$(RUN) -m pytest -m "not full" -n 2 --cov --cov-report=term --cov-report=html
+
 # Installed only if it is missing, so that the site builds without network.
 docs: $(READY)
 	@$(RUN) -c 'import furo, myst_parser, sphinx' 2>/dev/null \
@@ -68,4 +72,4 @@ bench: $(READY)
 	$(RUN) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist docs/_build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist htmlcov .coverage docs/_build

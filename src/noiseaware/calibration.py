@@ -143,7 +143,7 @@ def sbc(
             for seed in np.random.SeedSequence(random_seed).spawn(replicates)
         )
     )
-    p_values = np.array([_uniform_p_value(column, ranks + 1) for column in values.T])
+    p_values = np.array([uniform_p_value(column, ranks + 1) for column in values.T])
     return Calibration("sbc", _names(model), p_values, false_alarm, values)
 
 
@@ -178,7 +178,7 @@ def _sbc_replicate(model, mechanism, n_records, ranks, schedule, moves, seed) ->
     return np.concatenate(result)
 
 
-def _uniform_p_value(ranks: np.ndarray, size: int) -> float:
+def uniform_p_value(ranks: np.ndarray, size: int) -> float:
     """Compare ranks with the uniform distribution on 0, ..., size - 1.
 
     Ranks spread uniformly within their cell, u = (rank + jitter) / size, are uniform on (0, 1)

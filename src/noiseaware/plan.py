@@ -26,14 +26,13 @@ a mechanism, and the width that the analyst's interval should have:
     lower = 0
     upper = 200
 
-`plan` simulates releases for every query, epsilon and number of records (`noiseaware.study`), next
-to the analysis without privacy and to the naive one that takes the noisy numbers as exact.
+`plan` simulates releases for every query, epsilon and number of records (`noiseaware.study`), along
+with the analysis without privacy and the naive one, which takes the noisy numbers as exact.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +44,9 @@ import numpy as np
 from noiseaware import mechanisms, models, queries
 from noiseaware.arguments import whole_number
 from noiseaware.baselines import naive_note
-from noiseaware.studies.methods import COMPARATORS
+from noiseaware.contract import Mechanism, Model, Query
+from noiseaware.registry import nearest
+from noiseaware.studies.methods import read_baselines
 from noiseaware.studies.progress import bar
 from noiseaware.studies.replicate import Plan as StudyPlan
 from noiseaware.studies.replicate import simulate
@@ -55,11 +56,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["PlanResult", "PlanSpec", "plan", "read_plan"]
+__all__ = ["PlanResult", "PlanSpec", "plan", "prepare", "read_plan"]
 
-_BY_EPSILON = ("Laplace", "DiscreteLaplace")
-_BY_EPSILON_AND_DELTA = ("Gaussian", "DiscreteGaussian")
+_NEEDS = {
+    "Laplace": set(),
+    "DiscreteLaplace": set(),
+    "Gaussian": {"delta"},
+    "DiscreteGaussian": {"delta"},
+}
+"""The noise that a plan can name, and what it needs besides epsilon."""
+
 COLOURS = ("#2b6ca3", "#c7662b", "#3d8f4f", "#8a5aa8", "#b03a5b", "#6b6b2b")
+DRAWN = {
+    "default": ("o-", "noise-aware"),
+    "naive": ("x--", "naive (noisy numbers taken as exact)"),
+    "non-private": ("k:", "non-private"),
+    "bootstrap": ("s-.", "parametric bootstrap"),
+}
+"""How a method is drawn, and what the legend calls it."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +89,17 @@ class PlanSpec:
     mechanism
         `type`, and `delta` and `neighbours` where they are needed.
     parameter, width
-        The scalar of interest, and how wide its interval may be (None: no wish).
+        The scalar of interest, and how wide its interval may be (None: any width).
     epsilons, n_records
         What is tried.
     true_parameters
         What makes the records, or None for draws from the prior.
-    interval, replicates, comparators, random_seed
+    interval, replicates, baselines, random_seed
         As in `noiseaware.study`.
     """
 
-    model: Any
-    queries: Mapping[str, Any]
+    model: Model
+    queries: Mapping[str, Query]
     mechanism: Mapping[str, Any]
     parameter: str
     epsilons: tuple[float, ...]
@@ -94,26 +108,16 @@ class PlanSpec:
     true_parameters: Mapping[str, Any] | None = None
     interval: float = 0.9
     replicates: int = 40
-    comparators: tuple[str, ...] = ("naive", "non-private")
+    baselines: tuple[str, ...] = ("naive", "non-private")
     random_seed: int = 1
 
-    def mechanism_for(self, query: Any, epsilon: float) -> Any:
+    def mechanism_for(self, query: Query, epsilon: float) -> Mechanism:
         """Return the mechanism that would release this query with this epsilon."""
         arguments = {key: value for key, value in self.mechanism.items() if key != "type"}
         return getattr(mechanisms, self.mechanism["type"])(query, epsilon=epsilon, **arguments)
 
 
-_PLAN_KEYS = (
-    "parameter",
-    "width",
-    "interval",
-    "epsilons",
-    "n_records",
-    "replicates",
-    "comparators",
-    "random_seed",
-)
-_TABLES = ("plan", "model", "true_parameters", "mechanism", "queries")
+# ------------------------------------------------------------------ the file
 
 
 def read_plan(path: str | Path) -> PlanSpec:
@@ -135,52 +139,48 @@ def read_plan(path: str | Path) -> PlanSpec:
 
 
 def _spec(content: dict[str, Any]) -> PlanSpec:
-    from noiseaware.model_file import nearest
-
+    tables = ("plan", "model", "true_parameters", "mechanism", "queries")
     for key in content:
-        if key not in _TABLES:
-            raise ValueError(f"unknown table [{key}]{nearest(key, _TABLES)}")
+        if key not in tables:
+            raise ValueError(f"unknown table [{key}]{nearest(key, tables)}")
     for key in ("plan", "model", "queries"):
         if not isinstance(content.get(key), dict):
             raise ValueError(f"the table [{key}] is missing")
-    settings = content["plan"]
-    for key in settings:
-        if key not in _PLAN_KEYS:
-            raise ValueError(f"unknown key {key!r} in [plan]{nearest(key, _PLAN_KEYS)}")
-    for key in ("parameter", "epsilons", "n_records"):
-        if key not in settings:
-            raise ValueError(f"{key} is missing in [plan]")
-    model = models.from_dict(content["model"])
-    asked = {name: _query(name, entries) for name, entries in content["queries"].items()}
-    if not asked:
+    if not content["queries"]:
         raise ValueError("[queries] must hold at least one query, such as [queries.sum]")
-    true = content.get("true_parameters")
-    if true is not None and not isinstance(true, dict):
-        raise ValueError(f"true_parameters must be a table, [true_parameters]; got {true!r}")
-    if true is not None:
-        true = {name: _numbers(name, value) for name, value in true.items()}
-    others = ("interval", "replicates", "random_seed", "comparators")
-    given: dict[str, Any] = {key: settings[key] for key in others if key in settings}
-    if "comparators" in given:
-        given["comparators"] = tuple(_list("comparators", given["comparators"]))
-    spec = PlanSpec(
-        model=model,
-        queries=asked,
+    return PlanSpec(
+        model=models.from_dict(content["model"]),
+        queries={name: _query(name, entries) for name, entries in content["queries"].items()},
         mechanism=_mechanism(content.get("mechanism", {"type": "Laplace"})),
-        parameter=_text("parameter", settings["parameter"]),
-        epsilons=tuple(_positive("epsilons", e) for e in _list("epsilons", settings["epsilons"])),
-        n_records=tuple(_list("n_records", settings["n_records"])),
-        width=None if "width" not in settings else _positive("width", settings["width"]),
-        true_parameters=true,
-        **given,
+        true_parameters=_true_parameters(content.get("true_parameters")),
+        **_settings(content["plan"]),
     )
-    for name in spec.comparators:
-        if name not in COMPARATORS:
-            raise ValueError(f"comparators must be out of {', '.join(COMPARATORS)}; got {name!r}")
-    return spec
 
 
-def _query(name: str, entries: Any) -> Any:
+def _settings(entries: dict[str, Any]) -> dict[str, Any]:
+    """Return the table [plan], checked."""
+    readers = {
+        "parameter": _text,
+        "width": _positive,
+        "interval": _as_it_is,
+        "epsilons": lambda name, value: tuple(_positive(name, e) for e in _list(name, value)),
+        "n_records": lambda name, value: tuple(_list(name, value)),
+        "replicates": _as_it_is,
+        "baselines": lambda name, value: read_baselines(_list(name, value)),
+        "random_seed": _as_it_is,
+    }
+    old = {"comparators": "baselines"}  # in plans of 0.1.0
+    entries = {old.get(key, key): value for key, value in entries.items()}
+    for key in entries:
+        if key not in readers:
+            raise ValueError(f"unknown key {key!r} in [plan]{nearest(key, readers)}")
+    for key in ("parameter", "epsilons", "n_records"):
+        if key not in entries:
+            raise ValueError(f"{key} is missing in [plan]")
+    return {key: readers[key](key, value) for key, value in entries.items()}
+
+
+def _query(name: str, entries: Any) -> Query:
     try:
         return queries.from_dict(entries)
     except (ValueError, TypeError) as error:
@@ -188,20 +188,27 @@ def _query(name: str, entries: Any) -> Any:
 
 
 def _mechanism(entries: Any) -> dict[str, Any]:
-    known = (*_BY_EPSILON, *_BY_EPSILON_AND_DELTA)
     kind = entries.get("type") if isinstance(entries, dict) else None
-    if kind not in known:
-        raise ValueError(f"type in [mechanism] must be one of {', '.join(known)}; got {kind!r}")
-    allowed = {"type", "neighbours"} | ({"delta"} if kind in _BY_EPSILON_AND_DELTA else set())
+    if kind not in _NEEDS:
+        raise ValueError(f"type in [mechanism] must be one of {', '.join(_NEEDS)}; got {kind!r}")
+    allowed = {"type", "neighbours"} | _NEEDS[kind]
     for key in entries:
         if key not in allowed:
             raise ValueError(
                 f"[mechanism] may hold {', '.join(sorted(allowed))} for {kind}; got {key!r}"
             )
-    if kind in _BY_EPSILON_AND_DELTA and "delta" not in entries:
-        raise ValueError(f"delta is missing in [mechanism]: {kind} noise needs one")
-    assert set(entries) - {"type"} <= set(inspect.signature(getattr(mechanisms, kind)).parameters)
+    for key in _NEEDS[kind]:
+        if key not in entries:
+            raise ValueError(f"{key} is missing in [mechanism]: {kind} noise needs one")
     return dict(entries)
+
+
+def _true_parameters(entries: Any) -> dict[str, np.ndarray] | None:
+    if entries is None:
+        return None
+    if not isinstance(entries, dict):
+        raise ValueError(f"true_parameters must be a table, [true_parameters]; got {entries!r}")
+    return {name: _numbers(name, value) for name, value in entries.items()}
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
@@ -232,6 +239,13 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _as_it_is(name: str, value: Any) -> Any:
+    return value  # the study checks it
+
+
+# ------------------------------------------------------------------ the result
+
+
 @dataclass(frozen=True)
 class PlanResult:
     """What a plan found.
@@ -255,36 +269,36 @@ class PlanResult:
     @functools.cached_property
     def answers(self) -> list[str]:
         """The answer for each number of records, in words."""
-        spec = self.spec
-        if spec.width is None:
+        if self.spec.width is None:
             return ["No width was asked for: see the table."]
-        ours = self.table[self.table["method"] == "default"]
-        found = []
-        for n in spec.n_records:
-            words = f"With {n:,} records: "
-            here = ours[(ours["n_records"] == n) & (ours["width"] <= spec.width)]
-            if len(here):
-                best = here.sort_values(["epsilon", "width"]).iloc[0]
-                words += (
-                    f"epsilon = {best['epsilon']:g} with {best['query']!r} is the smallest tried "
-                    f"that gives {spec.interval:.0%} intervals of a mean width of at most "
-                    f"{spec.width:g} (it gives {best['width']:.3g}, coverage "
-                    f"{best['coverage']:.2f} ± {best['coverage_error']:.2f})."
-                )
-            else:
-                best = ours[ours["n_records"] == n].sort_values("width").iloc[0]
-                words += (
-                    f"no epsilon and query that was tried gives a mean width of {spec.width:g}; "
-                    f"the closest is epsilon = {best['epsilon']:g} with {best['query']!r}, "
-                    f"{best['width']:.3g}."
-                )
-            private = self.table[
-                (self.table["method"] == "non-private") & (self.table["n_records"] == n)
-            ]
-            if len(private):
-                words += f" Without privacy it would be {private['width'].mean():.3g}."
-            found.append(words)
-        return found
+        return [self._answer(n, self.spec.width) for n in self.spec.n_records]
+
+    def _part(self, method: str, n_records: int) -> DataFrame:
+        table = self.table
+        return table[(table["method"] == method) & (table["n_records"] == n_records)]
+
+    def _answer(self, n: int, width: float) -> str:
+        ours = self._part("default", n)
+        enough = ours[ours["width"] <= width]
+        if len(enough):
+            best = enough.sort_values(["epsilon", "width"]).iloc[0]
+            words = (
+                f"epsilon = {best['epsilon']:g} with {best['query']!r} is the smallest tried "
+                f"that gives {self.spec.interval:.0%} intervals of a mean width of at most "
+                f"{width:g} (it gives {best['width']:.3g}, coverage "
+                f"{best['coverage']:.2f} ± {best['coverage_error']:.2f})."
+            )
+        else:
+            best = ours.sort_values("width").iloc[0]
+            words = (
+                f"no epsilon and query that was tried gives a mean width of {width:g}; "
+                f"the closest is epsilon = {best['epsilon']:g} with {best['query']!r}, "
+                f"{best['width']:.3g}."
+            )
+        open_data = self._part("non-private", n)
+        if len(open_data):
+            words += f" Without privacy it would be {open_data['width'].mean():.3g}."
+        return f"With {n:,} records: {words}"
 
     def figure(self) -> Figure:
         """Draw width and coverage against epsilon, a column for each number of records."""
@@ -294,42 +308,14 @@ class PlanResult:
         columns = len(spec.n_records)
         figure = Figure(figsize=(4.2 * columns + 0.8, 6.4), layout="constrained")
         axes = figure.subplots(2, columns, squeeze=False, sharex=True, sharey="row")
-        styles = {"default": "o-", "naive": "x--", "non-private": "k:", "bootstrap": "s-."}
-        words = {
-            "default": "noise-aware",
-            "naive": "naive (noisy numbers taken as exact)",
-            "non-private": "non-private",
-            "bootstrap": "parametric bootstrap",
-        }
-        for j, n in enumerate(spec.n_records):
-            for q, query in enumerate(spec.queries):
-                for method in ("default", *spec.comparators):
-                    part = self.table[
-                        (self.table["n_records"] == n)
-                        & (self.table["query"] == query)
-                        & (self.table["method"] == method)
-                    ].sort_values("epsilon")
-                    if method == "non-private" and q:
-                        continue  # it does not depend on the query
-                    colour = {} if method == "non-private" else {"color": COLOURS[q % len(COLOURS)]}
-                    label = words[method] + ("" if method == "non-private" else f", {query}")
-                    axes[0, j].plot(
-                        part["epsilon"], part["width"], styles[method], label=label, **colour
-                    )
-                    axes[1, j].errorbar(
-                        part["epsilon"],
-                        part["coverage"],
-                        part["coverage_error"],
-                        fmt=styles[method],
-                        capsize=2,
-                        **colour,
-                    )
-            axes[0, j].set_title(f"{n:,} records")
-            axes[1, j].set_xlabel("epsilon")
-            axes[1, j].axhline(spec.interval, color="black", linewidth=0.8)
-            axes[1, j].set_ylim(-0.02, 1.05)
+        for n, (top, bottom) in zip(spec.n_records, axes.T, strict=True):
+            self._draw(n, top, bottom)
+            top.set_title(f"{n:,} records")
+            bottom.set_xlabel("epsilon")
+            bottom.axhline(spec.interval, color="black", linewidth=0.8)
+            bottom.set_ylim(-0.02, 1.05)
             if spec.width is not None:
-                axes[0, j].axhline(spec.width, color="black", linewidth=0.8)
+                top.axhline(spec.width, color="black", linewidth=0.8)
         axes[0, 0].set_xscale("log")
         axes[0, 0].set_yscale("log")
         axes[0, 0].set_ylabel(f"mean width of {spec.interval:.0%} intervals, {spec.parameter}")
@@ -337,19 +323,69 @@ class PlanResult:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure
 
+    def _draw(self, n: int, top: Any, bottom: Any) -> None:
+        """Draw widths and coverages of all queries and methods for n records."""
+        for q, query in enumerate(self.spec.queries):
+            for method in ("default", *self.spec.baselines):
+                style, label = DRAWN[method]
+                colour: dict[str, str] = {}
+                if method != "non-private":
+                    colour, label = {"color": COLOURS[q % len(COLOURS)]}, f"{label}, {query}"
+                elif q:
+                    continue  # it does not depend on the query
+                part = self._part(method, n)
+                part = part[part["query"] == query].sort_values("epsilon")
+                x = part["epsilon"]
+                top.plot(x, part["width"], style, label=label, **colour)
+                bottom.errorbar(
+                    x, part["coverage"], part["coverage_error"], fmt=style, capsize=2, **colour
+                )
+
     def write(self, out: str | Path) -> list[Path]:
         """Write plan.csv, plan.png and plan.svg into a directory; return their paths."""
         out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
-        self.table.to_csv(out / "plan.csv", index=False)
+        table, png, svg = (out / f"plan.{ending}" for ending in ("csv", "png", "svg"))
+        self.table.to_csv(table, index=False)
         figure = self.figure()
-        figure.savefig(out / "plan.png", dpi=110)
-        figure.savefig(out / "plan.svg", metadata={"Date": None})
-        return [out / name for name in ("plan.csv", "plan.png", "plan.svg")]
+        figure.savefig(png, dpi=110)
+        figure.savefig(svg, metadata={"Date": None})
+        return [table, png, svg]
+
+
+# ------------------------------------------------------------------ the simulation
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan that was checked: the study of each query, and notes on the naive analyses."""
+
+    spec: PlanSpec
+    studies: Mapping[str, StudyPlan]
+    notes: Mapping[str, str]
+
+
+def prepare(spec: PlanSpec | str | Path) -> Prepared:
+    """Check that a plan can be simulated: every query is released once.
+
+    Raises
+    ------
+    ValueError
+        For a plan file that cannot be read, and a query that does not fit the model.
+    """
+    if not isinstance(spec, PlanSpec):
+        spec = read_plan(spec)
+    whole_number("replicates", spec.replicates)
+    made = {name: _study(spec, query) for name, query in spec.queries.items()}
+    return Prepared(
+        spec,
+        {name: study for name, (study, _) in made.items()},
+        {name: note for name, (_, note) in made.items() if note},
+    )
 
 
 def plan(
-    spec: PlanSpec | str | Path,
+    spec: Prepared | PlanSpec | str | Path,
     *,
     cores: int | None = None,
     progressbar: bool = True,
@@ -360,7 +396,7 @@ def plan(
     Parameters
     ----------
     spec : PlanSpec or path
-        A plan, or the TOML file that holds it.
+        A plan, or the TOML file that holds it; or what `prepare` made of one.
     cores, progressbar, checkpoint
         As in `noiseaware.study`.
 
@@ -369,58 +405,43 @@ def plan(
     PlanResult
         With `table`, `answers`, `figure()` and `write(directory)`.
     """
-    if not isinstance(spec, PlanSpec):
-        spec = read_plan(spec)
-    whole_number("replicates", spec.replicates)
-    plans, notes = {}, {}
-    for name, query in spec.queries.items():
-        plans[name], note = _study_plan(spec, query)
-        if note:
-            notes[name] = note
     from pandas import concat
 
+    prepared = spec if isinstance(spec, Prepared) else prepare(spec)
+    asked = prepared.spec
     frames = []
-    total = len(plans) * spec.replicates * len(spec.epsilons) * len(spec.n_records)
-    with bar("simulated releases", total, progressbar) as on_done:
-        for number, (name, study_plan) in enumerate(plans.items()):
+    total = len(asked.queries) * asked.replicates * len(asked.epsilons) * len(asked.n_records)
+    with bar("simulated releases", total, progressbar) as advance:
+        for number, (name, study) in enumerate(prepared.studies.items()):
             folder = None if checkpoint is None else Path(checkpoint) / f"query-{number}"
-            study = run_plan(
-                study_plan, spec.replicates, cores=cores, on_done=on_done, checkpoint=folder
-            )
-            table = study.table
-            table = table[table["parameter"] == spec.parameter]
+            table = run_plan(study, asked.replicates, cores, advance, folder).table
+            table = table[table["parameter"] == asked.parameter]
             table.insert(0, "query", name)
             frames.append(table)
-    return PlanResult(spec, concat(frames, ignore_index=True), notes)
+    return PlanResult(asked, concat(frames, ignore_index=True), prepared.notes)
 
 
-def _study_plan(spec: PlanSpec, query: Any) -> tuple[StudyPlan, str]:
+def _study(spec: PlanSpec, query: Query) -> tuple[StudyPlan, str]:
     """Return the study of one query, with a note about its naive analysis."""
-    base = spec.parameter.split("[")[0]
-
-    def make(comparators: tuple[str, ...]) -> StudyPlan:
-        return make_plan(
-            spec.model,
-            functools.partial(spec.mechanism_for, query),
-            epsilons=spec.epsilons,
-            n_records=spec.n_records,
-            true_parameters=spec.true_parameters,
-            records=None,
-            interval=spec.interval,
-            samplers=("default",),
-            comparators=comparators,
-            parameters=[base],
-            random_seed=spec.random_seed,
-        )
-
-    study_plan = make(spec.comparators)
-    if spec.parameter not in study_plan.labels:
+    make = functools.partial(
+        make_plan,
+        spec.model,
+        functools.partial(spec.mechanism_for, query),
+        epsilons=spec.epsilons,
+        n_records=spec.n_records,
+        true_parameters=spec.true_parameters,
+        interval=spec.interval,
+        parameters=[spec.parameter.split("[")[0]],
+        random_seed=spec.random_seed,
+    )
+    study = make(baselines=spec.baselines)
+    if spec.parameter not in study.labels:
         raise ValueError(
-            f"parameter must be one of {', '.join(study_plan.labels)}; got {spec.parameter!r}"
+            f"parameter must be one of {', '.join(study.labels)}; got {spec.parameter!r}"
         )
-    if "naive" not in spec.comparators:
-        return study_plan, ""
-    note = naive_note(spec.model, simulate(study_plan, (0, 0, 0))[2])
+    if "naive" not in spec.baselines:
+        return study, ""
+    note = naive_note(spec.model, simulate(study, (0, 0, 0))[2])
     if note.startswith("There is no"):
-        study_plan = make(tuple(c for c in spec.comparators if c != "naive"))
-    return study_plan, note
+        study = make(baselines=tuple(c for c in spec.baselines if c != "naive"))
+    return study, note

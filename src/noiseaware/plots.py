@@ -2,7 +2,7 @@
 
 Every function takes the posterior and, if you have them, axes to draw in; it returns the axes. With
 axes of yours nothing of pyplot is touched; without, a new pyplot figure is made (and shows itself
-in a notebook). `var_names` holds parameters (`"coefficients"`) or single entries as the summary
+in a notebook). `var_names` holds parameters (`"coefficients"`) or single scalars as the summary
 labels them (`"coefficients[x1]"`); None takes the parameters that the model names first.
 
 Curves of densities are drawn to the same height: what to look at is where they lie and how wide
@@ -22,13 +22,14 @@ Example
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noiseaware.posterior import need_posterior
 from noiseaware.scalars import Scalar, pick_scalars
+from noiseaware.stored import naive_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,21 +65,20 @@ def plot_posterior(
     posterior : DataTree
         What `sample` or `load` returned.
     var_names : str or sequence of str, optional
-        Parameters or labels of entries.
+        Parameters or labels of scalars.
     axes : Axes or array of Axes, optional
-        Where to draw: one for each entry.
+        Where to draw: one for each scalar.
     ci_prob : float
         Probability of the interval that is drawn as a bar.
 
     Returns
     -------
     ndarray of Axes
-        One for each entry.
+        One for each scalar.
     """
-    entries = pick_scalars(posterior, var_names)
-    drawn = _axes(axes, len(entries), height=1.7)
-    for ax, entry in zip(drawn, entries, strict=True):
-        _ridges(ax, entry, _rows(entry, None), _probability(ci_prob))
+    drawn, panels = _panels(posterior, var_names, axes, 1.7)
+    for ax, scalar in panels:
+        draw_ridges(ax, scalar.label, ridges_of(scalar), _probability(ci_prob))
     return drawn
 
 
@@ -109,16 +109,13 @@ def plot_against_naive(
     Returns
     -------
     ndarray of Axes
-        One for each entry.
+        One for each scalar.
     """
-    entries = pick_scalars(posterior, var_names)
     if naive is None:
-        from noiseaware.report.parts import naive_draws
-
         naive = naive_draws(posterior, model, release)
-    drawn = _axes(axes, len(entries), height=2.2)
-    for ax, entry in zip(drawn, entries, strict=True):
-        _ridges(ax, entry, _rows(entry, entry.of(naive)), _probability(ci_prob))
+    drawn, panels = _panels(posterior, var_names, axes, 2.2)
+    for ax, scalar in panels:
+        draw_ridges(ax, scalar.label, ridges_of(scalar, scalar.of(naive)), _probability(ci_prob))
     return drawn
 
 
@@ -176,16 +173,15 @@ def plot_trace(
 
     Parameters and the return value are those of `plot_posterior`.
     """
-    entries = pick_scalars(posterior, var_names)
-    drawn = _axes(axes, len(entries), height=1.8)
-    for ax, entry in zip(drawn, entries, strict=True):
-        for number, chain in enumerate(entry.draws):
+    drawn, panels = _panels(posterior, var_names, axes, 1.8)
+    for ax, scalar in panels:
+        for number, chain in enumerate(scalar.draws):
             ax.plot(
                 np.arange(1, len(chain) + 1), chain, linewidth=0.5, alpha=0.75, rasterized=True,
                 color=CHAINS[number % len(CHAINS)],
             )  # fmt: skip
-        ax.set(xlabel="draw", xlim=(0, entry.draws.shape[1] + 1))
-        ax.set_title(entry.label, fontsize=TEXT, loc="left")
+        ax.set(xlabel="draw", xlim=(0, scalar.draws.shape[1] + 1))
+        ax.set_title(scalar.label, fontsize=TEXT, loc="left")
         _plain(ax)
     return drawn
 
@@ -200,13 +196,12 @@ def plot_rank(
     """
     from scipy.stats import rankdata
 
-    entries = pick_scalars(posterior, var_names)
-    drawn = _axes(axes, len(entries), height=1.8)
-    for ax, entry in zip(drawn, entries, strict=True):
-        chains, length = entry.draws.shape
+    drawn, panels = _panels(posterior, var_names, axes, 1.8)
+    for ax, scalar in panels:
+        chains, length = scalar.draws.shape
         bins = max(1, min(RANK_BINS, length))
         # In the middle of its place, so that no rank is on the edge of two bars.
-        ranks = (rankdata(entry.draws).reshape(chains, length) - 0.5) / (chains * length)
+        ranks = (rankdata(scalar.draws).reshape(chains, length) - 0.5) / (chains * length)
         edges = np.linspace(0.0, 1.0, bins + 1)
         for number in range(chains):
             counts, _ = np.histogram(ranks[number], edges)
@@ -222,23 +217,32 @@ def plot_rank(
             [chains - 1 - number + 0.4 for number in range(chains)],
             [f"chain {number + 1}" for number in range(chains)],
         )
-        ax.set_title(entry.label, fontsize=TEXT, loc="left")
+        ax.set_title(scalar.label, fontsize=TEXT, loc="left")
         _plain(ax)
     return drawn
 
 
-def _rows(entry: Scalar, naive: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
-    """Return what is drawn of an entry, from top to bottom."""
-    rows = [("posterior", entry.draws.ravel())]
+def _panels(
+    posterior: DataTree, var_names: Sequence[str] | str | None, axes: Any, height: float
+) -> tuple[np.ndarray, Iterable[tuple[Axes, Scalar]]]:
+    """Return all axes, and each with the scalar to draw in it."""
+    scalars = pick_scalars(posterior, var_names)
+    drawn = _axes(axes, len(scalars), height)
+    return drawn, zip(drawn, scalars, strict=True)
+
+
+def ridges_of(scalar: Scalar, naive: np.ndarray | None = None) -> list[tuple[str, np.ndarray]]:
+    """Return what is drawn of a scalar, from top to bottom."""
+    rows = [("posterior", scalar.draws.ravel())]
     if naive is not None:
         rows.append(("naive", naive))
-    if entry.prior is not None:
-        rows.append(("prior", entry.prior))
+    if scalar.prior is not None:
+        rows.append(("prior", scalar.prior))
     return [(name, values[np.isfinite(values)]) for name, values in rows]
 
 
-def _ridges(
-    ax: Axes, entry: Scalar, rows: list[tuple[str, np.ndarray]], probability: float
+def draw_ridges(
+    ax: Axes, label: str, rows: list[tuple[str, np.ndarray]], probability: float
 ) -> None:
     """Draw one density above the other, each of height 1, with its interval below it."""
     low, high = _window(rows)
@@ -263,7 +267,7 @@ def _ridges(
     ax.set_xlim(low, high)
     ax.set_ylim(-0.3, 1.35 * (len(rows) - 1) + 1.12)
     ax.set_yticks([1.35 * (len(rows) - 1 - i) for i in range(len(rows))], [n for n, _ in rows])
-    ax.set_title(entry.label, fontsize=TEXT, loc="left")
+    ax.set_title(label, fontsize=TEXT, loc="left")
     _plain(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -333,7 +337,7 @@ def _axes(axes: Any, count: int, height: float) -> np.ndarray:
         return made.ravel()
     flat = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(flat) != count or not all(hasattr(ax, "plot") for ax in flat):
-        raise ValueError(f"axes must be {count} Matplotlib axes, one for each entry; got {axes!r}")
+        raise ValueError(f"axes must be {count} Matplotlib axes, one for each scalar; got {axes!r}")
     return flat
 
 

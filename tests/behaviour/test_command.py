@@ -244,7 +244,6 @@ def test_the_examples_of_the_lists_can_be_read(tmp_path):
     for what, read in (("mechanisms", na.mechanisms.from_dict), ("queries", na.queries.from_dict)):
         for entry in json.loads(run(what, "--json").stdout):
             example = json.loads(run(what, entry["type"], "--json").stdout)["example"]
-            assert example, f"no example of {entry['type']} in noiseaware/cli/examples.py"
             assert type(read(json.loads(example))).__name__ == entry["type"]
 
 

@@ -14,7 +14,8 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import noiseaware as na
-from noiseaware.cli import app, examples
+from noiseaware.cli import app
+from noiseaware.registry import MECHANISMS
 
 RELEASE = {
     "format": "noiseaware-release",
@@ -195,8 +196,8 @@ def test_an_input_that_is_not_a_file(folder, name):
 
 def test_every_field_of_every_mechanism_may_be_missing_or_wrong():
     """Whatever is done to a mechanism's description, reading it gives a ValueError or a release."""
-    for name, mechanism in examples._mechanisms().items():
-        good = mechanism.to_dict()
+    for name in MECHANISMS.names:
+        good = MECHANISMS[name].example().to_dict()
         for path in _paths(good):
             for value in (..., None, "text", -1, 1.5, [], {}, [None], {"type": "Laplace"}, True):
                 content = replaced(good, path, value)
@@ -219,12 +220,12 @@ def _paths(content, before=()):
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--draws", 0, "draws must be a positive integer; got 0"),
-        ("--warmup", -1, "warmup must be zero or a positive integer; got -1"),
+        ("--draws", 0, "--draws must be a positive integer; got 0"),
+        ("--warmup", -1, "--warmup must be zero or a positive integer; got -1"),
         ("--chains", 0, "chains must be"),
         ("--cores", 0, "cores must be"),
-        ("--seed", -3, "random_seed must be"),
-        ("--keep-records", 5000, "keep_records must be at most draws (1000); got 5000"),
+        ("--seed", -3, "--seed must be zero or a positive integer; got -3"),
+        ("--keep-records", 5000, "--keep-records must be at most --draws (1000); got 5000"),
         ("--interval", 90, "--interval must be a probability between 0 and 1; got 90"),
     ],
 )
@@ -333,28 +334,41 @@ def test_a_name_that_is_not_there(what):
     refused(run(what, "Nromal" if what == "models" else "Laplac"), "there is no", what[:3])
 
 
-def test_a_fault_of_ours_is_called_so(folder, monkeypatch):
-    def broken(path):
-        raise KeyError("draw")
-
-    monkeypatch.setattr(na, "load", broken)
+@pytest.mark.parametrize("error", [KeyError, AssertionError, ImportError])
+def test_a_fault_of_ours_is_called_so(folder, monkeypatch, error):
+    monkeypatch.setattr(na, "load", raises(error("draw")))
     result = run("check", folder / "posterior.nc")
     assert result.exit_code == 70
     assert result.stderr.count("\n") == 1
-    assert "a fault in noiseaware, KeyError: 'draw'" in result.stderr
+    assert f"a fault in noiseaware, {error.__name__}: {error('draw')}" in result.stderr
     monkeypatch.setenv("NOISEAWARE_TRACEBACK", "1")
-    assert isinstance(run("check", folder / "posterior.nc").exception, KeyError)
+    assert isinstance(run("check", folder / "posterior.nc").exception, error)
 
 
-@pytest.mark.parametrize("error", [AssertionError, ImportError])
-def test_no_kind_of_fault_is_a_traceback(folder, monkeypatch, error):
-    def broken(path):
-        raise error("no")
-
-    monkeypatch.setattr(na, "load", broken)
-    result = run("check", folder / "posterior.nc")
+@pytest.mark.parametrize("error", [ValueError, TypeError, RecursionError])
+def test_what_readers_raise_is_a_fault_of_ours_once_the_files_are_read(folder, monkeypatch, error):
+    monkeypatch.setattr(na, "sample", raises(error("shapes (3,) and (4,)")))
+    result = fit(folder)
     assert result.exit_code == 70
+    assert f"a fault in noiseaware, {error.__name__}: shapes (3,) and (4,)" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def raises(error):
+    def broken(*arguments, **options):
+        raise error
+
+    return broken
+
+
+def test_a_checkpoint_of_another_plan_is_not_a_fault(folder):
+    plan = (Path(__file__).parents[2] / "examples" / "plan" / "mean.toml").read_text()
+    (folder / "plan.toml").write_text(plan)
+    done = folder / "planned" / "checkpoint" / "query-0"
+    done.mkdir(parents=True)
+    (done / "replicates.jsonl").write_text('{"format": "noiseaware-study", "seed": "1"}\n')
+    words = ("plan", folder / "plan.toml", "--out", folder / "planned", "--replicates", 1, "-q")
+    refused(run(*words), "belongs to another study")
 
 
 def test_more_records_than_there_is_memory(tmp_path):

@@ -58,8 +58,9 @@ def test_the_command(file, tmp_path):
     assert (out / "plan.csv").read_text() == first  # nothing was run again: even times are the same
 
 
-def test_only_what_was_asked_for_is_explained(file):
-    file.write_text(PLAN.replace("replicates = 1", 'replicates = 1\ncomparators = ["non-private"]'))
+@pytest.mark.parametrize("key", ["baselines", "comparators"])  # the latter in plans of 0.1.0
+def test_only_what_was_asked_for_is_explained(file, key):
+    file.write_text(PLAN.replace("replicates = 1", f'replicates = 1\n{key} = ["non-private"]'))
     assert plan(file, cores=1, progressbar=False).notes == {}
 
 
@@ -97,7 +98,7 @@ def test_answers():
         ("[model]", '[mechanism]\ntype = "Cauchy"\n[model]', "type in .mechanism. must be one of"),
         ("[model]", '[mechanism]\ntype = "Gaussian"\n[model]', "delta is missing in .mechanism."),
         ("replicates = 1", "replicates = 0", "replicates must be a positive integer"),
-        ("replicates = 1", 'comparators = ["mle"]', "comparators must be out of naive"),
+        ("replicates = 1", 'baselines = ["mle"]', "baselines must be names out of naive"),
         ("replicates = 1", 'interval = "a"', "interval must be between 0 and 1; got 'a'"),
         ("probability = 0.4", 'probability = "x"', "probability in .true_parameters. must be a"),
         ("[plan]", "plan", "is not TOML"),

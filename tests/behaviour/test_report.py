@@ -11,16 +11,12 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import Coin, WeightedNoise, regression, small_release
+from noiseaware.described import query_words
+from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.plots import COLOURS
+from noiseaware.report.numbers import number, percent, share_of_draws
 from noiseaware.report.pictures import INK
-from noiseaware.report.words import (
-    mechanism_words,
-    number,
-    percent,
-    promise,
-    query_words,
-    share_of_draws,
-)
+from noiseaware.report.words import promise
 
 QUICK = {"draws": 100, "warmup": 60, "chains": 2, "random_seed": 1, "progressbar": False}
 SECTIONS = ["answer", "naive", "sources", "release", "checks", "chains", "imputed", "made"]

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from behaviour.browser import DESK, PHONE, assert_page_is_whole, open_browser
 from noiseaware.cli import app
-from noiseaware.reproduce import published, reproduce, run, tables, verdicts
-from noiseaware.reproduce.page import Section
-from noiseaware.reproduce.settings import SIZES, experiments
+from noiseaware_paper import published, reproduce, run, tables, verdicts
+from noiseaware_paper.page import Section
+from noiseaware_paper.settings import SIZES, experiments
 
 # ------------------------------------------------------------------ the paper's numbers
 

@@ -26,7 +26,7 @@ def small(**changes):
         "n_records": [10, 20],
         "replicates": 2,
         "samplers": SHORT,
-        "comparators": ["naive", "non-private", "bootstrap"],
+        "baselines": ["naive", "non-private", "bootstrap"],
         "random_seed": 5,
         "cores": 1,
         "progressbar": False,
@@ -75,7 +75,7 @@ def test_same_inside_a_joblib_block(done):
 
 
 def test_a_method_does_not_change_the_others(done):
-    alone = small(comparators=["bootstrap"])
+    alone = small(baselines=["bootstrap"])
     np.testing.assert_array_equal(alone["mean"][..., 1, :], done["mean"][..., 3, :])
     np.testing.assert_array_equal(alone["mean"][..., 0, :], done["mean"][..., 0, :])
 
@@ -130,7 +130,7 @@ def test_a_checkpoint_of_another_study_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r'its seed is "1", and here it is "2"'):
         tasks.Lines(tmp_path / "a.jsonl", {"seed": "2"})
     (tmp_path / "b.jsonl").write_text("no\n")
-    with pytest.raises(ValueError, match="not a file that a study goes on from"):
+    with pytest.raises(ValueError, match="not a file that a study can continue from"):
         tasks.Lines(tmp_path / "b.jsonl", {})
 
 
@@ -149,7 +149,7 @@ def test_a_study_of_ones_own_classes_goes_on_in_another_process():
             n_records=10,
             interval=0.9,
             samplers=SHORT,
-            comparators=(),
+            baselines=(),
             random_seed=1,
         )
         return plan, run.description(plan)  # the plan is kept, or its addresses were free again
@@ -159,6 +159,12 @@ def test_a_study_of_ones_own_classes_goes_on_in_another_process():
     assert first == second
 
 
+def test_the_old_name_of_baselines_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="comparators= of study is now baselines="):
+        old = small(baselines=(), comparators=["naive"], replicates=1)
+    assert old.plan.baselines == ("naive",)
+
+
 def test_the_error_of_a_bias():
     assert np.isnan(mean_error(np.array([0.3])))
     assert mean_error(np.array([1.0, 3.0])) == pytest.approx(1.0)  # sd sqrt(2), over sqrt(2)
@@ -166,7 +172,7 @@ def test_the_error_of_a_bias():
 
 def test_one_database_for_all_releases():
     records = np.array([0, 1, 1, 0, 1])
-    fixed = small(records=records, n_records=None, epsilons=[1.0], comparators=["non-private"])
+    fixed = small(records=records, n_records=None, epsilons=[1.0], baselines=["non-private"])
     assert fixed.table["coverage"].isna().all()
     assert fixed.plan.n_records == (5,)
     assert len(set(fixed["mean"][0, 0, :, 0, 0])) == 2  # the noise differs
@@ -174,7 +180,7 @@ def test_one_database_for_all_releases():
         records=records,
         n_records=None,
         epsilons=[1.0],
-        comparators=(),
+        baselines=(),
         true_parameters={"probability": 0.6},
     )
     assert true.table["coverage"].notna().all()
@@ -204,8 +210,8 @@ def test_one_mechanism(done):
         ({"interval": 90}, ValueError, "interval must be between 0 and 1; got 90"),
         ({"samplers": ["nuts"]}, ValueError, "names out of default, algorithm1"),
         ({"samplers": {"mine": None}}, TypeError, "must be a Sampler"),
-        ({"comparators": ["mle"]}, ValueError, "names out of naive, non-private, bootstrap"),
-        ({"samplers": (), "comparators": ()}, ValueError, "nothing to study"),
+        ({"baselines": ["mle"]}, ValueError, "names out of naive, non-private, bootstrap"),
+        ({"samplers": (), "baselines": ()}, ValueError, "nothing to study"),
         ({"parameters": ["p"]}, ValueError, "names out of probability; got 'p'"),
         ({"true_parameters": {"p": 0.1}}, ValueError, "probability"),
     ],

@@ -46,14 +46,14 @@ def assert_coverage(done, method, exact):
     assert p_value > FALSE_ALARM / 4, f"{method}: {hits} of {done.replicates}, expected {exact:.3f}"
 
 
-def check_comparators(seed):
+def check_baselines(seed):
     done = na.study(
         MODEL,
         MECHANISM,
         n_records=N,
         replicates=300,
         samplers=(),
-        comparators=["naive", "non-private"],
+        baselines=["naive", "non-private"],
         random_seed=seed,
         cores=1,
         progressbar=False,
@@ -86,8 +86,8 @@ def check_sampler(seed, replicates=40):
     assert abs(ratio - 1) < 0.03  # 40 x some 400 effective draws: a standard error of 0.006
 
 
-def test_coverage_of_comparators_is_what_it_must_be(seed):
-    check_comparators(seed)
+def test_coverage_of_baselines_is_what_it_must_be(seed):
+    check_baselines(seed)
 
 
 def test_coverage_under_the_prior_is_the_nominal_level(seed):
@@ -115,10 +115,10 @@ BUGS = {
 @pytest.mark.parametrize("name", BUGS)
 def test_planted_bugs_are_caught(name, seed):
     with planted(Edit(replicate, "simulate", *BUGS[name])), pytest.raises(AssertionError):
-        check_comparators(seed)
+        check_baselines(seed)
 
 
 def test_half_an_interval_is_caught(seed, monkeypatch):
     monkeypatch.setattr(Study, "covered", property(only_the_upper_end))
     with pytest.raises(AssertionError):
-        check_comparators(seed)
+        check_baselines(seed)

@@ -14,7 +14,7 @@ from scipy import stats
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware.reproduce import limits
+from noiseaware_paper import limits
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220614"))
 FALSE_ALARM = 1e-6

@@ -33,12 +33,12 @@ LAYERS = (
     ("calibration",),
     ("baselines", "validation"),
     ("model_file", "studies"),
+    ("stored",),
     ("plots",),
     ("report",),
     ("plan",),
     ("comparators",),  # the old name of baselines
     ("",),  # the package itself, `noiseaware/__init__.py`
-    ("reproduce",),
     ("cli", "__main__"),
 )
 """From the bottom to the top: a module imports from its own layer and from those below it."""

@@ -1,4 +1,4 @@
-"""The command `noiseaware`: one file a command, on typer.
+"""The command `noiseaware`, built on typer: a file for each command.
 
 `errors.py` has the exit codes, `show.py` the tables. The commands import the rest of the package
 when they run, so that `--help` and completion do not wait for it.
@@ -14,10 +14,8 @@ from noiseaware.cli.check import check
 from noiseaware.cli.errors import PlainErrors
 from noiseaware.cli.fit import fit
 from noiseaware.cli.impute import impute
-from noiseaware.cli.mechanisms import mechanisms
-from noiseaware.cli.models import models
+from noiseaware.cli.lists import mechanisms, models, queries
 from noiseaware.cli.plan import plan
-from noiseaware.cli.queries import queries
 from noiseaware.cli.report import report
 from noiseaware.cli.reproduce import reproduce
 

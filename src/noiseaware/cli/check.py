@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from noiseaware.cli import show
-from noiseaware.cli.errors import CHECKS_FAILED, fail
+from noiseaware.cli.errors import CHECKS_FAILED, fail, reading
 
 
 def check(
@@ -29,7 +29,9 @@ def check(
     """
     import noiseaware as na
 
-    checks = na.check(na.load(posterior))
+    with reading():
+        tree = na.load(posterior)
+    checks = na.check(tree)
     if as_json:
         show.print_json(show.checks_as_json(checks))
     else:

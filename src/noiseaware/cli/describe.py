@@ -5,31 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
-class Field:
-    """One argument of a constructor."""
-
-    name: str
-    type: str
-    required: bool
-    default: Any
-    meaning: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types for JSON; what JSON cannot say is text."""
-        default = self.default
-        if isinstance(default, float) and not math.isfinite(default):
-            default = str(default)  # "inf", which JSON has no number for
-        elif not isinstance(default, str | int | float | bool | None):
-            default = repr(default)
-        said: dict[str, Any] = {"name": self.name, "type": self.type, "required": self.required}
-        if not self.required:
-            said["default"] = default
-        return {**said, "meaning": self.meaning}
+def described(kind: type) -> dict[str, Any]:
+    """Return the name of a class, its first sentence and its fields, as plain types for JSON."""
+    return {"type": kind.__name__, "meaning": first_sentence(kind), "fields": fields(kind)}
 
 
 def first_sentence(kind: type) -> str:
@@ -45,36 +26,38 @@ def section(kind: type, title: str) -> str:
     return found.group(1).strip("\n") if found else ""
 
 
-def fields(kind: type) -> list[Field]:
+def fields(kind: type) -> list[dict[str, Any]]:
     """Return the arguments of a class's constructor, in their order."""
-    described = _described(section(kind, "Parameters"))
+    meanings = _meanings(section(kind, "Parameters"))
     found = []
     for name, argument in inspect.signature(kind).parameters.items():
-        type_, meaning = described.get(name, ("", ""))
+        type_, meaning = meanings.get(name, ("", ""))
         required = argument.default is inspect.Parameter.empty
-        found.append(
-            Field(
-                name,
-                type_ or _annotation(argument),
-                required,
-                None if required else argument.default,
-                meaning,
-            )
-        )
+        field = {"name": name, "type": type_ or _annotation(argument), "required": required}
+        if not required:
+            field["default"] = _plain(argument.default)
+        found.append({**field, "meaning": meaning})
     return found
 
 
-def _described(text: str) -> dict[str, tuple[str, str]]:
+def _plain(default: Any) -> Any:
+    """Return what JSON can say; the rest is text, such as "inf"."""
+    if isinstance(default, float) and not math.isfinite(default):
+        return str(default)
+    return default if isinstance(default, str | int | float | None) else repr(default)
+
+
+def _meanings(text: str) -> dict[str, tuple[str, str]]:
     """Return name to (type, meaning) from the lines of a Parameters section."""
-    described = {}
+    found = {}
     for entry in re.split(r"\n(?=\S)", text):
         head, _, body = entry.partition("\n")
         names, _, type_ = head.partition(" : ")
         meaning = " ".join(body.split()).replace("``", "")
         type_ = type_.removesuffix(", optional").replace("array_like", "array").strip()
         for name in names.split(","):
-            described[name.strip()] = (type_, meaning)
-    return described
+            found[name.strip()] = (type_, meaning)
+    return found
 
 
 def _annotation(argument: inspect.Parameter) -> str:

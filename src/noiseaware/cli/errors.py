@@ -9,6 +9,8 @@
 | 70   | a fault in noiseaware itself                                                     |
 | 130  | Ctrl-C; what was drawn until then has been saved                                 |
 
+A command first reads its files and checks its options, inside `with reading():`. What goes wrong
+there is about the input (code 3); the same exception anywhere else is a fault of ours (code 70).
 With the environment variable `NOISEAWARE_TRACEBACK=1` errors are shown in full.
 """
 
@@ -16,6 +18,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
@@ -27,32 +31,35 @@ FAULT = 70
 INTERRUPTED = 130
 
 
+class BadInput(Exception):
+    """A file or an option says something that cannot be."""
+
+
+@contextmanager
+def reading(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors inside the block into `BadInput`: those of `kinds`, or all that readers raise."""
+    expected = kinds or (ValueError, TypeError, RecursionError)
+    try:
+        yield
+    except expected as error:
+        nested = isinstance(error, RecursionError)
+        raise BadInput("the file is nested too deeply" if nested else str(error)) from error
+
+
 class PlainErrors(TyperGroup):
     """A group of commands whose errors are one line each."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what the library raises becomes a line and an exit code."""
+        """Run the command; an exception becomes a line and an exit code."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             fail(str(error) or "stopped", INTERRUPTED)
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            if os.environ.get("NOISEAWARE_TRACEBACK"):
-                raise
-            fail(_words(error), BAD_INPUT)
-        except MemoryError as error:
-            if os.environ.get("NOISEAWARE_TRACEBACK"):
-                raise
-            fail(f"there is not enough memory for this: {error or 'an array is too large'}")
         except Exception as error:
             # typer's own ways of leaving a command are exceptions too.
             if _is_typers(error) or os.environ.get("NOISEAWARE_TRACEBACK"):
                 raise
-            fail(
-                f"this is a fault in noiseaware, {type(error).__name__}: {error}. "
-                "NOISEAWARE_TRACEBACK=1 shows where",
-                FAULT,
-            )
+            fail(*_explained(error))
 
 
 def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
@@ -61,14 +68,20 @@ def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
     raise typer.Exit(code)
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        if error.filename is None:
-            return error.strerror
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    if isinstance(error, RecursionError):
-        return "the file is nested too deeply"
-    return str(error)
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return what to say about an exception, and the exit code."""
+    if isinstance(error, BadInput):
+        return str(error), BAD_INPUT
+    if isinstance(error, OSError):
+        words = error.strerror or str(error)
+        if error.strerror and error.filename is not None:
+            words = f"{error.filename}: {words[0].lower()}{words[1:]}"
+        return words, BAD_INPUT
+    if isinstance(error, MemoryError):
+        words = f"there is not enough memory for this: {error or 'an array is too large'}"
+        return words, BAD_INPUT
+    words = f"this is a fault in noiseaware, {type(error).__name__}: {error}. "
+    return f"{words}NOISEAWARE_TRACEBACK=1 shows where", FAULT
 
 
 def _is_typers(error: Exception) -> bool:

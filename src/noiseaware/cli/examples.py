@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 from collections.abc import Callable
 from typing import Any
-
-from noiseaware.registry import MECHANISMS, QUERIES
 
 _CANDIDATES: tuple[Any, ...] = (2, 2.0, [3, 2], [0.5, 0.5], 0.0, 1.0, {"type": "Normal"})
 """Values tried, in order, for arguments that have no default."""
@@ -16,25 +15,22 @@ _CANDIDATES: tuple[Any, ...] = (2, 2.0, [3, 2], [0.5, 0.5], 0.0, 1.0, {"type": "
 def model_example(name: str) -> str:
     """Return a whole model file; the optional arguments stand in comments."""
     from noiseaware import models
-    from noiseaware.cli.describe import fields
     from noiseaware.registry import MODELS
 
-    listed = fields(MODELS[name])
     required = _first_that_works(models.from_dict, name, MODELS[name])
     if required is None:
         return ""
     lines = [f'type = "{name}"']
     tables: list[str] = []
-    for field in listed:
-        if field.required and isinstance(required[field.name], dict):
-            tables += ["", f"[{field.name}]"]
-            tables += [f"{key} = {_toml(value)}" for key, value in required[field.name].items()]
-        elif field.required:
-            lines.append(f"{field.name} = {_toml(required[field.name])}")
-        elif field.default is None:
-            lines.append(f"# {field.name} = ...")
+    for argument in inspect.signature(MODELS[name]).parameters.values():
+        key, default = argument.name, argument.default
+        if key not in required:
+            lines.append(f"# {key} = {'...' if default is None else _toml(default)}")
+        elif isinstance(required[key], dict):
+            tables += ["", f"[{key}]"]
+            tables += [f"{k} = {_toml(value)}" for k, value in required[key].items()]
         else:
-            lines.append(f"# {field.name} = {_toml(field.default)}")
+            lines.append(f"{key} = {_toml(required[key])}")
     lines += [*tables, "", "[report]", 'question = "What do you want to know?"']
     return "\n".join(lines)
 
@@ -45,7 +41,7 @@ def _first_that_works(
     """Return values for the arguments without a default that make an object, or None."""
     from noiseaware.cli.describe import fields
 
-    required = [field.name for field in fields(kind) if field.required]
+    required = [field["name"] for field in fields(kind) if field["required"]]
     for values in itertools.product(_CANDIDATES, repeat=len(required)):
         arguments = dict(zip(required, values, strict=True))
         try:
@@ -62,17 +58,3 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         value = list(value)
     return json.dumps(value)
-
-
-def query_example(name: str) -> str:
-    """Return the JSON of a query, "" if there is no example of it."""
-    return _json(QUERIES[name])
-
-
-def mechanism_example(name: str) -> str:
-    """Return the JSON of a mechanism, "" if there is no example of it."""
-    return _json(MECHANISMS[name])
-
-
-def _json(kind: Any) -> str:
-    return json.dumps(kind.example().to_dict(), indent=2)

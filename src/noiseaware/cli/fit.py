@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from noiseaware.cli import show
-from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail
+from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
 from noiseaware.cli.files import check_output, write_whole
-from noiseaware.cli.report import remember, write_page
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -24,6 +23,7 @@ def fit(
     release: Annotated[
         Path, typer.Argument(help="The release file (JSON): the private numbers and their noise.")
     ],
+    *,
     model: Annotated[
         Path,
         typer.Option("--model", "-m", help="The model file (TOML): what made the records."),
@@ -85,19 +85,14 @@ def fit(
     **Exit codes**: 0 the checks passed; 1 a check failed (the posterior is written all the
     same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.
     """
-    if not 0 < interval < 1:
-        raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
-    check_output("--out", out, release, model)
-    if report is not None:
-        if report.resolve() == out.resolve():
-            raise ValueError(f"--report and --out must be two files; got {out} for both")
-        check_output("--report", report, release, model)
     import noiseaware as na
-    from noiseaware.model_file import read_model_file
     from noiseaware.sampler.progress import Rows
+    from noiseaware.stored import Wishes, remember
 
-    stated = na.Release.from_json(release)
-    described = read_model_file(model)
+    with reading():
+        _check_options(draws, warmup, chains, cores, seed, keep_records, interval)
+        _check_outputs(out, report, release, model)
+        stated, described = _read(release, model)
     posterior = na.sample(
         described.model,
         stated,
@@ -110,23 +105,103 @@ def fit(
         progressbar=False if quiet else Rows,
     )
     command = _command(
-        *(release, model, out, report, draws, warmup, chains),
-        *(posterior.attrs["random_seed"], keep_records),
+        release,
+        ("--model", model, None),
+        ("--out", out, None),
+        ("--report", report, None),
+        ("--draws", draws, DRAWS),
+        ("--warmup", warmup, WARMUP),
+        ("--chains", chains, CHAINS),
+        ("--keep-records", keep_records, None),
+        ("--seed", posterior.attrs["random_seed"], None),
     )
-    posterior.attrs["command"] = command
-    remember(posterior, described)
+    wishes = Wishes(described.title, described.question, described.parameters, command)
+    remember(posterior, wishes)
     write_whole(out, lambda path: na.save(posterior, path))
+    _show(posterior, out, report, interval, as_json)
+
+
+def _check_options(
+    draws: int,
+    warmup: int,
+    chains: int,
+    cores: int | None,
+    seed: int | None,
+    keep_records: int | None,
+    interval: float,
+) -> None:
+    """Raise ValueError for a number that cannot be."""
+    from noiseaware.arguments import whole_number
+
+    for option, value, least in (
+        ("--draws", draws, 1),
+        ("--warmup", warmup, 0),
+        ("--chains", chains, 1),
+        ("--cores", cores, 1),
+        ("--seed", seed, 0),
+        ("--keep-records", keep_records, 0),
+    ):
+        if value is not None:
+            whole_number(option, value, least)
+    if keep_records is not None and keep_records > draws:
+        raise ValueError(f"--keep-records must be at most --draws ({draws}); got {keep_records}")
+    if not 0 < interval < 1:
+        raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
+
+
+def _check_outputs(out: Path, report: Path | None, release: Path, model: Path) -> None:
+    """Raise ValueError if a file could not be written, or would overwrite another."""
+    check_output("--out", out, release, model)
+    if report is not None:
+        if report.resolve() == out.resolve():
+            raise ValueError(f"--report and --out must be two files; got {out} for both")
+        check_output("--report", report, release, model)
+
+
+def _read(release: Path, model: Path) -> tuple[Any, Any]:
+    """Return what the files say; ValueError also if the model does not fit the release."""
+    import noiseaware as na
+    from noiseaware.model_file import read_model_file
+    from noiseaware.sampler.fit import check_fit
+
+    stated, described = na.Release.from_json(release), read_model_file(model)
+    check_fit(described.model, stated)
+    return stated, described
+
+
+def _kept(wanted: int | None, n_records: int, draws: int, chains: int) -> int:
+    """Return how many databases to keep of each chain."""
+    if wanted is not None:
+        return wanted
+    return min(KEEP, draws, MOST_KEPT // (n_records * chains))
+
+
+def _command(release: Path, *options: tuple[str, Any, Any]) -> str:
+    """Return the command that gives the same draws again: with the seed, without the workers.
+
+    `options` are their names, values and defaults.
+    """
+    words = ["noiseaware", "fit", str(release)]
+    for option, value, default in options:
+        if value != default:
+            words += [option, str(value)]
+    return shlex.join(words)
+
+
+def _show(posterior: Any, out: Path, report: Path | None, interval: float, as_json: bool) -> None:
+    """Print the summary and the checks, write the report, and end as the checks say."""
+    import noiseaware as na
 
     checks = na.check(posterior)
     rows = show.summary_rows(posterior, interval)
     complete = bool(posterior.attrs["complete"])
     if not complete:
-        report = None  # it can be made of what was saved
+        report = None  # it can be made from what was saved
     if not as_json:
-        _print(posterior, stated, described, rows, checks, interval)
+        _print(posterior, rows, checks, interval)
         print(f"\nWritten: {out}", flush=True)
     if report is not None:
-        write_page(posterior, report)
+        write_whole(report, lambda path: na.write_report(posterior, path))
         if not as_json:
             print(f"The report: {report} (open it in a browser)")
     if as_json:
@@ -136,7 +211,7 @@ def fit(
                 "complete": complete,
                 "out": str(out),
                 "report": None if report is None else str(report),
-                "command": command,
+                "command": posterior.attrs["command"],
                 "interval": interval,
                 "summary": rows,
             }
@@ -148,50 +223,18 @@ def fit(
         fail(show.failed_sentence(checks), CHECKS_FAILED)
 
 
-def _kept(wanted: int | None, n_records: int, draws: int, chains: int) -> int:
-    """Return how many databases to keep of each chain."""
-    if wanted is not None:
-        return wanted
-    return min(KEEP, max(draws, 0), MOST_KEPT // (n_records * max(chains, 1)))
-
-
-def _print(
-    posterior: Any, release: Any, described: Any, rows: Any, checks: Any, interval: float
-) -> None:
+def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
     from rich.markup import escape
 
+    from noiseaware.stored import wishes_of
+
     to = show.console()
-    if described.question:
-        to.print(f"\n[bold]{escape(described.question)}[/]")
+    question = wishes_of(posterior).question
+    if question:
+        to.print(f"\n[bold]{escape(question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
-    to.print(f"\nThe release: {release.n_records} records, {escape(promise)}.\n")
+    n = int(posterior["constant_data"]["n_records"])
+    to.print(f"\nThe release: {n} records, {escape(promise)}.\n")
     to.print(show.summary_table(rows, interval))
     to.print()
     show.print_checks(checks, to)
-
-
-def _command(
-    release: Path,
-    model: Path,
-    out: Path,
-    report: Path | None,
-    draws: int,
-    warmup: int,
-    chains: int,
-    seed: str,
-    keep_records: int | None,
-) -> str:
-    """Return the command that gives the same draws again: with the seed, without the workers."""
-    words = ["noiseaware", "fit", str(release), "--model", str(model), "--out", str(out)]
-    options = (
-        ("--report", report, None),
-        ("--draws", draws, DRAWS),
-        ("--warmup", warmup, WARMUP),
-        ("--chains", chains, CHAINS),
-        ("--keep-records", keep_records, None),
-        ("--seed", seed, None),
-    )
-    for option, value, default in options:
-        if value != default:
-            words += [option, str(value)]
-    return shlex.join(words)

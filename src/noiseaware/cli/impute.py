@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from noiseaware.cli import show
-from noiseaware.cli.errors import fail
+from noiseaware.cli.errors import fail, reading
 from noiseaware.cli.files import check_output, write_whole
 
 
@@ -36,32 +36,22 @@ def impute(
     """
     import noiseaware as na
 
-    check_output("--out", out, posterior)
-    tree = na.load(posterior)
+    with reading():
+        check_output("--out", out, posterior)
+        tree = na.load(posterior)
     if "latent_records" not in tree.children:
         fail(
             f"{posterior} holds no databases: run `noiseaware fit` again with --keep-records 5 "
             "or more"
         )
-    frame = databases(tree)
+    frame: Any = na.imputed(tree, as_frame="pandas")
     write_whole(out, lambda path: frame.to_csv(path, index=False))
-    count = len(frame) // tree["latent_records"].sizes["record"]
+    records = tree["latent_records"].sizes["record"]
+    count = len(frame) // records
     if as_json:
+        columns = [str(name) for name in frame.columns]
         show.print_json(
-            {
-                "out": str(out),
-                "databases": count,
-                "rows": len(frame),
-                "columns": [str(name) for name in frame.columns],
-            }
+            {"out": str(out), "databases": count, "rows": len(frame), "columns": columns}
         )
     else:
-        records = tree["latent_records"].sizes["record"]
         print(f"Written: {out}, {count} databases of {records} records")
-
-
-def databases(tree: Any) -> Any:
-    """Return the databases as a frame: a row a record, with the chain and draw it belongs to."""
-    from noiseaware.databases import imputed
-
-    return imputed(tree, as_frame="pandas")

@@ -1,105 +1,164 @@
-"""What the commands that list things share: a table of all, and one in detail."""
+"""`noiseaware models`, `mechanisms` and `queries`: what a file can name, and how it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from noiseaware import registry
 from noiseaware.cli import show
+from noiseaware.cli.errors import reading
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 
 
-def completion(registry: Callable[[], Mapping[str, type]]) -> Callable[[str], list[str]]:
-    """Return what the shell asks for the names that begin like a word."""
+@dataclass(frozen=True)
+class Listed:
+    """A kind of thing that a file can name.
 
-    def names(incomplete: str) -> list[str]:
-        return [name for name in registry() if name.lower().startswith(incomplete.lower())]
+    Attributes
+    ----------
+    command, types
+        The command that lists them, and the classes.
+    title
+        The heading of an example.
+    example
+        What a file says about a small one.
+    """
 
-    return names
+    command: str
+    types: registry.Registry[Any]
+    title: str
+    example: Callable[[type], str]
 
+    @property
+    def name(self) -> Any:
+        """The argument that names one of them; the shell completes it."""
 
-def print_all(registry: Mapping[str, type], what: str, as_json: bool) -> None:
-    """Print a table of everything in a registry; `what` is the command that shows it."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from noiseaware.cli.describe import fields, first_sentence
-
-    if as_json:
-        show.print_json(
-            [
-                {
-                    "type": name,
-                    "meaning": first_sentence(kind),
-                    "fields": [field.to_dict() for field in fields(kind)],
-                }
-                for name, kind in registry.items()
+        def complete(incomplete: str) -> list[str]:
+            return [
+                name for name in self.types.names if name.lower().startswith(incomplete.lower())
             ]
-        )
-        return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("type", no_wrap=True)
-    table.add_column("what it is")
-    table.add_column("fields", style="dim", overflow="fold")
-    for name, kind in registry.items():
-        names = ", ".join(field.name for field in fields(kind))
-        table.add_row(name, escape(first_sentence(kind)), escape(names))
-    to = show.console()
-    to.print(table)
-    to.print(f"\n`noiseaware {what} {next(iter(registry))}` shows one in detail.")
+
+        return typer.Argument(help="One of them, in detail.", autocompletion=complete)
 
 
-def print_one(
-    registry: Mapping[str, type],
-    name: str,
-    what: str,
-    title: str,
-    example: Callable[[str], str],
-    as_json: bool,
+def _toml(kind: Any) -> str:
+    from noiseaware.cli.examples import model_example
+
+    return model_example(kind.__name__)
+
+
+def _json(kind: Any) -> str:
+    return json.dumps(kind.example().to_dict(), indent=2)
+
+
+MODELS = Listed("models", registry.MODELS, "A model file (TOML)", _toml)
+MECHANISMS = Listed(
+    "mechanisms", registry.MECHANISMS, 'The field "mechanism" of a release file (JSON)', _json
+)
+QUERIES = Listed(
+    "queries", registry.QUERIES, 'The field "query" of a mechanism in a release file (JSON)', _json
+)
+
+
+def models(name: Annotated[str | None, MODELS.name] = None, as_json: AsJson = False) -> None:
+    """List the models that a model file can name; or show one, with an example file.
+
+    **Examples**
+
+    - `noiseaware models`
+
+    - `noiseaware models LinearRegression`
+
+    - `noiseaware models Normal --json`
+    """
+    _show(MODELS, name, as_json)
+
+
+def mechanisms(
+    name: Annotated[str | None, MECHANISMS.name] = None, as_json: AsJson = False
 ) -> None:
-    """Print one entry of a registry: its fields with their meaning, and an example."""
-    from rich.markup import escape
-    from rich.table import Table
+    """List the mechanisms that a release file can name; or show one, with an example.
 
-    from noiseaware.cli.describe import fields, first_sentence, section
-    from noiseaware.model_file import nearest
+    The fields are those of the Python constructor, where the noise is set by its scale or by a
+    promise. A release file states the scale: the example shows what it has.
 
-    if name not in registry:
-        raise ValueError(f"there is no {what} {name!r}{nearest(name, registry)}")
-    kind = registry[name]
-    listed = fields(kind)
-    if as_json:
-        show.print_json(
-            {
-                "type": name,
-                "meaning": first_sentence(kind),
-                "fields": [field.to_dict() for field in listed],
-                "notes": section(kind, "Notes"),
-                "example": example(name),
-            }
-        )
+    **Examples**
+
+    - `noiseaware mechanisms`
+
+    - `noiseaware mechanisms Laplace`
+    """
+    _show(MECHANISMS, name, as_json)
+
+
+def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: AsJson = False) -> None:
+    """List the queries that a release file can name; or show one, with an example.
+
+    **Examples**
+
+    - `noiseaware queries`
+
+    - `noiseaware queries RegressionMoments`
+    """
+    _show(QUERIES, name, as_json)
+
+
+def _show(listed: Listed, name: str | None, as_json: bool) -> None:
+    """Print all types, or one of them in detail."""
+    from noiseaware.cli import describe
+
+    types = listed.types
+    if name is None:
+        everything = [describe.described(types[name]) for name in types.names]
+        show.print_json(everything) if as_json else _print_all(everything, listed.command)
         return
+    with reading():
+        if name not in types.names:
+            near = registry.nearest(name, types.names)
+            raise ValueError(f"there is no {types.kind} {name!r}{near}")
+    one = {
+        **describe.described(types[name]),
+        "notes": describe.section(types[name], "Notes"),
+        "example": listed.example(types[name]),
+    }
+    show.print_json(one) if as_json else _print_one(one, listed.title)
+
+
+def _print_all(everything: list[dict[str, Any]], command: str) -> None:
+    from rich.markup import escape
+
+    table = show.table("type", "what it is", "fields")
+    table.columns[0].no_wrap = True
+    table.columns[2].style, table.columns[2].overflow = "dim", "fold"
+    for one in everything:
+        names = ", ".join(field["name"] for field in one["fields"])
+        table.add_row(one["type"], escape(one["meaning"]), escape(names))
     to = show.console()
-    to.print(f"[bold]{name}[/]: {escape(first_sentence(kind))}\n")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("field", "type", "default"):
-        table.add_column(column, overflow="fold")
-    table.add_column("meaning", ratio=1)
-    for field in listed:
-        default = "required" if field.required else _default(field.default)
-        table.add_row(field.name, escape(field.type), escape(default), escape(field.meaning))
     to.print(table)
-    notes = section(kind, "Notes")
-    if notes:
-        to.print("\n" + escape(notes.replace("``", "")))
-    text = example(name)
-    if text:
-        to.print(f"\n[bold]{title}[/]\n")
-        to.print(escape(text), soft_wrap=True)
+    to.print(f"\n`noiseaware {command} {everything[0]['type']}` shows one in detail.")
 
 
-def _default(value: Any) -> str:
-    return "-" if value is None else str(value)
+def _print_one(one: dict[str, Any], title: str) -> None:
+    from rich.markup import escape
+
+    to = show.console()
+    to.print(f"[bold]{one['type']}[/]: {escape(one['meaning'])}\n")
+    table = show.table("field", "type", "default", "meaning")
+    for column in table.columns[:3]:
+        column.overflow = "fold"
+    table.columns[3].ratio = 1
+    for field in one["fields"]:
+        default = "required" if field["required"] else field["default"]
+        default = "-" if default is None else str(default)
+        table.add_row(field["name"], *map(escape, (field["type"], default, field["meaning"])))
+    to.print(table)
+    if one["notes"]:
+        to.print("\n" + escape(one["notes"].replace("``", "")))
+    to.print(f"\n[bold]{title}[/]\n")
+    to.print(escape(one["example"]), soft_wrap=True)

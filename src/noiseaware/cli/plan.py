@@ -7,17 +7,12 @@ from typing import Annotated
 
 import typer
 
-SHOWN = (
-    "query",
-    "n_records",
-    "epsilon",
-    "method",
-    "width",
-    "coverage",
-    "coverage_error",
-    "rmse",
-    "ess",
-)
+from noiseaware.cli.errors import reading
+
+SHOWN = [
+    "query", "n_records", "epsilon", "method",
+    "width", "coverage", "coverage_error", "rmse", "ess",
+]  # fmt: skip
 """The columns of the table that are printed."""
 
 
@@ -40,7 +35,7 @@ def plan(
 
     Simulates releases of every query in the plan, for every epsilon and number of records, and
     analyses them: noise-aware, without privacy, and naively (the noisy numbers taken as exact).
-    With --out a run that was stopped goes on when it is started again.
+    With --out a run that was stopped continues when it is started again.
 
     **Examples**
 
@@ -51,18 +46,22 @@ def plan(
     from dataclasses import replace
 
     from noiseaware.plan import plan as run
-    from noiseaware.plan import read_plan
+    from noiseaware.plan import prepare, read_plan
+    from noiseaware.studies import CheckpointError
 
-    wanted = read_plan(spec)
-    if replicates is not None:
-        wanted = replace(wanted, replicates=replicates)
-    result = run(
-        wanted,
-        cores=cores,
-        progressbar=not silent,
-        checkpoint=None if out is None else out / "checkpoint",
-    )
-    print(result.table[list(SHOWN)].round(3).to_string(index=False, na_rep="-"))
+    with reading():
+        wanted = read_plan(spec)
+        if replicates is not None:
+            wanted = replace(wanted, replicates=replicates)
+        prepared = prepare(wanted)
+    with reading(CheckpointError):
+        result = run(
+            prepared,
+            cores=cores,
+            progressbar=not silent,
+            checkpoint=None if out is None else out / "checkpoint",
+        )
+    print(result.table[SHOWN].round(3).to_string(index=False, na_rep="-"))
     print()
     for words in result.answers:
         print(words)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from noiseaware.cli import show
+from noiseaware.cli.errors import reading
 from noiseaware.cli.files import check_output, write_whole
 
 
@@ -41,41 +41,11 @@ def report(
     """
     import noiseaware as na
 
-    check_output("--out", out, posterior)
-    tree = na.load(posterior)
-    write_page(tree, out, title=title, question=question)
+    with reading():
+        check_output("--out", out, posterior)
+        tree = na.load(posterior)
+    write_whole(out, lambda path: na.write_report(tree, path, title=title, question=question))
     if as_json:
         show.print_json({"out": str(out)})
     else:
         print(f"Written: {out} (open it in a browser)")
-
-
-def remember(posterior: Any, described: Any) -> None:
-    """Keep what a model file says about the report with the posterior."""
-    if described.title:
-        posterior.attrs["report_title"] = described.title
-    if described.question:
-        posterior.attrs["report_question"] = described.question
-    if described.parameters:
-        posterior.attrs["report_parameters"] = json.dumps(list(described.parameters))
-
-
-def write_page(
-    posterior: Any, path: Path, *, title: str | None = None, question: str | None = None
-) -> None:
-    """Write the report of a posterior, with what was remembered where nothing else is given."""
-    from noiseaware.report import write_report
-
-    said = posterior.attrs
-    parameters = said.get("report_parameters")
-    write_whole(
-        path,
-        lambda part: write_report(
-            posterior,
-            part,
-            title=title or said.get("report_title"),
-            question=question or said.get("report_question"),
-            command=said.get("command"),
-            var_names=json.loads(parameters) if parameters else None,
-        ),
-    )

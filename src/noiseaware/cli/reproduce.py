@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from noiseaware.cli.errors import reading
+
 
 def reproduce(
     replicates: Annotated[
@@ -37,8 +39,8 @@ def reproduce(
     Ju, Awan, Gong and Rao (2022): posterior means, acceptance and coverage for the naive Bayes
     model and the linear regression, with the paper's Algorithm 1 and with the default sampler;
     the limits of epsilon, the run-time against n, and the imputed databases. Figures (PNG, SVG),
-    tables (CSV) and one page (HTML) go to a directory. A run that was stopped goes on when it is
-    started again with the same directory.
+    tables (CSV) and one page (HTML) go to a directory. A run that was stopped continues when it
+    is started again with the same directory.
 
     **Examples**
 
@@ -46,13 +48,15 @@ def reproduce(
 
     - `noiseaware reproduce --out reproduced`
     """
-    from noiseaware.reproduce import reproduce as run
+    from noiseaware.studies import CheckpointError
+    from noiseaware_paper import reproduce as run
 
     size = "smallest" if smallest else "quick" if quick else "full"
     try:
-        page = run(out, replicates=replicates, size=size, cores=cores, progressbar=not silent)
+        with reading(CheckpointError):
+            page = run(out, replicates=replicates, size=size, cores=cores, progressbar=not silent)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"stopped; what is done is in {out}, and the same command goes on from there"
+            f"stopped; what is done is in {out}, and the same command continues from there"
         ) from None
     print(f"Written: {page}")

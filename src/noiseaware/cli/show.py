@@ -15,6 +15,16 @@ def console() -> Any:
     return made if made.is_terminal else Console(highlight=False, width=100)
 
 
+def table(*columns: str) -> Any:
+    """Return a rich table without lines."""
+    from rich.table import Table
+
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        made.add_column(column)
+    return made
+
+
 def print_json(content: Any) -> None:
     """Print a JSON document; NaN, which JSON does not have, is null."""
     print(json.dumps(_plain(content), indent=2, ensure_ascii=False))
@@ -48,14 +58,13 @@ def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, floa
 def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
     """Return a short table: each parameter with its mean, spread, interval and diagnostics."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("parameter", overflow="fold")
-    for title in ("mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat"):
-        table.add_column(title, justify="right", no_wrap=True)
+    made = table("parameter", "mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat")
+    made.columns[0].overflow = "fold"
+    for column in made.columns[1:]:
+        column.justify, column.no_wrap = "right", True
     for name, row in rows.items():
-        table.add_row(
+        made.add_row(
             escape(name),
             _number(row["mean"]),
             _number(row["sd"]),
@@ -63,7 +72,7 @@ def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
             _number(row["ess_bulk"]),
             f"{row['r_hat']:.3f}",
         )
-    return table
+    return made
 
 
 def _number(value: float) -> str:

@@ -40,8 +40,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseaware import mechanisms, queries
+from noiseaware import mechanisms
 from noiseaware.arguments import whole_number
+from noiseaware.contract import query_abilities
 from noiseaware.interop.errors import cannot_read
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
@@ -132,15 +133,14 @@ def _after_noise(name: str, mechanism: Any, noise: Any, n: int) -> Any:
 
 def _check_answers(query: Any, n: int, lower: float, upper: float) -> None:
     """ValueError unless all answers that n records can give are between the bounds."""
-    if isinstance(query, queries.Count | queries.Histogram):
-        least, most = 0.0, float(n)
-    elif isinstance(query, queries.Sum):
-        least, most = n * float(np.min(query.lower)), n * float(np.max(query.upper))
-    else:
+    able = query_abilities(query)
+    if able.possible is None:
         raise cannot_read(
-            "LaplaceBoundedDomain is read for Count, Histogram and Sum queries, whose range is "
-            f"known; got {type(query).__name__}"
+            "LaplaceBoundedDomain is read for queries whose range of answers is known, such as "
+            f"Count, Histogram and Sum; got {able.name}"
         )
+    far = np.full(len(query.names), np.inf)
+    least, most = able.possible(-far, n).min(), able.possible(far, n).max()
     if least < lower or most > upper:
         raise cannot_read(
             f"LaplaceBoundedDomain clamps the answer to [{lower:g}, {upper:g}] before the noise, "

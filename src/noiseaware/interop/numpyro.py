@@ -24,17 +24,17 @@ A record is the row of the sites' values in the order of the arguments; a site w
 takes as many columns as it has entries. With one site of scalars a record is a scalar. Records are
 int64 if all sites are discrete, otherwise float64.
 
-What else a NumPyro model may hold is an error, because a posterior by data augmentation would be
-another one than the model's: parameters that are discrete, or there for each record (marginalise
+Whatever else a NumPyro model may hold is an error, because data augmentation would give a posterior
+other than the model's: parameters that are discrete, or there for each record (marginalise
 them); other observed sites and `factor` (the prior could not be drawn from); `mask`, `scale` and
-subsampling. `deterministic` sites are left out.
+subsampling. `deterministic` sites are ignored.
 
 How it is computed
 ------------------
 The function is traced by NumPyro's handlers with theta substituted. log p(theta) is the sum of the
 log probabilities of the parameters' sites, in their natural coordinates; log f(x_i | theta) that of
-the observed sites. Functions are compiled for numbers of records that are powers of two, and what
-is too much is cut off, which changes nothing for records that are independent.
+the observed sites. Functions are compiled for numbers of records that are powers of two and the
+surplus is cut off, which changes nothing for records that are independent.
 
 theta given the records is drawn by NumPyro's NUTS (`NUTS`) on log p(v | x), v the unconstrained
 vector of noiseaware, with the step size and the mass matrix of
@@ -52,12 +52,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Theta, kernel_abilities, model_abilities
 from noiseaware.kernels.hamiltonian import Hamiltonian, needs
 from noiseaware.parameters import Parameter
 
 __all__ = ["NUTS", "NumPyroModel", "model"]
-
-Theta = dict[str, NDArray[np.float64]]
 
 FORM = (
     "a NumPyro model must be a function of the number of records and of the values of each "
@@ -150,10 +149,11 @@ class NUTS(Hamiltonian):
 
     def check(self, target: Any) -> None:
         """Raise if the model is not a NumPyro one."""
-        if not hasattr(target.model, "jax_log_density"):
+        able = model_abilities(target.model)
+        if able.jax_log_density is None:
             raise ValueError(
                 "NUTS is the kernel of noiseaware.interop.numpyro.model(...); for a "
-                f"{type(target.model).__name__}, use noiseaware.kernels.BlackJax(...)"
+                f"{able.name}, use noiseaware.kernels.BlackJax(...)"
             )
         super().check(target)
 
@@ -181,18 +181,25 @@ class NumPyroModel:
         coords: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         needs("jax", "numpyro")
+        import jax
+
         if not callable(function):
             raise TypeError(f"{FORM}; got {function!r}")
         self.function = function
         self.kernel = NUTS() if kernel is None else kernel
-        if not hasattr(self.kernel, "step") or isinstance(self.kernel, type):
+        if kernel_abilities(self.kernel).step is None or isinstance(self.kernel, type):
             raise TypeError(
                 "kernel must be an object as in noiseaware.kernels, such as "
                 f"noiseaware.kernels.BlackJax(); got {kernel!r}"
             )
         self._data = _data_arguments(function)
         self._made: dict[str, Any] = {}
-        self._read(dict(dims or {}), dict(coords or {}))
+        with jax.enable_x64(True):
+            sites = self._trace({}, _FEW, {}, jax.random.key(0))
+            self._read_sites(sites)
+            self.parameters = self._read_parameters(sites, dict(dims or {}), dict(coords or {}))
+            self._read_columns(sites)
+            self._check(sites)
 
     def __repr__(self) -> str:
         return f"NumPyroModel({getattr(self.function, '__name__', self.function)})"
@@ -203,53 +210,48 @@ class NumPyroModel:
 
     # Reading the function.
 
-    def _read(self, dims: dict[str, Any], coords: dict[str, Any]) -> None:
-        """Find the sites, and check that they are of the accepted form."""
-        import jax
+    def _read_sites(self, sites: Any) -> None:
+        """Find the names of the parameters; check that every site is of the accepted form."""
+        for name in self._data:
+            if name not in sites or sites[name]["type"] != "sample":
+                raise ValueError(
+                    f"{FORM}; it has the argument {name!r}, but its sites are {list(sites)}"
+                )
+        drawn = [name for name, site in sites.items() if site["type"] == "sample"]
+        self._latent = [name for name in drawn if name not in self._data]
+        for name, site in sites.items():
+            _check_site(name, site, name in self._data)
 
-        with jax.enable_x64(True):
-            key = jax.random.key(0)
-            few = self._trace({}, _FEW, {}, key)
-            some = self._shapes(_SOME)
-            for name in self._data:
-                if name not in few or few[name]["type"] != "sample":
-                    raise ValueError(
-                        f"{FORM}; it has the argument {name!r}, but its sites are {list(few)}"
-                    )
-            self._latent = [
-                name
-                for name, site in few.items()
-                if site["type"] == "sample" and name not in self._data
-            ]
-            for name, site in few.items():
-                _check_site(name, site, name in self._data)
-            parameters = []
-            for name in self._latent:
-                value = few[name]["value"]
-                if some.get(name) != value.shape:
-                    raise ValueError(
-                        f"the site {name!r} is there for each record (its shape grows with n); a "
-                        "parameter must not be. Marginalise it, or make it a part of the record "
-                        "by an argument of this name"
-                    )
-                names = tuple(dims.pop(name, ()))
-                labels = {dim: coords[dim] for dim in names if dim in coords}
-                support = _support(name, few[name]["fn"])
-                parameters.append(Parameter(name, value.shape, support, names, labels))
-            if dims:
-                raise ValueError(f"dims must be of parameters ({self._latent}); got {list(dims)}")
-            self.parameters = tuple(parameters)
-            if not parameters:
-                raise ValueError("the NumPyro model has no parameter: every site is observed")
-            self._columns = [
-                (name, few[name]["value"].shape[1:], few[name]["value"].dtype)
-                for name in self._data
-            ]
-            for name in self._data:
-                _check_length(name, few[name])
-            theta = {name: few[name]["value"] for name in self._latent}
-            observed = {name: few[name]["value"] for name in self._data}
-            log_f = self._check_observed(theta, observed, key)
+    def _read_parameters(
+        self, sites: Any, dims: dict[str, Any], coords: dict[str, Any]
+    ) -> tuple[Parameter, ...]:
+        """Return the sites that are not observed, with their supports."""
+        shapes = self._shapes(_SOME)
+        parameters = []
+        for name in self._latent:
+            shape = sites[name]["value"].shape
+            if shapes.get(name) != shape:
+                raise ValueError(
+                    f"the site {name!r} is there for each record (its shape grows with n); a "
+                    "parameter must not be. Marginalise it, or make it a part of the record "
+                    "by an argument of this name"
+                )
+            names = tuple(dims.pop(name, ()))
+            labels = {dim: coords[dim] for dim in names if dim in coords}
+            support = _support(name, sites[name]["fn"])
+            parameters.append(Parameter(name, shape, support, names, labels))
+        if dims:
+            raise ValueError(f"dims must be of parameters ({self._latent}); got {list(dims)}")
+        if not parameters:
+            raise ValueError("the NumPyro model has no parameter: every site is observed")
+        return tuple(parameters)
+
+    def _read_columns(self, sites: Any) -> None:
+        """Find which columns of a record hold the values of which observed site."""
+        for name in self._data:
+            _check_length(name, sites[name])
+        values = {name: sites[name]["value"] for name in self._data}
+        self._columns = [(name, v.shape[1:], v.dtype) for name, v in values.items()]
         self._scalar = len(self._columns) == 1 and self._columns[0][1] == ()
         discrete = all(np.issubdtype(dtype, np.integer) for _, _, dtype in self._columns)
         self._dtype = np.dtype(np.int64 if discrete else np.float64)
@@ -258,9 +260,18 @@ class NumPyroModel:
             for name, event, _ in self._columns
             for j in range(int(np.prod(event)))
         ]
-        values = [np.asarray(observed[name], self._dtype).reshape(_FEW, -1) for name in self._data]
-        records = values[0][:, 0] if self._scalar else np.concatenate(values, axis=1)
-        self._check_alike({name: np.asarray(theta[name]) for name in theta}, records, log_f)
+
+    def _check(self, sites: Any) -> None:
+        """Check the likelihood on the records that were drawn."""
+        import jax
+
+        theta = {name: sites[name]["value"] for name in self._latent}
+        observed = {name: sites[name]["value"] for name in self._data}
+        log_f = self._check_observed(theta, observed, jax.random.key(0))
+        records = np.asarray(self._joined(sites, _FEW))
+        self._check_alike(
+            {name: np.asarray(value) for name, value in theta.items()}, records, log_f
+        )
 
     def _shapes(self, n: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each site with n records, without computing anything."""
@@ -345,71 +356,57 @@ class NumPyroModel:
             at += width
         return values
 
-    def _compiled(self, name: str) -> Any:
-        """Return one of the functions below, compiled once."""
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Call one of the functions in JAX, compiled once, in float64."""
         import jax
 
-        if name not in self._made:
-            if name == "sample_prior":
-                made = jax.jit(self._draw_prior)
-            elif name == "sample_records":
-                made = jax.jit(self._draw_records, static_argnums=1)
-            else:
-                made = jax.jit(getattr(self, f"_{name}"))
-            self._made[name] = made
-        return self._made[name]
+        with jax.enable_x64(True):
+            if name not in self._made:
+                fixed = 1 if name == "_draw_records" else None
+                self._made[name] = jax.jit(getattr(self, name), static_argnums=fixed)
+            return self._made[name](*arguments)
 
     def _draw_prior(self, key_data: Any) -> Any:
         trace = self._trace({}, 1, {}, _key(key_data))
         return {name: trace[name]["value"] for name in self._latent}
 
     def _draw_records(self, theta: Any, n: int, key_data: Any) -> Any:
+        return self._joined(self._trace(theta, n, {}, _key(key_data)), n)
+
+    def _joined(self, sites: Any, n: int) -> Any:
+        """Return the values of the observed sites as records."""
         import jax.numpy as jnp
 
-        trace = self._trace(theta, n, {}, _key(key_data))
         if self._scalar:
-            return trace[self._data[0]]["value"].astype(self._dtype)
-        values = [trace[name]["value"].reshape(n, -1) for name in self._data]
+            return sites[self._data[0]]["value"].astype(self._dtype)
+        values = [sites[name]["value"].reshape(n, -1) for name in self._data]
         return jnp.concatenate([value.astype(self._dtype) for value in values], axis=1)
 
     # The methods of a model.
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior."""
-        import jax
-
-        with jax.enable_x64(True):
-            theta = self._compiled("sample_prior")(_key_data(rng))
+        theta = self._call("_draw_prior", _key_data(rng))
         return {name: np.array(theta[name], dtype=np.float64) for name in self._latent}
 
     def log_prior(self, theta: Mapping[str, Any]) -> float:
         """Log p(theta), in the natural coordinates."""
-        import jax
-
-        with jax.enable_x64(True):
-            return float(self._compiled("log_prior")(self._arrays(theta)))
+        return float(self._call("_log_prior", self._arrays(theta)))
 
     def sample_records(
         self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
     ) -> NDArray[Any]:
         """Draw n records given theta."""
-        import jax
-
-        with jax.enable_x64(True):
-            draw = self._compiled("sample_records")
-            records = draw(self._arrays(theta), _at_least(n), _key_data(rng))
+        records = self._call("_draw_records", self._arrays(theta), _at_least(n), _key_data(rng))
         return np.array(np.asarray(records)[:n], dtype=self._dtype, order="C")
 
     def log_likelihood(self, theta: Mapping[str, Any], records: NDArray[Any]) -> NDArray[Any]:
         """Log f(x_i | theta) of each record, (n,)."""
-        import jax
-
         n = len(records)
         if n == 0:
             return np.empty(0)
         filled = records[np.minimum(np.arange(_at_least(n)), n - 1)]
-        with jax.enable_x64(True):
-            each = self._compiled("log_likelihood")(self._arrays(theta), filled)
+        each = self._call("_log_likelihood", self._arrays(theta), filled)
         return np.array(np.asarray(each)[:n], dtype=np.float64)
 
     def _arrays(self, theta: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,7 +437,7 @@ def _data_arguments(function: Callable[..., Any]) -> list[str]:
 
 
 def _check_site(name: str, site: Any, is_data: bool) -> None:
-    """Raise for what would make the posterior another one than the model's."""
+    """Raise for what would give a posterior other than the model's."""
     from numpyro import distributions
 
     if site["type"] in ("deterministic", "mutable"):

@@ -1,7 +1,5 @@
-"""What a report needs besides the draws: the model, the release, the naive draws, the parts.
+"""Where the uncertainty comes from: sampling, or the privacy noise.
 
-Where the uncertainty comes from
---------------------------------
 By the law of total variance, with x the confidential database given the release,
 
     Var(theta | s_dp) = E[Var(theta | x, s_dp) | s_dp] + Var(E[theta | x, s_dp] | s_dp),
@@ -9,8 +7,8 @@ By the law of total variance, with x the confidential database given the release
 and p(theta | x, s_dp) = p(theta | x), because the release depends on theta through x only. The
 first term, W, is the variance that an analyst of the confidential records would be left with, on
 average over the databases that the release leaves possible: the part of *sampling*, of having n
-records and not the whole world. The second, V - W, is there because the database is not known: the
-part of the *privacy noise* (and of clamping and summarising, which hide records as well).
+records and not the whole population. The second, V - W, is there because the database is not known:
+the part of the *privacy noise* (and of clamping and summarising, which hide records as well).
 
 W is estimated from the kept databases. A kept pair (theta_0, x) is a draw from p(theta, x | s_dp),
 so theta_0 is a draw from p(theta | x), and a chain theta_0, theta_1, ... made by the model's kernel
@@ -29,19 +27,20 @@ the part of the noise is V - W, and not estimated by itself.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noiseaware.contract import Model, ModelAbilities, model_abilities
 from noiseaware.posterior import need_posterior, with_derived
 from noiseaware.scalars import all_scalars
+from noiseaware.stored import model_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["Parts", "model_of", "naive_draws", "naive_note", "release_of", "variance_parts"]
+__all__ = ["DATABASES", "Parts", "variance_parts"]
 
 STEPS = 100
 """Steps of the kernel at each database."""
@@ -56,7 +55,7 @@ difference is more than so many standard errors."""
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the variance of one entry comes from.
+    """Where the variance of one scalar comes from.
 
     Attributes
     ----------
@@ -85,9 +84,9 @@ class Parts:
 
 
 def variance_parts(
-    posterior: DataTree, model: Any = None, *, random_seed: int = 0
+    posterior: DataTree, model: Model | None = None, *, random_seed: int = 0
 ) -> dict[str, Parts]:
-    """Split the posterior variance of every entry into sampling and privacy noise.
+    """Split the posterior variance of every scalar into sampling and privacy noise.
 
     Parameters
     ----------
@@ -113,37 +112,38 @@ def variance_parts(
         raise ValueError(
             "no imputed databases were kept: sample(..., keep_records=25) keeps 25 from each chain"
         )
-    model = model_of(posterior, model)
-    if not hasattr(model, "update_parameters"):
+    able = model_abilities(model_of(posterior, model))
+    if able.update_parameters is None:
         raise ValueError(
-            f"{type(model).__name__} has no update_parameters: without a kernel for p(theta | x) "
-            "there is no analysis of a known database to compare with"
+            f"{able.name} has no update_parameters: without a kernel for p(theta | x) there is no "
+            "analysis of a known database to compare with"
         )
-    far, near = _mean_squares(posterior, model, np.random.default_rng(random_seed))
+    far, near = _mean_squares(posterior, able, np.random.default_rng(random_seed))
     parts = {}
-    for entry in all_scalars(posterior):
-        total = float(entry.draws.var())
-        apart, closer = entry.of(far), entry.of(near)
+    for scalar in all_scalars(posterior):
+        total = float(scalar.draws.var())
+        apart, closer = scalar.of(far), scalar.of(near)
         assert apart is not None
         assert closer is not None
         sampling = min(float(apart.mean()), total)
-        parts[entry.label] = Parts(
+        parts[scalar.label] = Parts(
             total=total,
             sampling=sampling,
             noise=total - sampling,
-            prior=np.nan if entry.prior is None else float(entry.prior.var()),
+            prior=np.nan if scalar.prior is None else float(scalar.prior.var()),
             slow=_slow(apart, closer),
         )
     return parts
 
 
 def _mean_squares(
-    posterior: DataTree, model: Any, rng: np.random.Generator
+    posterior: DataTree, able: ModelAbilities, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return half the mean squared differences, half a chain and a quarter of a chain apart.
 
     For each parameter (databases, *shape).
     """
+    assert able.update_parameters is not None
     draws = posterior["posterior"].to_dataset().transpose("chain", "draw", ...)
     kept = posterior["latent_records"]["records"].transpose("chain", "draw", "record", ...)
     labels = kept["draw"].values
@@ -154,14 +154,14 @@ def _mean_squares(
     for chain, k in (pairs[i] for i in chosen):
         records = np.ascontiguousarray(kept.values[chain, k])
         at = draws.isel(chain=chain).sel(draw=labels[k])
-        theta = {p.name: np.array(at[p.name].values, dtype=np.float64) for p in model.parameters}
+        theta = {p.name: np.array(at[p.name].values, dtype=np.float64) for p in able.parameters}
         path = {name: np.empty((STEPS + 1, *value.shape)) for name, value in theta.items()}
         for step in range(STEPS + 1):
             for name, value in theta.items():
                 path[name][step] = value
             if step < STEPS:
-                theta = model.update_parameters(theta, records, rng)
-        path = with_derived(model, path)
+                theta = able.update_parameters(theta, records, rng)
+        path = with_derived(able.model, path)
         for gap, squares in zip(gaps, found, strict=True):
             for name, values in path.items():
                 squares[name].append(0.5 * np.mean((values[gap:] - values[:-gap]) ** 2, axis=0))
@@ -175,59 +175,3 @@ def _slow(far: np.ndarray, near: np.ndarray) -> bool:
         return False
     error = np.std(far - near) / np.sqrt(len(far))
     return bool(far.mean() - near.mean() > CLEARLY * error)
-
-
-def model_of(posterior: DataTree, model: Any = None) -> Any:
-    """Return the model given, or the one that the posterior says it is of."""
-    from noiseaware import models
-
-    if model is not None:
-        return model
-    described = posterior.attrs.get("model_json", "")
-    if not described:
-        raise ValueError(
-            f"the model, {posterior.attrs.get('model', 'unknown')}, is a class of your own, which "
-            "a posterior cannot hold: pass it as model="
-        )
-    return models.from_dict(json.loads(described))
-
-
-def release_of(posterior: DataTree, release: Any = None) -> Any:
-    """Return the release given, or the one that the posterior holds."""
-    from noiseaware.release import Release
-
-    if release is not None:
-        return release
-    described = posterior.attrs.get("release_json", "")
-    if not described:
-        raise ValueError(
-            "the release is by a query or a mechanism of your own, which a posterior cannot hold: "
-            "pass it as release="
-        )
-    return Release.from_dict(json.loads(described))
-
-
-def naive_draws(
-    posterior: DataTree, model: Any = None, release: Any = None, *, draws: int = 1000
-) -> dict[str, np.ndarray]:
-    """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
-
-    Raises
-    ------
-    ValueError
-        If the model or the release is not known, or there is no naive analysis of the pair.
-    """
-    from noiseaware.baselines import naive
-
-    need_posterior(posterior)
-    seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
-    model = model_of(posterior, model)
-    drawn = naive(model, release_of(posterior, release), draws=draws, random_seed=seed)
-    return with_derived(model, drawn)
-
-
-def naive_note(posterior: DataTree, model: Any = None, release: Any = None) -> str:
-    """Return one sentence that says how the naive draws were made."""
-    from noiseaware import baselines
-
-    return baselines.naive_note(model_of(posterior, model), release_of(posterior, release))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from noiseaware.plots import COLOURS
-from noiseaware.scalars import Scalar
+from noiseaware.report.numbers import ENDS
 
 __all__ = ["INK", "draw", "forest"]
 
@@ -69,25 +69,24 @@ def _fit_in_page(svg: str, label: str) -> str:
     return re.sub(r"\n\s*", "\n", svg).strip()
 
 
-def forest(entries: list[Scalar], naive: list[np.ndarray | None], ends: tuple[float, float]):
-    """Return a painter of intervals, one row an entry: the posterior, below it the naive one."""
+def forest(rows: Sequence[tuple[str, np.ndarray, np.ndarray | None]]) -> Callable[[Any], None]:
+    """Return a painter of intervals: a label, the posterior's draws, below them the naive ones."""
 
     def paint(ax: Any) -> None:
-        for row, (entry, other) in enumerate(zip(entries, naive, strict=True)):
-            place = len(entries) - 1 - row
-            rows = [("posterior", entry.draws.ravel(), 0.14), ("naive", other, -0.2)]
-            for name, values, shift in rows:
-                if values is None:
+        for place, (_, posterior, naive) in enumerate(reversed(rows)):
+            for name, values, shift, mark in (
+                ("posterior", posterior, 0.14, "o"),
+                ("naive", naive, -0.2, "D"),
+            ):
+                finite = () if values is None else values[np.isfinite(values)]
+                if len(finite) == 0:
                     continue
-                values = values[np.isfinite(values)]
-                if len(values) == 0:
-                    continue
-                low, middle, high = np.quantile(values, [ends[0], 0.5, ends[1]])
-                ax.plot([low, high], [place + shift] * 2, color=COLOURS[name], linewidth=2.2)
-                ax.plot([middle], [place + shift], "o" if shift > 0 else "D", color=COLOURS[name],
-                        markersize=3.5)  # fmt: skip
-        ax.set_yticks(range(len(entries)), [entry.label for entry in reversed(entries)])
-        ax.set_ylim(-0.7, len(entries) - 0.3)
+                colour = COLOURS[name]
+                low, middle, high = np.quantile(finite, [ENDS[0], 0.5, ENDS[1]])
+                ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2.2)
+                ax.plot([middle], [place + shift], mark, color=colour, markersize=3.5)
+        ax.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)])
+        ax.set_ylim(-0.7, len(rows) - 0.3)
         ax.tick_params(labelsize=7)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)

@@ -1,95 +1,20 @@
-"""Numbers and promises as words, for the report."""
+"""What a guarantee promises, in sentences for the report."""
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
-import numpy as np
+from noiseaware.mechanisms import Guarantee
 
-__all__ = [
-    "mechanism_words",
-    "number",
-    "percent",
-    "promise",
-    "query_words",
-    "share_of_draws",
-    "times",
-]
-
-
-def number(value: float, spread: float | None = None) -> str:
-    """Return a number to two digits of the spread it belongs to, with a real minus sign.
-
-    Examples
-    --------
-    >>> number(-0.16123, spread=0.066)
-    '−0.161'
-    >>> number(1234.5, spread=200.0)
-    '1230'
-    """
-    value = float(value)
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    if spread is None or not math.isfinite(spread) or spread <= 0:
-        spread = abs(value) / 10
-    if spread <= 0:
-        return "0"
-    decimals = 1 - math.floor(math.log10(spread))
-    if -3 <= decimals <= 6:
-        text = f"{round(value, decimals):.{max(0, decimals)}f}"
-    else:
-        text = f"{value:.3g}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "−")
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage that never rounds to 0% or 100% unless it is.
-
-    Examples
-    --------
-    >>> percent(0.9863), percent(0.99995), percent(1.0), percent(0.31)
-    ('98.6%', 'over 99.9%', '100%', '31%')
-    """
-    if share in (0.0, 1.0):
-        return f"{share:.0%}"
-    if share > 0.999:
-        return "over 99.9%"
-    if share < 0.001:
-        return "under 0.1%"
-    return f"{share:.1%}" if share > 0.9 or share < 0.1 else f"{share:.0%}"
-
-
-def share_of_draws(share: float, draws: int) -> str:
-    """Return a probability estimated from draws: all of them is still not certainty.
-
-    By the rule of three, an event that is in none of m draws has probability below 3 / m, with
-    confidence 95%.
-
-    Examples
-    --------
-    >>> share_of_draws(1.0, 4000), share_of_draws(0.0, 200), share_of_draws(0.31, 4000)
-    ('over 99.9%', 'under 2%', '31%')
-    """
-    if 0.0 < share < 1.0:
-        return percent(share)
-    rare = 0.1 if 3 / draws <= 0.001 else float(min(50, math.ceil(300 / draws)))
-    return f"over {100 - rare:g}%" if share else f"under {rare:g}%"
-
-
-def times(ratio: float) -> str:
-    """Return a ratio above 1 as words: "1.4 times", "12 times"."""
-    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+__all__ = ["promise"]
 
 
 def promise(guarantee: Any) -> list[str]:
     """Return what a guarantee means for one person in the database, in sentences."""
-    kind = getattr(guarantee, "kind", None)
-    if kind is None:
+    if not isinstance(guarantee, Guarantee):
         return ["The mechanism does not say what it promises."]
+    kind = guarantee.kind
     if kind == "unknown":
         return [f"No promise can be stated: {guarantee.reason}."]
     if guarantee.neighbours == "change":
@@ -137,120 +62,3 @@ def _also(guarantee: Any, kind: str) -> list[str]:
         f"In the more common terms this is ε = {epsilon:g} with "
         f"δ = {guarantee.delta_at(epsilon):.2g}."
     ]
-
-
-def query_words(query: Any) -> list[str]:
-    """Return what was asked of the database, in sentences."""
-    kind = type(query).__name__
-    if hasattr(query, "queries"):
-        labels = getattr(query, "labels", None) or range(1, len(query.queries) + 1)
-        return [
-            f"({label}) {' '.join(query_words(part))}"
-            for label, part in zip(labels, query.queries, strict=True)
-        ]
-    if kind == "InGroup":
-        return [f"Of the records of group {query.group} only.", *query_words(query.query)]
-    if hasattr(query, "query"):
-        return ["Of each group of records separately.", *query_words(query.query)]
-    lower, upper = getattr(query, "lower", None), getattr(query, "upper", None)
-    clamped = lower is not None and upper is not None
-    known = {
-        "Count": _count_words(query),
-        "Sum": "The sum of the records.",
-        "Histogram": "How many records fall in each cell.",
-        "ClassFeatureCounts": ("How many records of each class have each level of each feature."),
-        "RegressionMoments": (
-            "The sums, squares and products of features and response that a linear regression "
-            "needs, after each was scaled to lie between −1 and 1."
-        ),
-    }
-    words = [known.get(kind) or first_line(query)]
-    if kind == "Query":
-        words = [f"The totals of {', '.join(query.names)}, by a function of the analyst's own."]
-    if clamped:
-        words.append(
-            f"For this, every value was clamped: what is below {_bound(lower)} counts as that, "
-            f"what is above {_bound(upper)} counts as that. This analysis takes the clamping into "
-            "account."
-        )
-    return words
-
-
-def _count_words(query: Any) -> str:
-    if getattr(query, "predicate", None) is None and isinstance(
-        getattr(query, "value", None), int | float
-    ):
-        return f"How many records have the value {query.value:g}."
-    return f"How many records: {', '.join(getattr(query, 'names', ()))}."
-
-
-def first_line(thing: Any) -> str:
-    """Return what the class of an object says of itself in its first line."""
-    text = inspect.getdoc(type(thing)) or f"{type(thing).__name__}."
-    line = text.strip().splitlines()[0].replace("`", "")
-    return line if line.endswith(".") else f"{line}."
-
-
-def _bound(bound: Any) -> str:
-    values = np.atleast_1d(np.asarray(bound, dtype=np.float64))
-    shown = [f"{value:.4g}".replace("-", "−") for value in values.ravel()]
-    if len(set(shown)) == 1:
-        return shown[0]
-    if len(shown) > 8:
-        return f"its own bound ({shown[0]}, {shown[1]}, …)"
-    return f"({', '.join(shown)}), column by column,"
-
-
-def mechanism_words(mechanism: Any) -> list[str]:
-    """Return how the numbers were made private, in sentences."""
-    kind = type(mechanism).__name__
-    inner = getattr(mechanism, "mechanism", None)
-    if inner is not None:
-        steps = {
-            "Clamped": "clamped to a range",
-            "Thresholded": "withheld where they were below a threshold",
-            "Rounded": "rounded",
-            "Truncated": "forced into a range by drawing the noise again",
-            "Folded": "mirrored into a range",
-        }
-        step = steps.get(kind, f"changed by the step {kind}")
-        return [
-            *mechanism_words(inner),
-            f"After the noise they were {step}: {_without_query(mechanism)}. This analysis takes "
-            "that into account.",
-        ]
-    if kind == "Several":
-        return [
-            f"There are {len(mechanism.mechanisms)} releases about the same records.",
-            *(
-                f"({label}) {' '.join(mechanism_words(part))}"
-                for label, part in zip(mechanism.labels, mechanism.mechanisms, strict=True)
-            ),
-        ]
-    scale = getattr(mechanism, "scale", None)
-    noise = {
-        "Laplace": ("Laplace noise", math.sqrt(2.0)),
-        "Gaussian": ("normal (Gaussian) noise", 1.0),
-        "DiscreteLaplace": ("integer noise of the Laplace kind", None),
-        "DiscreteGaussian": ("integer noise of the normal kind", None),
-        "LocalLaplace": ("Laplace noise", math.sqrt(2.0)),
-        "LocalGaussian": ("normal (Gaussian) noise", 1.0),
-        "LocalGeometric": ("integer noise of the Laplace kind", None),
-    }
-    if kind not in noise or not isinstance(scale, int | float):
-        return [f"{type(mechanism).__name__}: {first_line(mechanism)}"]
-    name, ratio = noise[kind]
-    spread = "" if ratio is None else f" (a standard deviation of {scale * ratio:.3g})"
-    where = "every record, one by one" if kind.startswith("Local") else "each of these numbers"
-    return [f"Random {name} with scale {scale:.4g}{spread} was added to {where}."]
-
-
-def _without_query(step: Any) -> str:
-    arguments = getattr(step, "arguments", ("lower", "upper"))
-    values = {name: getattr(step, name, None) for name in arguments}
-    shown = [
-        f"{name} {_bound(value)}"
-        for name, value in values.items()
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
-    return f"{type(step).__name__}, {', '.join(shown)}" if shown else type(step).__name__

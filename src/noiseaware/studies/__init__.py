@@ -1,17 +1,32 @@
 """Replicated studies, which say how well analysts will do with a release like this.
 
-A study simulates the whole way many times: parameters, confidential records, a release, an
-analysis. Over the replicates it reports how often intervals hold the truth, how wide they are, how
-far the posterior mean is off, and how well the chains mixed; for every epsilon and every number of
+A study simulates the whole path many times: parameters, confidential records, a release, an
+analysis. Over the replicates it reports how often intervals cover the truth, how wide they are, how
+far off the posterior mean is, and how well the chains mixed, for every epsilon and every number of
 records. Other analyses (`noiseaware.baselines`) may run on the same releases.
 
 The files: `methods` (what is run on a release, and what is kept of it), `replicate` (one replicate,
-a function of its seed), `tasks` (many of them, on several cores, with a file to go on from),
+a function of its seed), `tasks` (many of them, on several cores, with a file to continue from),
 `run` (the call), `result` (the table).
 """
 
-from noiseaware.studies.methods import Sampler
-from noiseaware.studies.result import Study
+from noiseaware.studies.methods import SAMPLERS, Sampler, run_chains, summarise
+from noiseaware.studies.progress import Advance, bar
+from noiseaware.studies.result import Study, binomial_error
 from noiseaware.studies.run import study
+from noiseaware.studies.tasks import CheckpointError, Lines, run_tasks
 
-__all__ = ["Sampler", "Study", "study"]
+__all__ = [
+    "SAMPLERS",
+    "Advance",
+    "CheckpointError",
+    "Lines",
+    "Sampler",
+    "Study",
+    "bar",
+    "binomial_error",
+    "run_chains",
+    "run_tasks",
+    "study",
+    "summarise",
+]

@@ -1,13 +1,12 @@
 """What a study runs on a release, and the numbers that it keeps of each.
 
-A *method* is a sampler (`Sampler`, by name) or one of the comparators "naive", "non-private" and
-"bootstrap". Every method gives draws of the parameters, and of them one row a scalar is kept: mean,
-standard deviation, the ends of the equal-tailed interval, the effective sample size.
+A *method* is a sampler (`Sampler`, by name) or one of the baselines "naive", "non-private" and
+"bootstrap". Every method gives draws of the parameters; what is kept of each scalar is its mean,
+its standard deviation, the ends of its equal-tailed interval and its effective sample size.
 """
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.baselines import bootstrap, naive, non_private
+from noiseaware.contract import Model
 from noiseaware.posterior import with_derived
+from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
 from noiseaware.sampler.run import pick_moves
@@ -26,7 +27,7 @@ from noiseaware.sampler.target import Target
 
 Array = NDArray[np.float64]
 
-COMPARATOR_DRAWS = 1000
+BASELINE_DRAWS = 1000
 BOOTSTRAP_DRAWS = 400
 
 LABELS = {
@@ -40,7 +41,7 @@ LABELS = {
 
 PER_PARAMETER = ("mean", "sd", "lower", "upper", "ess")
 PER_METHOD = ("acceptance", "lowest_sweep", "lowest_probability", "seconds")
-"""What is kept of a method: numbers of each scalar, and numbers of the run."""
+"""What is kept of a method: numbers for each scalar, and numbers for the run."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Sampler:
     moves
         As in `noiseaware.sample`; None for the default.
     warmup, draws, chains
-        The length and the number of chains; one is enough where every replicate has its own.
+        The length and the number of chains; one is enough, as every replicate has its own.
     """
 
     moves: tuple[Any, ...] | None = None
@@ -69,7 +70,7 @@ SAMPLERS = {
     "default": Sampler(),
     "algorithm1": Sampler(tuple(algorithm1()), warmup=5000, draws=5000),
 }
-COMPARATORS = ("naive", "non-private", "bootstrap")
+BASELINES = ("naive", "non-private", "bootstrap")
 
 
 def read_samplers(samplers: Any) -> dict[str, Sampler]:
@@ -80,9 +81,9 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
         for name, sampler in samplers.items():
             if not isinstance(sampler, Sampler):
                 raise TypeError(f"samplers[{name!r}] must be a Sampler; got {sampler!r}")
-            if name in COMPARATORS:
+            if name in BASELINES:
                 raise ValueError(
-                    f"{name!r} is the name of a comparator; call the sampler otherwise"
+                    f"{name!r} is the name of a baseline; give the sampler another name"
                 )
         return {
             name: replace(s, moves=None if s.moves is None else tuple(s.moves))
@@ -97,14 +98,12 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
     return {name: SAMPLERS[name] for name in samplers}
 
 
-def read_comparators(comparators: Any) -> tuple[str, ...]:
-    """Return the names of the comparators, checked."""
-    names = (comparators,) if isinstance(comparators, str) else tuple(comparators)
+def read_baselines(baselines: Any) -> tuple[str, ...]:
+    """Return the names of the baselines, checked."""
+    names = (baselines,) if isinstance(baselines, str) else tuple(baselines)
     for name in names:
-        if name not in COMPARATORS:
-            raise ValueError(
-                f"comparators must be names out of {', '.join(COMPARATORS)}; got {name!r}"
-            )
+        if name not in BASELINES:
+            raise ValueError(f"baselines must be names out of {', '.join(BASELINES)}; got {name!r}")
     return names
 
 
@@ -113,51 +112,54 @@ def seed_for(entropy: int, key: Sequence[int], method: str) -> np.random.SeedSeq
     return np.random.SeedSequence(entropy, spawn_key=(*key, 1, zlib.crc32(method.encode("utf-8"))))
 
 
-def run_method(
-    name: str,
-    samplers: Mapping[str, Sampler],
-    model: Any,
-    records: Any,
-    release: Any,
+def run_sampler(
+    sampler: Sampler,
+    model: Model,
+    release: Release,
     names: Sequence[str],
     interval: float,
     seed: np.random.SeedSequence,
 ) -> dict[str, Any]:
-    """Run one method on one release; return what is kept of it (`PER_PARAMETER`, `PER_METHOD`)."""
-    began = time.thread_time()
-    kept: dict[str, Any] = dict.fromkeys(PER_METHOD, np.nan)
-    if name in samplers:
-        drawn, reports = run_chains(model, release, samplers[name], seed)
-        if "acceptance_rate" in reports:
-            kept["acceptance"] = float(reports["acceptance_rate"].mean())
-            kept["lowest_sweep"] = float(reports["acceptance_rate"].min())
-        if "lowest_log_acceptance" in reports:
-            kept["lowest_probability"] = float(np.exp(reports["lowest_log_acceptance"].min()))
-        summary = summarise(flatten(drawn, names, 2), interval)
-    else:
-        number = int(seed.generate_state(1, np.uint64)[0])
-        summary = _comparator(name, model, records, release, names, interval, number)
-    kept["seconds"] = time.thread_time() - began
-    return {**summary, **kept}
+    """Sample the noise-aware posterior of a release; return what is kept of it."""
+    drawn, reports = run_chains(model, release, sampler, seed)
+    kept = summarise(flatten(drawn, names, 2), interval)
+    if "acceptance_rate" in reports:
+        kept["acceptance"] = float(reports["acceptance_rate"].mean())
+        kept["lowest_sweep"] = float(reports["acceptance_rate"].min())
+    if "lowest_log_acceptance" in reports:
+        kept["lowest_probability"] = float(np.exp(reports["lowest_log_acceptance"].min()))
+    return kept
 
 
-def _comparator(name, model, records, release, names, interval, seed) -> dict[str, Array]:
+def run_baseline(
+    name: str,
+    model: Model,
+    records: Any,
+    release: Release,
+    names: Sequence[str],
+    interval: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Run another analysis of a release; return what is kept of it."""
     if name == "bootstrap":
         outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
         again = with_derived(model, outcome.replicates)
-        summary = summarise(flatten(again, names, 1)[None], interval, effective=False)
+        kept = summarise(flatten(again, names, 1)[None], interval, effective=False)
         estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
-        summary["mean"] = flatten(estimate, names, 1)[0]
-        return summary
+        return {**kept, "mean": flatten(estimate, names, 1)[0]}
     if name == "naive":
-        drawn = naive(model, release, draws=COMPARATOR_DRAWS, random_seed=seed)
+        drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
     else:
-        drawn = non_private(model, records, draws=COMPARATOR_DRAWS, random_seed=seed)
+        drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
     return summarise(flatten(drawn, names, 1)[None], interval, effective=False)
 
 
 def run_chains(
-    model: Any, release: Any, sampler: Sampler, seed: np.random.SeedSequence, keep_records: int = 0
+    model: Model,
+    release: Release,
+    sampler: Sampler,
+    seed: np.random.SeedSequence,
+    keep_records: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Run chains one after the other in this process, without the trimmings of `sample`.
 
@@ -191,7 +193,7 @@ def flatten(drawn: Mapping[str, Any], names: Sequence[str], axes: int) -> Array:
     return np.concatenate([p.reshape(*p.shape[:axes], -1) for p in parts], axis=-1)
 
 
-def summarise(draws: Array, interval: float, effective: bool = True) -> dict[str, Array]:
+def summarise(draws: Array, interval: float, effective: bool = True) -> dict[str, Any]:
     """Return `PER_PARAMETER` of draws (chains, draws, k), each (k,)."""
     from arviz_stats.base import array_stats
 

@@ -7,13 +7,15 @@ worker, and is the same.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from noiseaware.contract import draw_records
+from noiseaware.contract import Model, draw_records, model_abilities
+from noiseaware.parameters import Parameter
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
 from noiseaware.studies.methods import (
@@ -21,7 +23,8 @@ from noiseaware.studies.methods import (
     PER_PARAMETER,
     Sampler,
     flatten,
-    run_method,
+    run_baseline,
+    run_sampler,
     seed_for,
 )
 
@@ -32,7 +35,7 @@ Key = tuple[int, int, int]
 class Plan:
     """What all replicates of a study share."""
 
-    model: Any
+    model: Model
     mechanisms: tuple[Any, ...]
     epsilons: tuple[float, ...]
     n_records: tuple[int, ...]
@@ -40,19 +43,19 @@ class Plan:
     records: Any
     interval: float
     samplers: Mapping[str, Sampler]
-    comparators: tuple[str, ...]
+    baselines: tuple[str, ...]
     names: tuple[str, ...]
     entropy: int
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The names of all methods, samplers first."""
-        return (*self.samplers, *self.comparators)
+        return (*self.samplers, *self.baselines)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the scalars, such as `coefficients[x1]`."""
-        known = {p.name: p for p in (*self.model.parameters, *getattr(self.model, "derived", ()))}
+        known = {p.name: p for p in model_abilities(self.model).shown}
         return tuple(label for name in self.names for label in scalar_names(known[name]))
 
 
@@ -78,16 +81,14 @@ class Replicate:
     numbers: dict[str, dict[str, Any]]
 
 
-def scalar_names(parameter: Any) -> list[str]:
+def scalar_names(parameter: Parameter) -> list[str]:
     """Return a name for each entry of a parameter, with the labels of its axes."""
     if not parameter.shape:
         return [parameter.name]
     coords = parameter.coords or {}
+    dims = parameter.dims or [""] * len(parameter.shape)
     axes = [
-        list(coords.get(dim, range(size)))
-        for dim, size in zip(
-            parameter.dims or [None] * len(parameter.shape), parameter.shape, strict=True
-        )
+        list(coords.get(dim, range(size))) for dim, size in zip(dims, parameter.shape, strict=True)
     ]
     return [
         f"{parameter.name}[{', '.join(str(axis[i]) for axis, i in zip(axes, index, strict=True))}]"
@@ -113,19 +114,25 @@ def run_replicate(plan: Plan, key: Key) -> Replicate:
     """Run one replicate."""
     theta, records, release = simulate(plan, key)
     numbers = {
-        name: run_method(
-            name,
-            plan.samplers,
-            plan.model,
-            records,
-            release,
-            plan.names,
-            plan.interval,
-            seed_for(plan.entropy, key, name),
-        )
+        name: _run_method(plan, name, records, release, seed_for(plan.entropy, key, name))
         for name in plan.methods
     }
     return Replicate(theta, records, release, numbers)
+
+
+def _run_method(
+    plan: Plan, name: str, records: Any, release: Release, seed: np.random.SeedSequence
+) -> dict[str, Any]:
+    """Run one method; return what is kept of it (`PER_PARAMETER`, `PER_METHOD`)."""
+    began = time.thread_time()
+    asked = (plan.names, plan.interval)
+    if name in plan.samplers:
+        kept = run_sampler(plan.samplers[name], plan.model, release, *asked, seed)
+    else:
+        number = int(seed.generate_state(1, np.uint64)[0])
+        kept = run_baseline(name, plan.model, records, release, *asked, number)
+    seconds = time.thread_time() - began
+    return {**dict.fromkeys(PER_METHOD, np.nan), **kept, "seconds": seconds}
 
 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:

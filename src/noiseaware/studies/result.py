@@ -65,47 +65,55 @@ class Study:
         mean with its standard error; mean `width` of the intervals; `rmse` of the posterior mean;
         `ess` (mean) and `lowest_ess` of the chains; `acceptance` (mean over the record proposals),
         `lowest_sweep` (the lowest share accepted in a sweep) and `lowest_probability` (the lowest
-        probability to accept), NaN for comparators; `seconds` of processor time (mean).
+        probability of accepting), NaN for baselines; `seconds` of processor time (mean).
         """
-        from pandas import DataFrame
+        from pandas import DataFrame, MultiIndex
 
+        values = list(self._settings.values())
+        frame = DataFrame(
+            {name: column.ravel() for name, column in self._summary.items()},
+            MultiIndex.from_product(values, names=list(self._settings)),
+        ).reset_index()
+        labels = [LABELS.get(method, f"noise-aware, {method}") for method in frame["method"]]
+        frame.insert(3, "label", labels)
+        frame.insert(6, "replicates", self.replicates)
+        return frame
+
+    @property
+    def _settings(self) -> dict[str, list[Any]]:
+        """What a row of the table is about."""
         plan = self.plan
-        error = self["mean"] - self._true[..., None, :]
-        known: np.ndarray = np.all(np.isfinite(self._true), axis=2)
-        covered = self.covered
-        rows = []
-        for i, j in np.ndindex(len(plan.epsilons), len(plan.n_records)):
-            for m, method in enumerate(plan.methods):
-                for k, label in enumerate(plan.labels):
-                    here = (i, j, slice(None), m, k)
-                    run = (i, j, slice(None), m)
-                    hits = float(covered[here].sum())
-                    rows.append(
-                        {
-                            "epsilon": plan.epsilons[i],
-                            "n_records": plan.n_records[j],
-                            "method": method,
-                            "label": LABELS.get(method, f"noise-aware, {method}"),
-                            "parameter": label,
-                            "true": self._true[i, j, :, k].mean(),
-                            "replicates": self.replicates,
-                            "coverage": hits / self.replicates if known[i, j, k] else np.nan,
-                            "coverage_error": binomial_error(hits, self.replicates)
-                            if known[i, j, k]
-                            else np.nan,
-                            "bias": error[here].mean(),
-                            "bias_error": mean_error(error[here]),
-                            "width": (self["upper"][here] - self["lower"][here]).mean(),
-                            "rmse": np.sqrt((error[here] ** 2).mean()),
-                            "ess": self["ess"][here].mean(),
-                            "lowest_ess": self["ess"][here].min(),
-                            "acceptance": self["acceptance"][run].mean(),
-                            "lowest_sweep": self["lowest_sweep"][run].min(),
-                            "lowest_probability": self["lowest_probability"][run].min(),
-                            "seconds": self["seconds"][run].mean(),
-                        }
-                    )
-        return DataFrame(rows)
+        return {
+            "epsilon": list(plan.epsilons),
+            "n_records": list(plan.n_records),
+            "method": list(plan.methods),
+            "parameter": list(plan.labels),
+        }
+
+    @functools.cached_property
+    def _summary(self) -> dict[str, np.ndarray]:
+        """The columns of the table, each (epsilon, n, method, scalar)."""
+        true = self._true[..., None, :]
+        known = np.isfinite(true).all(axis=2)
+        error = self["mean"] - true
+        hits = self.covered.sum(axis=2)
+        found = {
+            "true": true.mean(axis=2),
+            "coverage": np.where(known, hits / self.replicates, np.nan),
+            "coverage_error": np.where(known, binomial_error(hits, self.replicates), np.nan),
+            "bias": error.mean(axis=2),
+            "bias_error": mean_error(error, axis=2),
+            "width": (self["upper"] - self["lower"]).mean(axis=2),
+            "rmse": np.sqrt((error**2).mean(axis=2)),
+            "ess": self["ess"].mean(axis=2),
+            "lowest_ess": self["ess"].min(axis=2),
+            "acceptance": self["acceptance"].mean(axis=2)[..., None],
+            "lowest_sweep": self["lowest_sweep"].min(axis=2)[..., None],
+            "lowest_probability": self["lowest_probability"].min(axis=2)[..., None],
+            "seconds": self["seconds"].mean(axis=2)[..., None],
+        }
+        shape = np.broadcast_shapes(*(values.shape for values in found.values()))
+        return {name: np.broadcast_to(values, shape) for name, values in found.items()}
 
     @functools.cached_property
     def tree(self) -> DataTree:
@@ -115,35 +123,25 @@ class Study:
         """
         from xarray import Dataset, DataTree
 
-        plan = self.plan
+        keys = list(self._settings)
         setting = ["epsilon", "n_records", "replicate"]
         variables: dict[str, Any] = {"true": ([*setting, "parameter"], self._true)}
-        for field in PER_PARAMETER:
-            variables[field] = ([*setting, "method", "parameter"], self._numbers[field])
-        for field in PER_METHOD:
-            variables[field] = ([*setting, "method"], self._numbers[field])
-        coords: dict[str, Any] = {
-            "epsilon": list(plan.epsilons),
-            "n_records": list(plan.n_records),
-            "replicate": np.arange(self.replicates),
-            "method": list(plan.methods),
-            "parameter": list(plan.labels),
-        }
-        keys = ["epsilon", "n_records", "method", "parameter"]
-        shape = tuple(len(coords[key]) for key in keys)
-        columns = [c for c in self.table.columns if c not in (*keys, "label", "replicates")]
-        table = {c: (keys, self.table[c].to_numpy().reshape(shape)) for c in columns}
+        for field, values in self._numbers.items():
+            axes = ["method", "parameter"] if field in PER_PARAMETER else ["method"]
+            variables[field] = ([*setting, *axes], values)
+        table = {name: (keys, values) for name, values in self._summary.items()}
+        coords = {**self._settings, "replicate": np.arange(self.replicates)}
         tree = DataTree.from_dict(
             {
                 "replicates": Dataset(variables, coords),
-                "summary": Dataset(table, {key: coords[key] for key in keys}),
+                "summary": Dataset(table, self._settings),
             }
         )
         tree.attrs = {
             "format": "noiseaware-study",
-            "model": repr(plan.model),
-            "interval": plan.interval,
-            "random_seed": str(plan.entropy),
+            "model": repr(self.plan.model),
+            "interval": self.plan.interval,
+            "random_seed": str(self.plan.entropy),
         }
         return tree
 
@@ -185,20 +183,21 @@ class Study:
         )
 
 
-def mean_error(values: np.ndarray) -> float:
-    """Return the standard error of a mean; NaN if there is one value, which says nothing of it."""
-    if len(values) < 2:
-        return float("nan")
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
+def mean_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Return the standard error of a mean along an axis; NaN where there is only one value."""
+    count = values.shape[axis]
+    if count < 2:
+        return np.full(np.delete(values.shape, axis), np.nan)
+    return values.std(axis=axis, ddof=1) / np.sqrt(count)
 
 
-def binomial_error(hits: float, trials: int) -> float:
+def binomial_error(hits: Any, trials: int) -> Any:
     """Return the standard error of hits / trials, not 0 where all or none hit.
 
     With two hits and two misses added, as Agresti and Coull (1998) do.
     """
-    share = (hits + 2.0) / (trials + 4.0)
-    return float(np.sqrt(share * (1.0 - share) / (trials + 4.0)))
+    share = (np.asarray(hits) + 2.0) / (trials + 4.0)
+    return np.sqrt(share * (1.0 - share) / (trials + 4.0))
 
 
 def _place(name: str, value: Any, known: tuple[Any, ...]) -> int:

@@ -6,31 +6,36 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Model, mechanism_abilities, model_abilities
 from noiseaware.coordinates import check_theta
+from noiseaware.deprecated import warn
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
-from noiseaware.studies.methods import read_comparators, read_samplers
-from noiseaware.studies.progress import bar
+from noiseaware.studies.methods import read_baselines, read_samplers
+from noiseaware.studies.progress import Advance, bar
 from noiseaware.studies.replicate import Plan, all_keys, row_of, simulate
 from noiseaware.studies.result import Study
 from noiseaware.studies.tasks import Lines, pick_cores, run_tasks
 
 FORMAT = "noiseaware-study"
 VERSION = 1
+FILE = "replicates.jsonl"
+"""The file of a checkpoint, in its directory."""
+
 SECONDS_PER_UPDATE = 1e-6
-"""What an update of a record costs at most, about: to see whether workers pay their start."""
+"""Roughly what updating one record costs at most: whether starting workers is worth it."""
 
 
 def study(
-    model: Any,
+    model: Model,
     mechanism: Any,
     *,
     epsilons: Sequence[float] | None = None,
@@ -40,12 +45,13 @@ def study(
     replicates: int = 100,
     interval: float = 0.9,
     samplers: Any = ("default",),
-    comparators: Sequence[str] = (),
+    baselines: Sequence[str] = (),
     parameters: Sequence[str] | None = None,
     random_seed: int | None = None,
     cores: int | None = None,
-    progressbar: bool = True,
+    progressbar: bool | Advance = True,
     checkpoint: str | Path | None = None,
+    comparators: Sequence[str] | None = None,
 ) -> Study:
     """Simulate releases many times over and see how well analyses of them do.
 
@@ -72,7 +78,7 @@ def study(
     samplers : sequence of str, or mapping of str to Sampler
         "default", "algorithm1" (the paper's protocol: 10,000 iterations, half of them dropped), or
         samplers of your own by name.
-    comparators : sequence of str
+    baselines : sequence of str
         Other analyses of the same releases: "naive", "non-private", "bootstrap"; see
         `noiseaware.baselines` for what they are.
     parameters : sequence of str, optional
@@ -81,11 +87,14 @@ def study(
         Same seed, same study, for any number of cores. Every replicate has its own seed.
     cores : int, optional
         Worker processes; None takes all of the machine's if that pays.
-    progressbar : bool
-        Show a bar with the time left.
+    progressbar : bool or callable
+        Show a bar with the time left; or a function to call instead, with the number of replicates
+        that have just been done.
     checkpoint : path, optional
-        A directory in which finished replicates are kept. A study that was stopped goes on from
+        A directory in which finished replicates are kept. A study that was stopped continues from
         it when it is called again, also with more replicates.
+    comparators : sequence of str, optional
+        The old name of `baselines`; it goes with 0.3.
 
     Returns
     -------
@@ -103,7 +112,7 @@ def study(
     ...     epsilons=[0.5, 5.0],
     ...     n_records=50,
     ...     replicates=3,
-    ...     comparators=["naive"],
+    ...     baselines=["naive"],
     ...     random_seed=1,
     ...     progressbar=False,
     ... )
@@ -111,6 +120,9 @@ def study(
     ['default', 'naive', 'default', 'naive']
     """
     replicates = whole_number("replicates", replicates)
+    if comparators is not None:
+        warn("comparators= of study", "baselines=")
+        baselines = comparators
     if cores is not None:
         cores = whole_number("cores", cores)
     plan = make_plan(
@@ -122,39 +134,33 @@ def study(
         records=records,
         interval=interval,
         samplers=samplers,
-        comparators=comparators,
+        baselines=baselines,
         parameters=parameters,
         random_seed=_seed(random_seed, checkpoint),
     )
     total = replicates * len(plan.epsilons) * len(plan.n_records)
-    with bar("replicates", total, progressbar) as on_done:
-        return run_plan(plan, replicates, cores=cores, on_done=on_done, checkpoint=checkpoint)
+    with bar("replicates", total, progressbar) as advance:
+        return run_plan(plan, replicates, cores, advance, checkpoint)
 
 
 def run_plan(
     plan: Plan,
     replicates: int,
-    *,
     cores: int | None,
-    on_done: Callable[[float], None],
+    advance: Advance,
     checkpoint: str | Path | None = None,
 ) -> Study:
     """Run all replicates of a plan that are not done yet."""
-    path = None if checkpoint is None else Path(checkpoint) / "replicates.jsonl"
+    path = None if checkpoint is None else Path(checkpoint) / FILE
     keys = all_keys(plan, replicates)
     lines = Lines(path, description(plan))
+    workers = pick_cores(cores, _seconds(plan) * len(keys))
     try:
-        rows = run_tasks(
-            functools.partial(row_of, plan),
-            keys,
-            lines,
-            pick_cores(cores, _seconds(plan) * len(keys)),
-            on_done,
-        )
+        rows = run_tasks(functools.partial(row_of, plan), keys, lines, workers, advance)
     except KeyboardInterrupt:
         kept = "nothing is kept without a checkpoint"
         if checkpoint is not None:
-            kept = f"what is done is in {checkpoint}, and the same call goes on from there"
+            kept = f"what is done is in {checkpoint}, and the same call continues from there"
         raise KeyboardInterrupt(
             f"stopped after {len(lines.done)} of {len(keys)} replicates; {kept}"
         ) from None
@@ -162,53 +168,48 @@ def run_plan(
 
 
 def make_plan(
-    model: Any,
+    model: Model,
     mechanism: Any,
     *,
-    epsilons: Sequence[float] | None,
-    n_records: int | Sequence[int] | None,
-    true_parameters: Mapping[str, Any] | None,
-    records: Any,
-    interval: float,
-    samplers: Any,
-    comparators: Any,
-    parameters: Sequence[str] | None,
-    random_seed: int | None,
+    epsilons: Sequence[float] | None = None,
+    n_records: int | Sequence[int] | None = None,
+    true_parameters: Mapping[str, Any] | None = None,
+    records: Any = None,
+    interval: float = 0.9,
+    samplers: Any = ("default",),
+    baselines: Any = (),
+    parameters: Sequence[str] | None = None,
+    random_seed: int | None = None,
 ) -> Plan:
     """Check the arguments of a study, and try its first replicate up to the release."""
     number = isinstance(interval, int | float | np.number) and not isinstance(interval, bool)
     if not number or not 0.0 < interval < 1.0:
         raise ValueError(f"interval must be between 0 and 1; got {interval!r}")
     epsilons, mechanisms = _mechanisms(mechanism, epsilons)
-    if records is not None:
-        records = np.ascontiguousarray(records)
-        if n_records is not None:
-            raise ValueError("give records or n_records, not both")
-        n_records = len(records)
-    elif n_records is None:
-        raise ValueError("n_records must be given: how many records a release is about")
-    sizes = (n_records,) if np.ndim(n_records) == 0 else tuple(n_records)  # type: ignore[arg-type]
-    known = [p.name for p in (*model.parameters, *getattr(model, "derived", ()))]
+    records, sizes = _records(records, n_records)
+    known = [p.name for p in model_abilities(model).shown]
     names = tuple(known if parameters is None else parameters)
     for name in names:
         if name not in known:
             raise ValueError(f"parameters must be names out of {', '.join(known)}; got {name!r}")
     if true_parameters is not None:
-        true_parameters = check_theta("true_parameters", dict(true_parameters), model.parameters)
+        true_parameters = check_theta(
+            "true_parameters", dict(true_parameters), tuple(model.parameters)
+        )
     chosen = read_samplers(samplers)
-    others = read_comparators(comparators)
+    others = read_baselines(baselines)
     if not chosen and not others:
-        raise ValueError("samplers and comparators are both empty: there is nothing to study")
+        raise ValueError("samplers and baselines are both empty: there is nothing to study")
     plan = Plan(
         model=model,
         mechanisms=mechanisms,
         epsilons=epsilons,
-        n_records=tuple(whole_number("n_records", n) for n in sizes),
+        n_records=sizes,
         true_parameters=true_parameters,
         records=records,
         interval=float(interval),
         samplers=chosen,
-        comparators=others,
+        baselines=others,
         names=names,
         entropy=int(np.random.SeedSequence(random_seed).entropy),  # type: ignore[arg-type]
     )
@@ -219,16 +220,31 @@ def make_plan(
     return plan
 
 
+def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, tuple[int, ...]]:
+    """Return the one database if there is one, and the numbers of records to go through."""
+    if records is not None:
+        if n_records is not None:
+            raise ValueError("give records or n_records, not both")
+        records = np.ascontiguousarray(records)
+        return records, (len(records),)
+    if n_records is None:
+        raise ValueError("n_records must be given: how many records a release is about")
+    sizes: Any = (n_records,) if np.ndim(n_records) == 0 else n_records
+    return None, tuple(whole_number("n_records", n) for n in sizes)
+
+
 def _mechanisms(
     mechanism: Any, epsilons: Sequence[float] | None
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    if hasattr(mechanism, "privatize") and not isinstance(mechanism, type):
+    """Return the epsilons to go through, and a mechanism for each."""
+    able = mechanism_abilities(mechanism)
+    if able.privatize is not None and not isinstance(mechanism, type):
         if epsilons is not None:
             raise ValueError(
                 "epsilons need a function of epsilon that returns a mechanism, such as "
                 "lambda epsilon: na.mechanisms.Laplace(query, epsilon=epsilon); got a mechanism"
             )
-        found = getattr(getattr(mechanism, "guarantee", None), "change_epsilon", None)
+        found = able.change_epsilon
         return (float("nan") if found is None else float(found),), (mechanism,)
     if not callable(mechanism):
         raise TypeError(
@@ -239,7 +255,7 @@ def _mechanisms(
     values = tuple(float(epsilon) for epsilon in epsilons)
     made = tuple(mechanism(epsilon) for epsilon in values)
     for one in made:
-        if not hasattr(one, "privatize"):
+        if mechanism_abilities(one).privatize is None:
             raise TypeError(f"mechanism must return a mechanism; it returned {one!r}")
     return values, made
 
@@ -262,7 +278,7 @@ def description(plan: Plan) -> dict[str, Any]:
         else hashlib.sha256(plan.records.tobytes()).hexdigest(),
         "interval": plan.interval,
         "samplers": {name: _words(sampler) for name, sampler in plan.samplers.items()},
-        "comparators": list(plan.comparators),
+        "comparators": list(plan.baselines),  # as 0.1.0 called them
         "parameters": list(plan.names),
         "seed": str(plan.entropy),
     }
@@ -274,21 +290,19 @@ def _words(thing: Any) -> str:
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
-    """Return the seed that was given, or that of the study that is gone on with."""
+    """Return the seed that was given, or that of the study to continue."""
     if random_seed is not None:
         return whole_number("random_seed", random_seed, 0)
-    if checkpoint is not None:
-        path = Path(checkpoint) / "replicates.jsonl"
-        if path.exists():
-            with path.open(encoding="utf-8") as file:
-                try:
-                    return int(json.loads(file.readline())["seed"])
-                except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-                    return None
-    return None
+    if checkpoint is None or not (Path(checkpoint) / FILE).exists():
+        return None
+    with (Path(checkpoint) / FILE).open(encoding="utf-8") as file:
+        try:
+            return int(json.loads(file.readline())["seed"])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+            return None
 
 
 def _seconds(plan: Plan) -> float:
-    """Return about how long a replicate takes, to decide about worker processes."""
+    """Return roughly how long a replicate takes."""
     iterations = sum((s.warmup + s.draws) * s.chains for s in plan.samplers.values())
     return SECONDS_PER_UPDATE * iterations * max(100.0, float(np.mean(plan.n_records)))

@@ -1,8 +1,8 @@
-"""Many independent pieces of work: on several cores, with a bar, and a file to go on from.
+"""Many independent pieces of work: on several cores, with a bar, and a file to continue from.
 
 A piece of work is a function of a key (a tuple of whole numbers) that returns numbers and lists of
 numbers. What is done goes into a file of JSON lines, one for each key; a run that was stopped reads
-it and does the rest. A line that was cut off in the middle is left out and done again.
+it and does the rest. A line that was cut off in the middle is ignored, and its piece done again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from noiseaware.sampler.run import backend_is_chosen
+from noiseaware.studies.progress import Advance
 
 Key = tuple[int, ...]
+
+
+class CheckpointError(ValueError):
+    """The file of a checkpoint is not one, or belongs to another study."""
 
 
 class Lines:
@@ -29,7 +34,12 @@ class Lines:
     path
         The file of JSON lines.
     header
-        What the lines belong to. It is the first line; a file with another one is an error.
+        What the lines belong to: the first line.
+
+    Raises
+    ------
+    CheckpointError
+        If there is a file with another header.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
@@ -52,10 +62,10 @@ class Lines:
         except json.JSONDecodeError:
             found = None
         if not isinstance(found, dict):
-            raise ValueError(f"{path} is not a file that a study goes on from")
+            raise CheckpointError(f"{path} is not a file that a study can continue from")
         for name in sorted(set(found) | set(header)):
             if found.get(name) != header.get(name):
-                raise ValueError(
+                raise CheckpointError(
                     f"{path} belongs to another study: its {name} is {_short(found.get(name))}, "
                     f"and here it is {_short(header.get(name))}. Take another directory"
                 )
@@ -83,7 +93,7 @@ def run_tasks(
     keys: Sequence[Key],
     lines: Lines,
     cores: int,
-    on_done: Callable[[int], None],
+    advance: Advance,
 ) -> dict[Key, Any]:
     """Do what is not done yet; return the results of all keys, in their order.
 
@@ -94,18 +104,18 @@ def run_tasks(
     keys
         All of them, also those that are done.
     lines
-        What is done, added to.
+        What is done; results are added to it.
     cores
         Worker processes; 1 runs here. Inside a `joblib.parallel_config` block the workers are
         those of its backend.
-    on_done
-        Told the number of pieces that have just been done; at first those from the file.
+    advance
+        Told the number of pieces that have just been done, beginning with those from the file.
     """
     todo = [key for key in keys if key not in lines.done]
-    on_done(len(keys) - len(todo))
+    advance(len(keys) - len(todo))
     for key, result in _results(function, todo, cores):
         lines.add(key, result)
-        on_done(1)
+        advance(1)
     return {key: lines.done[key] for key in keys}
 
 
@@ -124,31 +134,28 @@ def _with_key(function, key):
 
 
 def pick_cores(cores: int | None, seconds: float) -> int:
-    """Return the number of worker processes: those asked for, or as many as pay their start."""
+    """Return the number of worker processes: as asked for, or one for work of a few seconds."""
     if cores is not None:
         return cores
     return 1 if seconds < 10.0 else (os.cpu_count() or 1)
 
 
 def _wrapped(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are written as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _wrapped(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_wrapped(entry) for entry in value]
-    return value
+    """Return what JSON can hold: it has no NaN and no infinity, which are written as text."""
+    return _mapped(value, lambda x: x if not isinstance(x, float) or math.isfinite(x) else str(x))
 
 
 def _unwrapped(value: Any) -> Any:
-    if isinstance(value, str):
-        return float(value)
+    return _mapped(value, lambda x: float(x) if isinstance(x, str) else x)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return nested dictionaries and lists with every number in them changed."""
     if isinstance(value, dict):
-        return {name: _unwrapped(entry) for name, entry in value.items()}
+        return {name: _mapped(entry, change) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_unwrapped(entry) for entry in value]
-    return value
+        return [_mapped(entry, change) for entry in value]
+    return change(value)
 
 
 def _short(value: Any) -> str:

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.calibration import _uniform_p_value
-from noiseaware.reproduce import published
-from noiseaware.reproduce.settings import Experiment, Size
-from noiseaware.studies.methods import run_chains
+from noiseaware.calibration import uniform_p_value
+from noiseaware.studies import run_chains
+from noiseaware_paper import published
+from noiseaware_paper.settings import Experiment, Size
 
 EPSILON = 1.0
 
 
 def statistics(experiment: Experiment, records: np.ndarray) -> list[float]:
-    """Return two statistics of a database."""
+    """Return two statistics of a database, those of `STATISTICS`."""
     if experiment.name == "regression":
         return [float(records[:, -1].mean()), float(np.median(records[:, 0]))]
     both = (records[:, 1] == 0) & (records[:, 2] == 0)
@@ -41,7 +41,7 @@ def imputed_task(experiment: Experiment, size: Size, random_seed: int, key) -> d
     model = experiment.model
     theta = model.sample_prior(rng)
     records = model.sample_records(theta, published.N_RECORDS, rng)
-    release = experiment.mechanism(EPSILON).privatize(records, rng)
+    release = experiment.release(records, EPSILON, rng)
     drawn, _ = run_chains(model, release, size.imputed_sampler, seeds[1], size.databases)
     imputed = np.array([statistics(experiment, x) for x in drawn[""][0]])
     true = np.array(statistics(experiment, records))
@@ -51,4 +51,4 @@ def imputed_task(experiment: Experiment, size: Size, random_seed: int, key) -> d
 
 def p_values(ranks: np.ndarray, databases: int) -> list[float]:
     """Return for each statistic the p-value of uniform ranks."""
-    return [_uniform_p_value(column, databases + 1) for column in ranks.T]
+    return [uniform_p_value(column, databases + 1) for column in ranks.T]

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from noiseaware.baselines import non_private
-from noiseaware.reproduce import published
-from noiseaware.reproduce.experiments import database
-from noiseaware.reproduce.settings import Experiment, Size
-from noiseaware.studies.methods import run_chains, summarise
+from noiseaware.studies import run_chains, summarise
+from noiseaware_paper import published
+from noiseaware_paper.settings import Experiment, Size
 
 DRAWS = 4000
 """Independent draws of what is compared with."""
@@ -34,9 +33,9 @@ def limit_task(experiment: Experiment, size: Size, random_seed: int, key) -> dic
     """Sample one release of the fixed database at one epsilon, and measure the distances."""
     place, _ = key
     seeds = np.random.SeedSequence(random_seed, spawn_key=(2, *key)).spawn(2)
-    records = database(experiment)
-    mechanism = experiment.mechanism(size.limit_epsilons[place])
-    release = mechanism.privatize(records, np.random.default_rng(seeds[0]))
+    records = experiment.database()
+    rng = np.random.default_rng(seeds[0])
+    release = experiment.release(records, size.limit_epsilons[place], rng)
     drawn, _ = run_chains(experiment.model, release, size.limit_samplers[experiment.name], seeds[1])
     draws = drawn[experiment.parameter]
     kept = summarise(draws, published.INTERVAL)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noiseaware.reproduce import published
-from noiseaware.reproduce.settings import Experiment, Size
-from noiseaware.studies.result import Study
+from noiseaware.studies import Study
+from noiseaware_paper import published
+from noiseaware_paper.settings import Experiment, Size
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -113,7 +113,7 @@ def one_line(symbol: str, table: DataFrame) -> str:
     )
 
 
-def means_words(experiment: Experiment, study: Study) -> str:
+def means_words(study: Study) -> str:
     """Say how much the posterior means of one release differ between the two samplers."""
     first, second = (study.plan.methods.index(m) for m in ("algorithm1", "default"))
     difference = study["mean"][..., first, :] - study["mean"][..., second, :]

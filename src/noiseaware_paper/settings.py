@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware import mechanisms, models, queries
-from noiseaware.reproduce import published
-from noiseaware.studies.methods import SAMPLERS, Sampler
+from noiseaware import Release, mechanisms, models, queries
+from noiseaware.studies import SAMPLERS, Sampler
+from noiseaware_paper import published
 
 FEATURE_SEED = 1
 """The paper draws the feature probabilities from the prior and does not print them; so do we."""
@@ -46,6 +46,18 @@ class Experiment:
     parameter: str
     symbols: tuple[str, ...]
     published: tuple[tuple[float, ...], ...]
+
+    def records(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n records with the true parameters."""
+        return self.model.sample_records(dict(self.true_parameters), n, rng)
+
+    def database(self) -> np.ndarray:
+        """Return the one database whose releases Figures 1 and 2 show."""
+        return self.records(published.N_RECORDS, np.random.default_rng(0))
+
+    def release(self, records: np.ndarray, epsilon: float, rng: np.random.Generator) -> Release:
+        """Release a database with this epsilon."""
+        return self.mechanism(epsilon).privatize(records, rng)
 
 
 def naive_bayes() -> Experiment:
@@ -136,52 +148,52 @@ _BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=200, dr
 _LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SIZES = {
     "full": Size(
-        "full",
-        published.REPLICATES,
-        _BOTH,
-        _LIMITS,
-        2,
-        {
+        name="full",
+        replicates=published.REPLICATES,
+        samplers=_BOTH,
+        limit_epsilons=_LIMITS,
+        limit_releases=2,
+        limit_samplers={
             "naive_bayes": Sampler(warmup=500, draws=1000, chains=2),
             "regression": Sampler(warmup=1000, draws=5000, chains=2),
         },
-        100,
-        Sampler(warmup=300, draws=600),
-        19,
-        (100, 1000, 10_000, 100_000),
-        1.0,
+        imputed=100,
+        imputed_sampler=Sampler(warmup=300, draws=600),
+        databases=19,
+        run_time_records=(100, 1000, 10_000, 100_000),
+        run_time_seconds=1.0,
     ),
     "quick": Size(
-        "quick",
-        2,
-        _BOTH,
-        _LIMITS[::3],
-        1,
-        {
+        name="quick",
+        replicates=2,
+        samplers=_BOTH,
+        limit_epsilons=_LIMITS[::3],
+        limit_releases=1,
+        limit_samplers={
             "naive_bayes": Sampler(warmup=500, draws=1000),
             "regression": Sampler(warmup=1000, draws=3000, chains=2),
         },
-        12,
-        Sampler(warmup=300, draws=400),
-        19,
-        (100, 1000, 10_000),
-        0.2,
+        imputed=12,
+        imputed_sampler=Sampler(warmup=300, draws=400),
+        databases=19,
+        run_time_records=(100, 1000, 10_000),
+        run_time_seconds=0.2,
     ),
-    # For tests: the whole way, with numbers that mean nothing.
+    # For tests: everything is run, with numbers that mean nothing.
     "smallest": Size(
-        "smallest",
-        2,
-        {
+        name="smallest",
+        replicates=2,
+        samplers={
             "algorithm1": Sampler(SAMPLERS["algorithm1"].moves, warmup=20, draws=20),
             "default": Sampler(warmup=20, draws=20),
         },
-        (0.01, 100.0),
-        1,
-        dict.fromkeys(("naive_bayes", "regression"), Sampler(warmup=20, draws=40)),
-        3,
-        Sampler(warmup=20, draws=20),
-        4,
-        (50, 100),
-        0.01,
+        limit_epsilons=(0.01, 100.0),
+        limit_releases=1,
+        limit_samplers=dict.fromkeys(("naive_bayes", "regression"), Sampler(warmup=20, draws=40)),
+        imputed=3,
+        imputed_sampler=Sampler(warmup=20, draws=20),
+        databases=4,
+        run_time_records=(50, 100),
+        run_time_seconds=0.01,
     ),
 }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.reproduce import imputed, published, run_time
-from noiseaware.reproduce.settings import Experiment, Size
-from noiseaware.studies.result import Study, binomial_error
+from noiseaware.studies import Study, binomial_error
+from noiseaware_paper import imputed, published, run_time
+from noiseaware_paper.settings import Experiment, Size
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,25 +74,20 @@ def replicates_table(experiment: Experiment, study: Study) -> DataFrame:
     """Return a row for each chain and entry: every number behind the figures."""
     from pandas import DataFrame
 
+    run = ("acceptance", "lowest_sweep", "lowest_probability", "seconds")
     rows = []
-    for i, epsilon in enumerate(study.plan.epsilons):
-        for r in range(study.replicates):
-            for m, method in enumerate(study.plan.methods):
-                for k, symbol in enumerate(experiment.symbols):
-                    here = (i, 0, r, m, k)
-                    rows.append(
-                        {
-                            "epsilon": epsilon,
-                            "replicate": r,
-                            "method": method,
-                            "parameter": symbol,
-                            **{f: study[f][here] for f in ("mean", "sd", "lower", "upper", "ess")},
-                            "acceptance": study["acceptance"][here[:4]],
-                            "lowest_sweep": study["lowest_sweep"][here[:4]],
-                            "lowest_probability": study["lowest_probability"][here[:4]],
-                            "seconds": study["seconds"][here[:4]],
-                        }
-                    )
+    for i, r, m, k in np.ndindex(study["mean"][:, 0].shape):
+        chain = (i, 0, r, m)
+        rows.append(
+            {
+                "epsilon": study.plan.epsilons[i],
+                "replicate": r,
+                "method": study.plan.methods[m],
+                "parameter": experiment.symbols[k],
+                **{f: study[f][*chain, k] for f in ("mean", "sd", "lower", "upper", "ess")},
+                **{f: study[f][chain] for f in run},
+            }
+        )
     return DataFrame(rows)
 
 

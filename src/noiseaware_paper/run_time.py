@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.reproduce.settings import Experiment, Size
 from noiseaware.sampler import chain
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
+from noiseaware_paper.settings import Experiment, Size
 
 EPSILON = 1.0
 MOST_ITERATIONS = 2000
@@ -24,8 +24,8 @@ def run_time_task(experiment: Experiment, size: Size, random_seed: int, key) -> 
     n_place, method = key
     n = size.run_time_records[n_place]
     rng = np.random.default_rng(np.random.SeedSequence(random_seed, spawn_key=(4, *key)))
-    records = experiment.model.sample_records(dict(experiment.true_parameters), n, rng)
-    target = Target(experiment.model, experiment.mechanism(EPSILON).privatize(records, rng))
+    release = experiment.release(experiment.records(n, rng), EPSILON, rng)
+    target = Target(experiment.model, release)
     moves = pick_moves(list(size.samplers.values())[method].moves, target)
     schedule = chain.Schedule(5, MOST_ITERATIONS)
     state = chain.start(target, moves, rng)

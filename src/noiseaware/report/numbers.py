@@ -1,0 +1,139 @@
+"""Numbers on the page: how they are rounded, and the value in full for a program that reads it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import escape
+
+__all__ = [
+    "ENDS",
+    "PROBABILITY",
+    "Number",
+    "Spread",
+    "number",
+    "percent",
+    "share_of_draws",
+    "times",
+]
+
+PROBABILITY = 0.9
+ENDS = (0.05, 0.95)
+"""The intervals of the page."""
+
+
+def number(value: float, spread: float | None = None) -> str:
+    """Return a number to two digits of the spread it belongs to, with a real minus sign.
+
+    Examples
+    --------
+    >>> number(-0.16123, spread=0.066)
+    '−0.161'
+    >>> number(1234.5, spread=200.0)
+    '1230'
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if spread is None or not math.isfinite(spread) or spread <= 0:
+        spread = abs(value) / 10
+    if spread <= 0:
+        return "0"
+    decimals = 1 - math.floor(math.log10(spread))
+    if -3 <= decimals <= 6:
+        text = f"{round(value, decimals):.{max(0, decimals)}f}"
+    else:
+        text = f"{value:.3g}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage that never rounds to 0% or 100% unless it is.
+
+    Examples
+    --------
+    >>> percent(0.9863), percent(0.99995), percent(1.0), percent(0.31)
+    ('98.6%', 'over 99.9%', '100%', '31%')
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if share > 0.999:
+        return "over 99.9%"
+    if share < 0.001:
+        return "under 0.1%"
+    return f"{share:.1%}" if share > 0.9 or share < 0.1 else f"{share:.0%}"
+
+
+def share_of_draws(share: float, draws: int) -> str:
+    """Return a probability estimated from draws: all of them is still not certainty.
+
+    By the rule of three, an event that is in none of m draws has probability below 3 / m, with
+    confidence 95%.
+
+    Examples
+    --------
+    >>> share_of_draws(1.0, 4000), share_of_draws(0.0, 200), share_of_draws(0.31, 4000)
+    ('over 99.9%', 'under 2%', '31%')
+    """
+    if 0.0 < share < 1.0:
+        return percent(share)
+    rare = 0.1 if 3 / draws <= 0.001 else float(min(50, math.ceil(300 / draws)))
+    return f"over {100 - rare:g}%" if share else f"under {rare:g}%"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio above 1 as words: "1.4 times", "12 times"."""
+    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in the page: what is shown, and the value in full for a program that reads it."""
+
+    what: str
+    value: float
+    text: str
+
+    def __html__(self) -> str:
+        return (
+            f'<data class="number" data-what="{escape(self.what)}" value="{self.value!r}">'
+            f"{escape(self.text)}</data>"
+        )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and interval of some draws."""
+
+    low: Number
+    middle: Number
+    high: Number
+
+    @classmethod
+    def of(cls, what: str, label: str, values: np.ndarray | None) -> Spread | None:
+        """Return the spread of draws, or None if there are no draws or most are not finite."""
+        if values is None:
+            return None
+        finite = values[np.isfinite(values)]
+        if len(finite) < max(1, len(values) // 2):
+            return None
+        low, middle, high = (float(v) for v in np.quantile(finite, [ENDS[0], 0.5, ENDS[1]]))
+        digits = (high - low) / 3.3  # about a standard deviation, and sound under heavy tails
+        return cls(
+            *(
+                Number(f"{what} {place} {label}", value, number(value, digits))
+                for place, value in (("low", low), ("middle", middle), ("high", high))
+            )
+        )
+
+    @property
+    def width(self) -> float:
+        """Length of the interval."""
+        return self.high.value - self.low.value
+
+    def __str__(self) -> str:
+        return f"{self.middle.text}, from {self.low.text} to {self.high.text}"

@@ -1,0 +1,132 @@
+"""The answer, and the posterior, the naive analysis and the prior of a parameter side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from noiseaware import plots
+from noiseaware.report.numbers import PROBABILITY, Number, Spread, share_of_draws, times
+from noiseaware.report.pictures import draw, forest
+from noiseaware.scalars import Scalar
+
+__all__ = ["Row", "all_picture", "answer", "comparison", "picture"]
+
+FOREST = 40
+"""Rows of the picture of all intervals."""
+
+ABOUT_EQUAL = 1.15
+"""Intervals whose widths differ by less than this factor are called equally wide."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scalar: its draws, those of the naive analysis, and the spread of each."""
+
+    scalar: Scalar
+    naive_draws: np.ndarray | None
+
+    @classmethod
+    def of(cls, scalar: Scalar, naive: dict[str, np.ndarray] | None) -> Row:
+        """Return the row of an scalar, with its part of the naive analysis."""
+        return cls(scalar, None if naive is None else scalar.of(naive))
+
+    @property
+    def label(self) -> str:
+        """What the summary calls it."""
+        return self.scalar.label
+
+    @property
+    def posterior(self) -> Spread | None:
+        """The posterior."""
+        return Spread.of("posterior", self.label, self.scalar.draws.ravel())
+
+    @property
+    def naive(self) -> Spread | None:
+        """The analysis that takes the noisy numbers as exact."""
+        return Spread.of("naive", self.label, self.naive_draws)
+
+    @property
+    def prior(self) -> Spread | None:
+        """What was believed before the release."""
+        return Spread.of("prior", self.label, self.scalar.prior)
+
+
+def answer(scalar: Scalar) -> dict[str, Any]:
+    """Return the answer about one scalar."""
+    draws = scalar.draws.ravel()
+    # Whether zero is a question at all is a matter of what could have been, not of what came out.
+    possible = draws if scalar.prior is None else scalar.prior
+    signed = bool((possible < 0).any() and (possible > 0).any())
+    above = float((draws > 0).mean())
+    return {
+        "label": scalar.label,
+        "spread": Spread.of("answer", scalar.label, draws),
+        "above": Number(f"above zero {scalar.label}", above, share_of_draws(above, len(draws)))
+        if signed
+        else None,
+    }
+
+
+def picture(row: Row) -> Markup:
+    """Draw the three densities of a row, one above the other."""
+    spreads = {"posterior": row.posterior, "naive": row.naive, "prior": row.prior}
+    described = [f"{name}: {spread}" for name, spread in spreads.items() if spread is not None]
+    shown = plots.ridges_of(row.scalar, row.naive_draws)
+    return draw(
+        0.75 + 0.5 * len(shown),
+        f"Densities of {row.label}, one above the other. {'; '.join(described)} "
+        f"(median, {PROBABILITY:.0%} interval).",
+        lambda ax: plots.draw_ridges(ax, row.label, shown, PROBABILITY),
+    )
+
+
+def all_picture(rows: list[Row]) -> Markup:
+    """Draw the intervals of all rows, below one another."""
+    shown = rows[:FOREST]
+    return draw(
+        0.5 + 0.2 * len(shown),
+        f"Medians and {PROBABILITY:.0%} intervals of {len(shown)} parameters; the table has the "
+        "numbers.",
+        forest([(row.label, row.scalar.draws.ravel(), row.naive_draws) for row in shown]),
+    )
+
+
+def comparison(rows: list[Row]) -> list[dict[str, str]]:
+    """Return one sentence a parameter on what the naive analysis would have said."""
+    return [
+        {"label": row.label, "text": _compared(row, ours)}
+        for row in rows
+        if (ours := row.posterior) is not None
+    ]
+
+
+def _compared(row: Row, ours: Spread) -> str:
+    naive = row.naive
+    if naive is None:
+        return "the naive analysis has no answer: the noisy numbers are not of any database."
+    draws = row.scalar.draws
+    inside = ((draws > naive.low.value) & (draws < naive.high.value)).mean()
+    return (
+        f"the naive analysis says {naive}; {_widths(ours.width, naive.width)}. It claims "
+        f"{PROBABILITY:.0%} for this interval; the probability that the value is in it is "
+        f"{share_of_draws(float(inside), draws.size)}."
+    )
+
+
+def _widths(ours: float, naive: float) -> str:
+    """Say how wide the naive interval is, against how wide it should be."""
+    ratio = ours / naive if naive > 0 else math.inf
+    if ratio == 0:  # one draw, or one value in all of them
+        return "the draws here are too few to compare its interval with"
+    if math.isinf(ratio):
+        return "it has no uncertainty at all"
+    if ratio > ABOUT_EQUAL:
+        return f"its interval is {times(ratio)} too narrow"
+    if ratio < 1 / ABOUT_EQUAL:
+        return f"its interval is {times(1 / ratio)} as wide as it should be"
+    return "its interval is about as wide as it should be"

@@ -1,0 +1,120 @@
+"""What a posterior holds besides draws: its model and its release, and what its report should say.
+
+From the model and the release follows the analysis that takes the released numbers as exact, which
+plots and the report show beside the posterior.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from noiseaware import baselines, models
+from noiseaware.contract import Model
+from noiseaware.posterior import need_posterior, with_derived
+from noiseaware.release import Release
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = [
+    "Wishes",
+    "model_of",
+    "naive_draws",
+    "naive_note",
+    "release_of",
+    "remember",
+    "wishes_of",
+]
+
+
+def model_of(posterior: DataTree, model: Model | None = None) -> Model:
+    """Return the model given, or the one that the posterior was drawn from."""
+    if model is not None:
+        return model
+    described = posterior.attrs.get("model_json", "")
+    if not described:
+        raise ValueError(
+            f"the model, {posterior.attrs.get('model', 'unknown')}, is a class of your own, which "
+            "a posterior cannot hold: pass it as model="
+        )
+    return models.from_dict(json.loads(described))
+
+
+def release_of(posterior: DataTree, release: Release | None = None) -> Release:
+    """Return the release given, or the one that the posterior holds."""
+    if release is not None:
+        return release
+    described = posterior.attrs.get("release_json", "")
+    if not described:
+        raise ValueError(
+            "the release is by a query or a mechanism of your own, which a posterior cannot hold: "
+            "pass it as release="
+        )
+    return Release.from_dict(json.loads(described))
+
+
+def naive_draws(
+    posterior: DataTree,
+    model: Model | None = None,
+    release: Release | None = None,
+    *,
+    draws: int = 1000,
+) -> dict[str, np.ndarray]:
+    """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
+
+    Raises
+    ------
+    ValueError
+        If the model or the release is not known, or there is no naive analysis of the pair.
+    """
+    need_posterior(posterior)
+    seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
+    model, release = model_of(posterior, model), release_of(posterior, release)
+    return with_derived(model, baselines.naive(model, release, draws=draws, random_seed=seed))
+
+
+def naive_note(
+    posterior: DataTree, model: Model | None = None, release: Release | None = None
+) -> str:
+    """Return one sentence that says how the naive draws were made."""
+    return baselines.naive_note(model_of(posterior, model), release_of(posterior, release))
+
+
+class Wishes(NamedTuple):
+    """What the report of a posterior should say and show first; None where nothing was asked for.
+
+    `command` is the command that made the posterior.
+    """
+
+    title: str | None = None
+    question: str | None = None
+    parameters: Sequence[str] | None = None
+    command: str | None = None
+
+
+def remember(posterior: DataTree, wishes: Wishes) -> None:
+    """Keep wishes with the posterior, so that they go into its file."""
+    for name, value in wishes._asdict().items():
+        if value:
+            posterior.attrs[_KEYS[name]] = value if isinstance(value, str) else json.dumps(value)
+
+
+def wishes_of(posterior: DataTree) -> Wishes:
+    """Return what was remembered."""
+    found = {name: posterior.attrs.get(key) for name, key in _KEYS.items()}
+    if found["parameters"]:
+        found["parameters"] = json.loads(found["parameters"])
+    return Wishes(**found)
+
+
+_KEYS: dict[str, Any] = {
+    "title": "report_title",
+    "question": "report_question",
+    "parameters": "report_parameters",
+    "command": "command",
+}
+"""The attribute of the posterior that holds each wish."""

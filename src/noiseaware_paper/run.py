@@ -1,0 +1,235 @@
+"""All of it in one call, which continues where it was stopped."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noiseaware import study
+from noiseaware.arguments import whole_number
+from noiseaware.studies import Advance, Lines, Sampler, Study, bar, run_tasks
+from noiseaware_paper import contents, figures, imputed, published, tables
+from noiseaware_paper.imputed import imputed_task
+from noiseaware_paper.limits import limit_task
+from noiseaware_paper.page import markdown, page
+from noiseaware_paper.run_time import run_time_task
+from noiseaware_paper.settings import SIZES, Experiment, Size, experiments
+
+SEED = 20220601
+PAGE = "reproduced.html"
+
+
+def reproduce(
+    out: str | Path = "reproduced",
+    *,
+    replicates: int | None = None,
+    size: str = "full",
+    cores: int | None = None,
+    random_seed: int = SEED,
+    progressbar: bool = True,
+) -> Path:
+    """Run the paper's experiments again and write figures, tables and a page.
+
+    Parameters
+    ----------
+    out : path
+        A directory. What is done is kept in it, so that a run that was stopped can continue.
+    replicates : int, optional
+        Releases for each epsilon in each study; 100 in a full run, as in the paper.
+    size : str
+        "full", "quick" (a faithful small version) or "smallest" (for tests).
+    cores : int, optional
+        Worker processes; all of the machine's if None.
+    random_seed : int
+        Same seed, same numbers (but for times), for any number of cores.
+    progressbar : bool
+        Show a bar over the whole, with the time left.
+
+    Returns
+    -------
+    Path
+        The page, `reproduced.html`.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size must be one of {', '.join(SIZES)}; got {size!r}")
+    chosen = SIZES[size]
+    if replicates is not None:
+        chosen = replace(chosen, replicates=whole_number("replicates", replicates))
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    cores = (os.cpu_count() or 1) if cores is None else whole_number("cores", cores)
+    began = time.perf_counter()
+    with bar("reproducing the paper", _work(chosen), progressbar) as advance:
+        results = {
+            experiment.name: _run(experiment, chosen, out, cores, random_seed, advance)
+            for experiment in experiments()
+        }
+    written = _write(results, chosen, out)
+    took = time.perf_counter() - began
+    made = (
+        contents.TITLE,
+        contents.opening(chosen),
+        contents.sections(results, written, chosen, out / "figures"),
+        contents.foot(chosen, random_seed, took, cores),
+    )
+    path = out / PAGE
+    path.write_text(page(*made), encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(*made), encoding="utf-8")
+    return path
+
+
+# ------------------------------------------------------------------ what is run
+
+
+def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
+    """Return roughly how many seconds each piece takes, for the time left."""
+    heavy = 1.4 if experiment.name == "naive_bayes" else 1.0
+
+    def chain(sampler: Sampler, each: float = 2.5e-4) -> float:
+        return each * heavy * (sampler.warmup + sampler.draws) * sampler.chains
+
+    return {
+        "study": chain(size.samplers["algorithm1"], 4e-5) + chain(size.samplers["default"]),
+        "limit": chain(size.limit_samplers[experiment.name]),
+        "imputed": chain(size.imputed_sampler),
+        "run_time": size.run_time_seconds,
+    }
+
+
+def _work(size: Size) -> float:
+    pieces = {
+        "study": 2 * size.replicates * len(published.EPSILONS),
+        "limit": len(size.limit_epsilons) * size.limit_releases,
+        "imputed": size.imputed,
+        "run_time": len(size.run_time_records) * len(size.samplers),
+    }
+    return sum(
+        seconds * pieces[name]
+        for experiment in experiments()
+        for name, seconds in _seconds(experiment, size).items()
+    )
+
+
+def _run(
+    experiment: Experiment, size: Size, out: Path, cores: int, seed: int, advance: Advance
+) -> dict[str, Any]:
+    """Run everything about one model; return studies and rows by name."""
+    folder = out / "checkpoint" / size.name / experiment.name
+    seconds = _seconds(experiment, size)
+
+    def advanced(name: str) -> Advance:
+        return lambda count: advance(count * seconds[name])
+
+    results: dict[str, Any] = {
+        "experiment": experiment,
+        **_studies(experiment, size, folder, cores, seed, advanced("study")),
+    }
+    limit = size.limit_samplers[experiment.name]
+    epsilons, sizes = range(len(size.limit_epsilons)), range(len(size.run_time_records))
+    tasks: dict[str, tuple[Callable[..., Any], Sampler, list[tuple[int, ...]]]] = {
+        "limit": (
+            limit_task,
+            limit,
+            [(i, r) for i in epsilons for r in range(size.limit_releases)],
+        ),
+        "imputed": (imputed_task, size.imputed_sampler, [(r,) for r in range(size.imputed)]),
+        "run_time": (
+            run_time_task,
+            size.imputed_sampler,
+            [(i, m) for i in sizes for m in range(len(size.samplers))],
+        ),
+    }
+    for name, (task, sampler, keys) in tasks.items():
+        header = {
+            "task": name,
+            "experiment": experiment.name,
+            "seed": seed,
+            "sampler": repr(sampler),
+        }
+        results[name] = run_tasks(
+            functools.partial(task, experiment, size, seed),
+            keys,
+            Lines(folder / f"{name}.jsonl", header),
+            1 if name == "run_time" else cores,  # times are measured with nothing else running
+            advanced(name),
+        )
+    return results
+
+
+def _studies(
+    experiment: Experiment, size: Size, folder: Path, cores: int, seed: int, advance: Advance
+) -> dict[str, Study]:
+    """Run the two studies of a model, with the published protocol and the default sampler.
+
+    *Means* (Figures 1a, 1b and 2, and the supplement's acceptance): one fixed database, many
+    releases of it. *Coverage* (Tables 1 and 2): fixed parameters, a new database and a release in
+    every replicate.
+    """
+    run = functools.partial(
+        study,
+        experiment.model,
+        experiment.mechanism,
+        epsilons=published.EPSILONS,
+        true_parameters=experiment.true_parameters,
+        replicates=size.replicates,
+        interval=published.INTERVAL,
+        samplers=size.samplers,
+        parameters=[experiment.parameter],
+        cores=cores,
+        progressbar=advance,
+    )
+    means = run(records=experiment.database(), random_seed=seed, checkpoint=folder / "means")
+    coverage = run(
+        n_records=published.N_RECORDS, random_seed=seed + 1, checkpoint=folder / "coverage"
+    )
+    return {"means": means, "coverage": coverage}
+
+
+# ------------------------------------------------------------------ what is written
+
+
+def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
+    """Write figures and tables; return the tables by name."""
+    written: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
+    ranks: dict[str, np.ndarray] = {}
+    for name, result in results.items():
+        experiment, means = result["experiment"], result["means"]
+        coverage = tables.coverage_table(experiment, result["coverage"])
+        written |= {
+            f"{name}_coverage": coverage,
+            f"{name}_coverage_chains": tables.replicates_table(experiment, result["coverage"]),
+            f"{name}_means_chains": tables.replicates_table(experiment, means),
+            f"{name}_acceptance": tables.acceptance_table(means),
+            f"{name}_limits": tables.limits_table(result["limit"]),
+            f"{name}_run_time": tables.run_time_table(size, result["run_time"]),
+            f"{name}_imputed": tables.imputed_table(experiment, size, result["imputed"]),
+        }
+        drawn |= {
+            f"{name}_means": figures.means_figure(experiment, means),
+            f"{name}_acceptance": figures.acceptance_figure(means),
+            f"{name}_coverage": figures.coverage_figure(experiment, coverage, published.INTERVAL),
+        }
+        columns = np.array([row["ranks"] for row in result["imputed"].values()]).T
+        ranks |= dict(zip(imputed.STATISTICS[name], columns, strict=True))
+    titles = {name: result["experiment"].title for name, result in results.items()}
+    drawn |= {
+        "limits": figures.limits_figure({t: written[f"{n}_limits"] for n, t in titles.items()}),
+        "run_time": figures.run_time_figure(
+            {t: written[f"{n}_run_time"] for n, t in titles.items()}
+        ),
+        "imputed": figures.ranks_figure(ranks, size.databases),
+    }
+    for name, figure in drawn.items():
+        figures.write_figure(figure, out / "figures" / name)
+    (out / "tables").mkdir(exist_ok=True)
+    for name, table in written.items():
+        table.to_csv(out / "tables" / f"{name}.csv", index=False)
+    return written
