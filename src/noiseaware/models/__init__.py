@@ -46,14 +46,13 @@ from noiseaware.models.contingency_table import ContingencyTable
 from noiseaware.models.dirichlet import Dirichlet
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
+from noiseaware.models.generalised_regression import LogisticRegression, PoissonRegression
 from noiseaware.models.linear_regression import LinearRegression
-from noiseaware.models.logistic_regression import LogisticRegression
 from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.negative_binomial import NegativeBinomial
 from noiseaware.models.normal import Normal
 from noiseaware.models.poisson import Poisson
-from noiseaware.models.poisson_regression import PoissonRegression
 from noiseaware.models.stratified_means import StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions
 from noiseaware.models.two_means import TwoMeans

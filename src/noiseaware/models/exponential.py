@@ -31,17 +31,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
     check_durations,
     positive_number,
     read_floats,
     read_numbers,
 )
-from noiseaware.models.conjugate import log_gamma
+from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _LEAST = 2.0**-1074
 _MOST = 1.0 - 2.0**-53
@@ -63,7 +62,7 @@ def _recover_innovations(rate, records, innovations):
         innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
 
 
-class Exponential:
+class Exponential(GammaPriors):
     """Independent exponential durations with a gamma prior on their rate.
 
     Parameters
@@ -88,26 +87,12 @@ class Exponential:
     def __init__(self, rate_shape: float = 2.0, rate_rate: float = 1.0) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        self.parameters: tuple[Parameter, ...] = (Parameter("rate", (), "positive"),)
+        self.parameters = (Parameter("rate", (), "positive"),)
         self.innovations = Innovations("uniform", 1)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records)
-
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        return {"rate": np.array(rng.standard_gamma(self.rate_shape) / self.rate_rate)}
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        return log_gamma(float(theta["rate"]), self.rate_shape, self.rate_rate)
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.random((n, 1)))
 
     def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
@@ -122,8 +107,7 @@ class Exponential:
     ) -> Theta:
         """Return a new theta, drawn from p(theta | x); see the module docstring."""
         records = read_numbers(records)
-        gamma = rng.standard_gamma(self.rate_shape + len(records))
-        return {"rate": np.array(gamma / (self.rate_rate + records.sum()))}
+        return {"rate": self._draw("rate", rng, len(records), records.sum())}
 
     def build_records(
         self, theta: Mapping[str, Any], innovations: ArrayLike
@@ -143,13 +127,5 @@ class Exponential:
         _recover_innovations(float(theta["rate"]), records, innovations)
         return innovations
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Exponential",
-            "rate_shape": self.rate_shape,
-            "rate_rate": self.rate_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Exponential)

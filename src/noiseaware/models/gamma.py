@@ -51,20 +51,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
     check_durations,
     not_both_known,
     positive_number,
     read_floats,
     read_numbers,
 )
-from noiseaware.models.conjugate import SMALLEST, log_gamma
+from noiseaware.models.conjugate import SMALLEST
+from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _POOL = 32
 """Uniforms drawn for a slice step, which uses six on average."""
@@ -102,7 +102,7 @@ def _log_likelihood(shape, rate, records, out):
             out[i] = constant + (shape - 1.0) * math.log(x) - rate * x
 
 
-class Gamma:
+class Gamma(GammaPriors):
     """Independent gamma durations; the shape, the rate or both unknown.
 
     Parameters
@@ -149,12 +149,11 @@ class Gamma:
         self.shape_rate = positive_number("shape_rate", shape_rate)
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        found = []
-        if self.shape is None:
-            found.append(Parameter("shape", (), "positive"))
-        if self.rate is None:
-            found.append(Parameter("rate", (), "positive"))
-        self.parameters: tuple[Parameter, ...] = tuple(found)
+        self.parameters = tuple(
+            Parameter(name, (), "positive")
+            for name, known in (("shape", self.shape), ("rate", self.rate))
+            if known is None
+        )
         self.innovations = Innovations("normal", 1)
 
     def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
@@ -166,30 +165,6 @@ class Gamma:
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records, zero=False)
-
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        theta: Theta = {}
-        if self.shape is None:
-            theta["shape"] = np.array(rng.standard_gamma(self.shape_shape) / self.shape_rate)
-        if self.rate is None:
-            theta["rate"] = np.array(rng.standard_gamma(self.rate_shape) / self.rate_rate)
-        return theta
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        total = 0.0
-        if self.shape is None:
-            total += log_gamma(float(theta["shape"]), self.shape_shape, self.shape_rate)
-        if self.rate is None:
-            total += log_gamma(float(theta["rate"]), self.rate_shape, self.rate_rate)
-        return total
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.standard_normal((n, 1)))
 
     def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
@@ -212,8 +187,7 @@ class Gamma:
             shape = self._draw_shape(float(theta["shape"]), len(records), total, logs, rng)
             new["shape"] = np.array(shape)
         if self.rate is None:
-            gamma = rng.standard_gamma(self.rate_shape + len(records) * shape)
-            new["rate"] = np.array(gamma / (self.rate_rate + total))
+            new["rate"] = self._draw("rate", rng, len(records) * shape, total)
         return new
 
     def _draw_shape(
@@ -258,17 +232,5 @@ class Gamma:
         logs = np.log(np.maximum(records, SMALLEST)) + math.log(rate)
         return gamma_scores(np.array([shape]), logs[:, np.newaxis])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Gamma",
-            "shape": self.shape,
-            "rate": self.rate,
-            "shape_shape": self.shape_shape,
-            "shape_rate": self.shape_rate,
-            "rate_shape": self.rate_shape,
-            "rate_rate": self.rate_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Gamma)
