@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.models.arguments import check_levels, read_floats, read_integers
 from noiseaware.models.count_cdf import (
     LARGEST_COUNT,
@@ -42,7 +43,7 @@ class CountModel(GammaPriors):
         """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, None), [LARGEST_COUNT + 1], ["the count"])
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_integers(records, None)
         out = np.empty(len(records))
@@ -59,7 +60,7 @@ class CountModel(GammaPriors):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
         records = read_integers(records, None)
         innovations = rng.random((len(records), 1))

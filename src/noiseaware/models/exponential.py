@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
     check_durations,
     positive_number,
@@ -94,7 +94,7 @@ class Exponential(GammaPriors):
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         rate = float(theta["rate"])
@@ -109,9 +109,7 @@ class Exponential(GammaPriors):
         records = read_numbers(records)
         return {"rate": self._draw("rate", rng, len(records), records.sum())}
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         records = np.empty(len(innovations))
@@ -120,7 +118,7 @@ class Exponential(GammaPriors):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)
         innovations = np.empty((len(records), 1))

@@ -49,9 +49,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
     check_durations,
     not_both_known,
@@ -166,7 +166,7 @@ class Gamma(GammaPriors):
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records, zero=False)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         shape, rate = self._read(theta)
@@ -209,9 +209,7 @@ class Gamma(GammaPriors):
             v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
         return math.exp(v)
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         shape, rate = self._read(theta)
@@ -223,7 +221,7 @@ class Gamma(GammaPriors):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)
         shape, rate = self._read(theta)

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.conjugate import SMALLEST, log_gamma
 from noiseaware.models.ready import ReadyModel
 
@@ -31,7 +30,7 @@ class GammaPriors(ReadyModel):
 
     def _draw(
         self, name: str, rng: np.random.Generator, events: float = 0.0, exposure: float = 0.0
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Draw a parameter from Gamma(a + events, b + exposure)."""
         shape, rate = self._prior(name)
         # A gamma variable with a small shape can round to 0; its logarithm stays finite.

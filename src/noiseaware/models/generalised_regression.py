@@ -35,12 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models import response_kernels as kernels
 from noiseaware.models.arguments import positive_number, read_finite, read_floats
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.regression import Regression
-from noiseaware.parameters import Innovations
 from noiseaware.registry import MODELS
 
 LARGEST_RATE = 600
@@ -53,20 +52,16 @@ class GeneralisedRegression(Regression):
     _response: tuple[int, float]
     """The kind of response and the cut-off of eta, as `response_kernels.py` takes them."""
 
+    _response_normals = 2
+
     _right: str
     """What a response must be."""
 
-    def __init__(self, n_features: int, *arguments: Any) -> None:
-        super().__init__(n_features, *arguments)
-        self.innovations = Innovations("normal", self.n_features + 2)
-
-    def _read(
-        self, theta: Mapping[str, Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _read(self, theta: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
         """Return beta, m and Sigma, each from theta or from what is known."""
         return self._coefficients(theta), *self._features.read(theta)
 
-    def _impossible(self, response: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
         """Return which responses cannot be."""
         raise NotImplementedError
 
@@ -81,7 +76,7 @@ class GeneralisedRegression(Regression):
                 f"got {response[index]} in record {index}"
             )
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_features + 1)
         out = np.empty(len(records))
@@ -110,9 +105,7 @@ class GeneralisedRegression(Regression):
         normals = rng.standard_normal(features.n_mean + features.n_below)
         return new | features.update(theta, records, normals, gammas)
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n, p + 1)``, of innovations ``(n, p + 2)``."""
         innovations = read_floats("innovations", innovations, self.n_features + 2)
         records = np.empty((len(innovations), self.n_features + 1))
@@ -121,7 +114,7 @@ class GeneralisedRegression(Regression):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Draw u_i given x_i and theta, ``(n, p + 2)``; random only in what makes the response."""
         records = read_floats("records", records, self.n_features + 1)
         innovations = np.empty((len(records), self.n_features + 2))
@@ -188,7 +181,7 @@ class LogisticRegression(GeneralisedRegression):
             *(feature_covariance_df, feature_covariance_scale),
         )
 
-    def _impossible(self, response: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
         return (response != 0) & (response != 1)
 
 
@@ -242,7 +235,7 @@ class PoissonRegression(GeneralisedRegression):
             raise ValueError(f"largest_rate must be at most {LARGEST_RATE}; got {largest_rate!r}")
         self._response = (kernels.POISSON, math.log(self.largest_rate))
 
-    def _impossible(self, response: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
         return (response < 0) | (response != np.floor(response))
 
 

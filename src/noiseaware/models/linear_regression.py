@@ -7,8 +7,8 @@ A record is (x_0, y): p features and a response, a row of p + 1 floats with the 
     x_0^i ~ N_p(m, Sigma)                       the features
     y_i | x_0^i ~ N((1, x_0^i) beta, sigma^2)   the response; beta_0 is the intercept
 
-In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2)
-independently, tau = 2. Here each of the three can be unknown too, with the independent priors
+In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2) independently, tau = 2. Here
+each of the three can be unknown too, with the independent priors
 
     beta_j ~ N(0, tau^2)                        tau = coefficient_sd
     sigma^2 ~ InverseGamma(a, b)                density prop. to v^(-a-1) exp(-b/v)
@@ -47,16 +47,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import positive_number, read_floats
 from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.regression import Regression
 from noiseaware.models.surrogates import REGRESSION, Surrogate, summarise_normals
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import Parameter
 from noiseaware.queries import RegressionMoments
 from noiseaware.registry import MODELS
 
@@ -138,13 +138,10 @@ class LinearRegression(Regression):
             self.parameters = (self.parameters[0], noise, *self.parameters[1:])
             self._gamma_shapes = [self.noise_variance_shape, *self._gamma_shapes]
         width = self.n_features + 1
-        self.innovations = Innovations("normal", width)
         self._width = (0,) * width if width <= _UNROLLED else np.zeros(width)
         self._n_normals = width + self._features.n_mean + self._features.n_below
 
-    def _read(
-        self, theta: Mapping[str, Any]
-    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
+    def _read(self, theta: Mapping[str, Any]) -> tuple[Floats, float, Floats, Floats]:
         """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
         noise_variance = self.noise_variance
         if noise_variance is None:
@@ -164,7 +161,7 @@ class LinearRegression(Regression):
             float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
         )
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_features + 1)
         out = np.empty(len(records))
@@ -204,9 +201,7 @@ class LinearRegression(Regression):
         )
         return new | features
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, p + 1)``."""
         innovations = read_floats("innovations", innovations, self.n_features + 1)
         records = np.empty(innovations.shape)
@@ -215,7 +210,7 @@ class LinearRegression(Regression):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, p + 1)``; no randomness is needed."""
         records = read_floats("records", records, self.n_features + 1)
         innovations = np.empty(records.shape)

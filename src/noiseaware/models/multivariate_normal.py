@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
     not_both_known,
     one_or_each,
@@ -136,7 +136,7 @@ class MultivariateNormal(ReadyModel):
         """Return log p(theta), normalised; Sigma by its lower triangle."""
         return self._vectors.log_prior(theta)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_columns)
         u = np.empty(records.shape)
@@ -156,9 +156,7 @@ class MultivariateNormal(ReadyModel):
         normals = np.append(normals, rng.standard_normal(vectors.n_below))
         return vectors.update(theta, records, normals, gammas)
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, q)``."""
         innovations = read_floats("innovations", innovations, self.n_columns)
         records = np.empty(innovations.shape)
@@ -167,7 +165,7 @@ class MultivariateNormal(ReadyModel):
 
     def recover_innovations(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, q)``; no randomness is needed."""
         records = read_floats("records", records, self.n_columns)
         innovations = np.empty(records.shape)

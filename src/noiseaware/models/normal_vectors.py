@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
     covariance_matrix,
     one_or_each,
@@ -47,8 +47,6 @@ from noiseaware.models.conjugate import (
     log_normal_iid,
 )
 from noiseaware.parameters import Parameter
-
-Floats = NDArray[np.float64]
 
 LOG_2PI = math.log(2.0 * math.pi)
 

@@ -15,20 +15,23 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import Theta
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import positive_number, read_finite, read_parameter
 from noiseaware.models.conjugate import log_normal_iid
 from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import ReadyModel
-from noiseaware.parameters import Parameter
+from noiseaware.parameters import Innovations, Parameter
 
 
 class Regression(ReadyModel):
     """Features and coefficients; a class for each kind of response adds what is its own."""
 
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
+
+    _response_normals = 1
+    """How many normals make the response, besides one for each feature."""
 
     def __init__(
         self,
@@ -57,9 +60,10 @@ class Regression(ReadyModel):
         labels = {"coefficient": ["intercept", *features.labels]}
         coefficients = Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)
         self.parameters = (coefficients, *features.parameters)
+        self.innovations = Innovations("normal", p + self._response_normals)
         self.column_names = [*features.labels, "y"]
 
-    def _coefficients(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+    def _coefficients(self, theta: Mapping[str, Any]) -> Floats:
         """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
 
