@@ -7,13 +7,11 @@ gives x (`count_cdf.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Floats
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import check_levels, read_floats, read_integers
 from noiseaware.models.count_cdf import (
     LARGEST_COUNT,
@@ -31,11 +29,11 @@ class CountModel(GammaPriors):
 
     innovations = Innovations("uniform", 1)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return m and r."""
         raise NotImplementedError
 
-    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _possible(self, theta: Theta) -> tuple[float, float]:
         """As `_read`, with what the prior makes impossible moved inside."""
         raise NotImplementedError
 
@@ -43,7 +41,7 @@ class CountModel(GammaPriors):
         """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, None), [LARGEST_COUNT + 1], ["the count"])
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_integers(records, None)
         out = np.empty(len(records))
@@ -51,16 +49,14 @@ class CountModel(GammaPriors):
             self.check_records(records)
         return out
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> NDArray[np.int64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         records = np.empty(len(innovations), dtype=np.int64)
         build_counts(*self._possible(theta), innovations, records)
         return records
 
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Floats:
+    def recover_innovations(self, theta: Theta, records: ArrayLike, rng: Generator) -> Floats:
         """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
         records = read_integers(records, None)
         innovations = rng.random((len(records), 1))

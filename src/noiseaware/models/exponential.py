@@ -24,11 +24,10 @@ moved by one unit of rounding; u = 0 has probability 2^-53.)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
@@ -94,7 +93,7 @@ class Exponential(GammaPriors):
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         rate = float(theta["rate"])
@@ -102,14 +101,12 @@ class Exponential(GammaPriors):
             return np.full(len(records), -math.inf)
         return np.where(records >= 0.0, math.log(rate) - rate * records, -math.inf)
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta, drawn from p(theta | x); see the module docstring."""
         records = read_numbers(records)
         return {"rate": self._draw("rate", rng, len(records), records.sum())}
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         records = np.empty(len(innovations))
@@ -117,7 +114,7 @@ class Exponential(GammaPriors):
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)

@@ -44,11 +44,10 @@ smallest double (k around 0.01 makes such) is that double.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
@@ -156,7 +155,7 @@ class Gamma(GammaPriors):
         )
         self.innovations = Innovations("normal", 1)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return k and r, each from theta or from what is known."""
         shape = float(theta["shape"]) if self.shape is None else self.shape
         rate = float(theta["rate"]) if self.rate is None else self.rate
@@ -166,7 +165,7 @@ class Gamma(GammaPriors):
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records, zero=False)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         shape, rate = self._read(theta)
@@ -175,9 +174,7 @@ class Gamma(GammaPriors):
             _log_likelihood(shape, rate, records, out)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta: a slice step in log k with r integrated out, then r given k."""
         records = read_numbers(records)
         total, logs = _sums(records)
@@ -190,9 +187,7 @@ class Gamma(GammaPriors):
             new["rate"] = self._draw("rate", rng, len(records) * shape, total)
         return new
 
-    def _draw_shape(
-        self, shape: float, n: int, total: float, logs: float, rng: np.random.Generator
-    ) -> float:
+    def _draw_shape(self, shape: float, n: int, total: float, logs: float, rng: Generator) -> float:
         """Make a slice step in log k; the terms are those of the module docstring."""
         slope = logs - self.shape_rate
         if self.rate is None:
@@ -209,7 +204,7 @@ class Gamma(GammaPriors):
             v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
         return math.exp(v)
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         shape, rate = self._read(theta)
@@ -220,7 +215,7 @@ class Gamma(GammaPriors):
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.conjugate import SMALLEST, log_gamma
@@ -29,18 +29,18 @@ class GammaPriors(ReadyModel):
         return getattr(self, f"{name}_shape"), getattr(self, f"{name}_rate")
 
     def _draw(
-        self, name: str, rng: np.random.Generator, events: float = 0.0, exposure: float = 0.0
+        self, name: str, rng: Generator, events: float = 0.0, exposure: float = 0.0
     ) -> Floats:
         """Draw a parameter from Gamma(a + events, b + exposure)."""
         shape, rate = self._prior(name)
         # A gamma variable with a small shape can round to 0; its logarithm stays finite.
         return np.array(max(rng.standard_gamma(shape + events) / (rate + exposure), SMALLEST))
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         return {parameter.name: self._draw(parameter.name, rng) for parameter in self.parameters}
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
         total = 0.0
         for parameter in self.parameters:

@@ -29,10 +29,9 @@ edges that give y, and the angle of (u_{p+1}, u_{p+2}) uniformly.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
@@ -57,7 +56,7 @@ class GeneralisedRegression(Regression):
     _right: str
     """What a response must be."""
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
+    def _read(self, theta: Theta) -> tuple[Floats, Floats, Floats]:
         """Return beta, m and Sigma, each from theta or from what is known."""
         return self._coefficients(theta), *self._features.read(theta)
 
@@ -76,16 +75,14 @@ class GeneralisedRegression(Regression):
                 f"got {response[index]} in record {index}"
             )
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_features + 1)
         out = np.empty(len(records))
         kernels.log_likelihood(*self._response, *self._read(theta), records, out)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by a kernel that leaves p(theta | x) invariant; see the module."""
         width = self.n_features + 1
         records = read_floats("records", records, width)
@@ -105,16 +102,14 @@ class GeneralisedRegression(Regression):
         normals = rng.standard_normal(features.n_mean + features.n_below)
         return new | features.update(theta, records, normals, gammas)
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n, p + 1)``, of innovations ``(n, p + 2)``."""
         innovations = read_floats("innovations", innovations, self.n_features + 2)
         records = np.empty((len(innovations), self.n_features + 1))
         kernels.build_records(*self._response, *self._read(theta), innovations, records)
         return records
 
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Floats:
+    def recover_innovations(self, theta: Theta, records: ArrayLike, rng: Generator) -> Floats:
         """Draw u_i given x_i and theta, ``(n, p + 2)``; random only in what makes the response."""
         records = read_floats("records", records, self.n_features + 1)
         innovations = np.empty((len(records), self.n_features + 2))

@@ -43,10 +43,10 @@ which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
@@ -141,36 +141,34 @@ class LinearRegression(Regression):
         self._width = (0,) * width if width <= _UNROLLED else np.zeros(width)
         self._n_normals = width + self._features.n_mean + self._features.n_below
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[Floats, float, Floats, Floats]:
+    def _read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
         """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
         noise_variance = self.noise_variance
         if noise_variance is None:
             noise_variance = float(theta["noise_variance"])
         return self._coefficients(theta), noise_variance, *self._features.read(theta)
 
-    def _sample_noise(self, rng: np.random.Generator) -> Theta:
+    def _sample_noise(self, rng: Generator) -> Theta:
         if self.noise_variance is not None:
             return {}
         gamma = rng.standard_gamma(self.noise_variance_shape)
         return {"noise_variance": np.array(self.noise_variance_scale / gamma)}
 
-    def _log_noise(self, theta: Mapping[str, Any]) -> float:
+    def _log_noise(self, theta: Theta) -> float:
         if self.noise_variance is not None:
             return 0.0
         return log_inverse_gamma(
             float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
         )
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_features + 1)
         out = np.empty(len(records))
         kernels.log_likelihood(*self._read(theta), records, out, self._width)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
         records = read_floats("records", records, self.n_features + 1)
         normals = rng.standard_normal(self._n_normals)
@@ -201,7 +199,7 @@ class LinearRegression(Regression):
         )
         return new | features
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, p + 1)``."""
         innovations = read_floats("innovations", innovations, self.n_features + 1)
         records = np.empty(innovations.shape)
@@ -209,7 +207,7 @@ class LinearRegression(Regression):
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, p + 1)``; no randomness is needed."""
         records = read_floats("records", records, self.n_features + 1)

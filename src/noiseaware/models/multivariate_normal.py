@@ -13,11 +13,11 @@ diagonal), inverted by u = L^{-1} (x - m).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
@@ -128,15 +128,15 @@ class MultivariateNormal(ReadyModel):
         """Raise ValueError if these cannot be records of this model."""
         read_finite(records, self.n_columns)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         return self._vectors.sample_prior(rng)
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised; Sigma by its lower triangle."""
         return self._vectors.log_prior(theta)
 
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> Floats:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_columns)
         u = np.empty(records.shape)
@@ -145,9 +145,7 @@ class MultivariateNormal(ReadyModel):
             return np.full(len(records), -math.inf)
         return -0.5 * (self.n_columns * LOG_2PI + (u * u).sum(axis=1)) - log_determinant
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
         records = read_floats("records", records, self.n_columns)
         vectors = self._vectors
@@ -156,7 +154,7 @@ class MultivariateNormal(ReadyModel):
         normals = np.append(normals, rng.standard_normal(vectors.n_below))
         return vectors.update(theta, records, normals, gammas)
 
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> Floats:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, q)``."""
         innovations = read_floats("innovations", innovations, self.n_columns)
         records = np.empty(innovations.shape)
@@ -164,7 +162,7 @@ class MultivariateNormal(ReadyModel):
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, q)``; no randomness is needed."""
         records = read_floats("records", records, self.n_columns)

@@ -43,11 +43,11 @@ Neal (2003), Slice sampling, Annals of Statistics 31(3).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Theta
@@ -222,20 +222,18 @@ class NegativeBinomial(CountModel):
         }
         self.parameters = tuple(Parameter(name, (), "positive") for name in self._largest)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return the mean and the size r = 1 / dispersion; NaN for a dispersion below 0."""
         dispersion = float(theta["dispersion"])
         size = 1.0 / max(dispersion, SMALLEST) if dispersion >= 0.0 else math.nan
         return float(theta["mean"]), size
 
-    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _possible(self, theta: Theta) -> tuple[float, float]:
         """As `_read`, with a mean and a dispersion that the prior makes impossible moved inside."""
         mean, size = self._read(theta)
         return min(mean, self._largest["mean"]), max(size, 1.0 / self._largest["dispersion"])
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by slice sampling from p(theta | x); see the module docstring."""
         records = read_integers(records, None)
         total = self._total(records)

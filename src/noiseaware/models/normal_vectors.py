@@ -23,11 +23,12 @@ The likelihood is |Sigma|^(-n/2) exp(-sum_i (x_i - m)' Sigma^{-1} (x_i - m) / 2)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
@@ -98,7 +99,7 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
             covariance_out[:] = math.nan
 
 
-def draw_gammas(shapes: Sequence[float], n_records: int, rng: np.random.Generator) -> Floats:
+def draw_gammas(shapes: Sequence[float], n_records: int, rng: Generator) -> Floats:
     """Draw a gamma variable for each of the prior's shapes, to which n records add n/2."""
     half = 0.5 * n_records
     # One scalar call each: for a few gammas that is faster than one call with an array.
@@ -128,7 +129,7 @@ class InverseWishart:
         self.gamma_shapes = [0.5 * (self.df - j) for j in range(size)]
         self.n_normals = size * (size - 1) // 2
 
-    def sample(self, rng: np.random.Generator) -> Floats:
+    def sample(self, rng: Generator) -> Floats:
         """Draw Sigma."""
         covariance = np.empty((self._size, self._size))
         gammas = draw_gammas(self.gamma_shapes, 0, rng)
@@ -202,7 +203,7 @@ class NormalVectors:
             dims, coords = (dim, f"{dim}_bis"), {dim: labels, f"{dim}_bis": labels}
             self.parameters += (Parameter(second, (p, p), "covariance", dims, coords),)
 
-    def read(self, theta: Mapping[str, Any]) -> tuple[Floats, Floats]:
+    def read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return m and Sigma, each from theta or from what is known."""
         p, mean, covariance = self.size, self.mean, self.covariance
         if mean is None:
@@ -211,7 +212,7 @@ class NormalVectors:
             covariance = read_parameter(theta, self._names[1], (p, p))
         return mean, covariance
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw what is unknown."""
         theta: Theta = {}
         if self.mean is None:
@@ -221,7 +222,7 @@ class NormalVectors:
             theta[self._names[1]] = self.prior.sample(rng)
         return theta
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
         mean, covariance = self.read(theta)
         total = 0.0
@@ -248,9 +249,7 @@ class NormalVectors:
             new[self._names[1]] = np.empty((p, p))
         return new, new.get(self._names[0], _NO_VECTOR), new.get(self._names[1], _NO_MATRIX)
 
-    def update(
-        self, theta: Mapping[str, Any], records: Floats, normals: Floats, gammas: Floats
-    ) -> Theta:
+    def update(self, theta: Theta, records: Floats, normals: Floats, gammas: Floats) -> Theta:
         """Return what is unknown, drawn given the records by one Gibbs scan.
 
         ``normals`` are n_mean + n_below standard normals, ``gammas`` come from `draw_gammas`.

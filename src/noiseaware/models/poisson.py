@@ -20,10 +20,8 @@ That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Theta
@@ -62,15 +60,13 @@ class Poisson(CountModel):
         self._largest = {"rate": largest_mean("rate", self.rate_shape, self.rate_rate)}
         self.parameters = (Parameter("rate", (), "positive"),)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         return float(theta["rate"]), math.inf
 
-    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _possible(self, theta: Theta) -> tuple[float, float]:
         return min(float(theta["rate"]), self._largest["rate"]), math.inf
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         records = read_integers(records, None)
         return {"rate": self._draw("rate", rng, self._total(records), len(records))}

@@ -11,10 +11,9 @@ imputing all of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
@@ -63,7 +62,7 @@ class Regression(ReadyModel):
         self.innovations = Innovations("normal", p + self._response_normals)
         self.column_names = [*features.labels, "y"]
 
-    def _coefficients(self, theta: Mapping[str, Any]) -> Floats:
+    def _coefficients(self, theta: Theta) -> Floats:
         """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
 
@@ -71,22 +70,22 @@ class Regression(ReadyModel):
         """Raise ValueError if these cannot be records of this model."""
         read_finite(records, self.n_features + 1)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
         theta: Theta = {"coefficients": coefficients}
         return theta | self._sample_noise(rng) | self._features.sample_prior(rng)
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised; Sigma by its lower triangle."""
         total = log_normal_iid(self._coefficients(theta), 0.0, self.coefficient_sd)
         return total + self._log_noise(theta) + self._features.log_prior(theta)
 
-    def _sample_noise(self, rng: np.random.Generator) -> Theta:
+    def _sample_noise(self, rng: Generator) -> Theta:
         """Draw what the response has besides the coefficients, from its prior."""
         return {}
 
-    def _log_noise(self, theta: Mapping[str, Any]) -> float:
+    def _log_noise(self, theta: Theta) -> float:
         """Return the log density of that prior."""
         return 0.0
 

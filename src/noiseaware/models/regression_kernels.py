@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,
@@ -27,11 +27,11 @@ from noiseaware.models.normal_vectors import LOG_2PI
 class Draw(NamedTuple):
     """Where a new theta is written; an empty array marks a parameter that is known."""
 
-    coefficients: NDArray[np.float64]
-    noise_variance: NDArray[np.float64]
+    coefficients: Floats
+    noise_variance: Floats
     """One number."""
-    mean: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    mean: Floats
+    covariance: Floats
 
 
 @njit(cache=True, nogil=True)
