@@ -172,8 +172,13 @@ class LogisticRegression(GeneralisedRegression):
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
         super().__init__(
-            *(n_features, coefficient_sd, feature_mean, feature_covariance, feature_mean_sd),
-            *(feature_covariance_df, feature_covariance_scale),
+            n_features,
+            coefficient_sd,
+            feature_mean,
+            feature_covariance,
+            feature_mean_sd,
+            feature_covariance_df,
+            feature_covariance_scale,
         )
 
     def _impossible(self, response: Floats) -> NDArray[np.bool_]:
@@ -222,8 +227,13 @@ class PoissonRegression(GeneralisedRegression):
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
         super().__init__(
-            *(n_features, coefficient_sd, feature_mean, feature_covariance, feature_mean_sd),
-            *(feature_covariance_df, feature_covariance_scale),
+            n_features,
+            coefficient_sd,
+            feature_mean,
+            feature_covariance,
+            feature_mean_sd,
+            feature_covariance_df,
+            feature_covariance_scale,
         )
         self.largest_rate = positive_number("largest_rate", largest_rate)
         if self.largest_rate > LARGEST_RATE:

@@ -123,9 +123,13 @@ class LinearRegression(Regression):
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
         super().__init__(
-            *(n_features, coefficient_sd, feature_mean, feature_covariance, feature_mean_sd),
-            feature_covariance_df=feature_covariance_df,
-            feature_covariance_scale=feature_covariance_scale,
+            n_features,
+            coefficient_sd,
+            feature_mean,
+            feature_covariance,
+            feature_mean_sd,
+            feature_covariance_df,
+            feature_covariance_scale,
         )
         self.noise_variance = (
             None if noise_variance is None else positive_number("noise_variance", noise_variance)
@@ -175,9 +179,9 @@ class LinearRegression(Regression):
         coefficients = np.empty(self.n_features + 1)
         new: Theta = {"coefficients": coefficients}
         if len(self.parameters) == 1:
+            known, precision = self.noise_variance, self._prior_precision
             kernels.update_coefficients(
-                *(records, self.noise_variance, self._prior_precision, normals, coefficients),
-                self._width,
+                records, known, precision, normals, coefficients, self._width
             )
             return new
         gammas = draw_gammas(self._gamma_shapes, len(records), rng)

@@ -114,7 +114,12 @@ class MultivariateNormal(ReadyModel):
         self.mean_mean = one_or_each("mean_mean", mean_mean, q)
         self.mean_sd = one_or_each("mean_sd", mean_sd, q, positive=True)
         vectors = self._vectors = NormalVectors(
-            *("", "column", "n_columns", q, mean, covariance, self.mean_mean, self.mean_sd),
+            ("", "column", "n_columns"),
+            q,
+            mean,
+            covariance,
+            mean_mean=self.mean_mean,
+            mean_sd=self.mean_sd,
             df=covariance_df,
             scale=covariance_scale,
         )

@@ -155,12 +155,11 @@ class NormalVectors:
 
     Parameters
     ----------
-    prefix
-        What stands before "mean" and "covariance" in the names of parameters and arguments.
-    dim
-        The dimension of the parameters; its labels are x1, ..., xp.
-    size_name, size
-        p, and what the model calls it.
+    names
+        What stands before "mean" and "covariance" in the names of parameters and arguments; the
+        dimension of the parameters, whose labels are x1, ..., xp; what the model calls p.
+    size
+        p.
     mean, covariance
         m and Sigma, or None.
     mean_mean, mean_sd
@@ -171,17 +170,17 @@ class NormalVectors:
 
     def __init__(
         self,
-        prefix: str,
-        dim: str,
-        size_name: str,
+        names: tuple[str, str, str],
         size: int,
         mean: ArrayLike | None,
         covariance: ArrayLike | None,
+        *,
         mean_mean: ArrayLike,
         mean_sd: ArrayLike,
         df: float | None,
         scale: ArrayLike | None,
     ) -> None:
+        prefix, dim, size_name = names
         p = self.size = whole_number(size_name, size)
         first, second = self._names = f"{prefix}mean", f"{prefix}covariance"
         self.mean = None if mean is None else real_array(first, mean, (p,))

@@ -45,7 +45,10 @@ class Regression(ReadyModel):
         self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
         self.feature_mean_sd = positive_number("feature_mean_sd", feature_mean_sd)
         features = self._features = NormalVectors(
-            *("feature_", "feature", "n_features", n_features, feature_mean, feature_covariance),
+            ("feature_", "feature", "n_features"),
+            n_features,
+            feature_mean,
+            feature_covariance,
             mean_mean=0.0,
             mean_sd=self.feature_mean_sd,
             df=feature_covariance_df,
