@@ -555,9 +555,9 @@ INNOVATION_BUGS = [
     ),
     ("dirichlet.py", "rng.random(size)) / precision", "rng.random(size))", "shares"),
     (
-        "multivariate_normal.py",
-        "total -= factor[j, k] * innovations[i, k]",
-        "total -= factor[j, k] * records[i, k]",
+        "linear_algebra.py",
+        "total -= lower[j, k] * out[at, k]",
+        "total -= lower[j, k] * records[i, k]",
         "vector",
     ),
     ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
@@ -571,7 +571,7 @@ INNOVATION_BUGS = [
     ("normal_groups.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
     (
         "regression_kernels.py",
-        "total -= factor[j, k] * innovations[i, k]",
+        "total -= factor[j, k] * out[at, k]",
         "total -= factor[j, k] * records[i, k]",
         "regression-unknown",
     ),

@@ -6,8 +6,7 @@ docstring gives the model, the full conditionals and the construction x = F(u; t
 | file                     | records                         |
 |--------------------------|---------------------------------|
 | `linear_regression.py`   | features and a response, floats |
-| `logistic_regression.py` | features, and 0 or 1            |
-| `poisson_regression.py`  | features and a count            |
+| `generalised_regression.py` | features, and 0 or 1; features and a count |
 | `naive_bayes.py`         | a class and features, integers  |
 | `bernoulli.py`           | zeros and ones                  |
 | `normal.py`              | floats                          |
@@ -28,10 +27,10 @@ What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py`
 `counts.py` (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
 `shape_kernels.py` (a slice sampler for shapes), `groups.py`, `binary_groups.py` and
 `normal_groups.py` (records whose group is known),
-`hierarchical.py` (groups that share a prior), `features.py` (regressions),
-`generalised_regression.py` and `response_kernels.py` (logistic and Poisson regression),
-`inverse_wishart.py` (the prior of a covariance) and `linear_algebra.py`. Where two models share
-methods, these are functions in a module of their own, which the classes name one by one.
+`hierarchical.py` (groups that share a prior), `gamma_priors.py` (durations and counts),
+`normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
+coefficients), `regression_kernels.py` and `response_kernels.py` (the loops of regressions) and
+`linear_algebra.py`.
 """
 
 from __future__ import annotations
@@ -46,14 +45,13 @@ from noiseaware.models.contingency_table import ContingencyTable
 from noiseaware.models.dirichlet import Dirichlet
 from noiseaware.models.exponential import Exponential
 from noiseaware.models.gamma import Gamma
+from noiseaware.models.generalised_regression import LogisticRegression, PoissonRegression
 from noiseaware.models.linear_regression import LinearRegression
-from noiseaware.models.logistic_regression import LogisticRegression
 from noiseaware.models.multivariate_normal import MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes
 from noiseaware.models.negative_binomial import NegativeBinomial
 from noiseaware.models.normal import Normal
 from noiseaware.models.poisson import Poisson
-from noiseaware.models.poisson_regression import PoissonRegression
 from noiseaware.models.stratified_means import StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions
 from noiseaware.models.two_means import TwoMeans
@@ -82,24 +80,16 @@ __all__ = [
     "from_dict",
 ]
 
-MODELS.add(LinearRegression)
-MODELS.add(LogisticRegression)
-MODELS.add(PoissonRegression)
 MODELS.add(NaiveBayes)
 MODELS.add(Bernoulli)
 MODELS.add(Normal)
 MODELS.add(Categorical)
 MODELS.add(ContingencyTable)
 MODELS.add(Dirichlet)
-MODELS.add(Exponential)
-MODELS.add(Gamma)
-MODELS.add(MultivariateNormal)
 MODELS.add(TwoProportions)
 MODELS.add(TwoMeans)
 MODELS.add(StratifiedProportions)
 MODELS.add(StratifiedMeans)
-MODELS.add(Poisson)
-MODELS.add(NegativeBinomial)
 
 
 def from_dict(description: Mapping[str, Any]) -> Model:

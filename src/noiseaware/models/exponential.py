@@ -24,24 +24,22 @@ moved by one unit of rounding; u = 0 has probability 2^-53.)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
     check_durations,
     positive_number,
     read_floats,
     read_numbers,
 )
-from noiseaware.models.conjugate import log_gamma
+from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _LEAST = 2.0**-1074
 _MOST = 1.0 - 2.0**-53
@@ -63,7 +61,7 @@ def _recover_innovations(rate, records, innovations):
         innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
 
 
-class Exponential:
+class Exponential(GammaPriors):
     """Independent exponential durations with a gamma prior on their rate.
 
     Parameters
@@ -88,28 +86,14 @@ class Exponential:
     def __init__(self, rate_shape: float = 2.0, rate_rate: float = 1.0) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        self.parameters: tuple[Parameter, ...] = (Parameter("rate", (), "positive"),)
+        self.parameters = (Parameter("rate", (), "positive"),)
         self.innovations = Innovations("uniform", 1)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        return {"rate": np.array(rng.standard_gamma(self.rate_shape) / self.rate_rate)}
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        return log_gamma(float(theta["rate"]), self.rate_shape, self.rate_rate)
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.random((n, 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         rate = float(theta["rate"])
@@ -117,17 +101,12 @@ class Exponential:
             return np.full(len(records), -math.inf)
         return np.where(records >= 0.0, math.log(rate) - rate * records, -math.inf)
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta, drawn from p(theta | x); see the module docstring."""
         records = read_numbers(records)
-        gamma = rng.standard_gamma(self.rate_shape + len(records))
-        return {"rate": np.array(gamma / (self.rate_rate + records.sum()))}
+        return {"rate": self._draw("rate", rng, len(records), records.sum())}
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         records = np.empty(len(innovations))
@@ -135,21 +114,13 @@ class Exponential:
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)
         innovations = np.empty((len(records), 1))
         _recover_innovations(float(theta["rate"]), records, innovations)
         return innovations
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Exponential",
-            "rate_shape": self.rate_shape,
-            "rate_rate": self.rate_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Exponential)

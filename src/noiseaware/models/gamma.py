@@ -44,27 +44,26 @@ smallest double (k around 0.01 makes such) is that double.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
     check_durations,
     not_both_known,
     positive_number,
     read_floats,
     read_numbers,
 )
-from noiseaware.models.conjugate import SMALLEST, log_gamma
+from noiseaware.models.conjugate import SMALLEST
+from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _POOL = 32
 """Uniforms drawn for a slice step, which uses six on average."""
@@ -102,7 +101,7 @@ def _log_likelihood(shape, rate, records, out):
             out[i] = constant + (shape - 1.0) * math.log(x) - rate * x
 
 
-class Gamma:
+class Gamma(GammaPriors):
     """Independent gamma durations; the shape, the rate or both unknown.
 
     Parameters
@@ -149,15 +148,14 @@ class Gamma:
         self.shape_rate = positive_number("shape_rate", shape_rate)
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        found = []
-        if self.shape is None:
-            found.append(Parameter("shape", (), "positive"))
-        if self.rate is None:
-            found.append(Parameter("rate", (), "positive"))
-        self.parameters: tuple[Parameter, ...] = tuple(found)
+        self.parameters = tuple(
+            Parameter(name, (), "positive")
+            for name, known in (("shape", self.shape), ("rate", self.rate))
+            if known is None
+        )
         self.innovations = Innovations("normal", 1)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return k and r, each from theta or from what is known."""
         shape = float(theta["shape"]) if self.shape is None else self.shape
         rate = float(theta["rate"]) if self.rate is None else self.rate
@@ -167,31 +165,7 @@ class Gamma:
         """Raise ValueError if these cannot be records of this model."""
         check_durations(records, zero=False)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        theta: Theta = {}
-        if self.shape is None:
-            theta["shape"] = np.array(rng.standard_gamma(self.shape_shape) / self.shape_rate)
-        if self.rate is None:
-            theta["rate"] = np.array(rng.standard_gamma(self.rate_shape) / self.rate_rate)
-        return theta
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        total = 0.0
-        if self.shape is None:
-            total += log_gamma(float(theta["shape"]), self.shape_shape, self.shape_rate)
-        if self.rate is None:
-            total += log_gamma(float(theta["rate"]), self.rate_shape, self.rate_rate)
-        return total
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.standard_normal((n, 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_numbers(records)
         shape, rate = self._read(theta)
@@ -200,9 +174,7 @@ class Gamma:
             _log_likelihood(shape, rate, records, out)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta: a slice step in log k with r integrated out, then r given k."""
         records = read_numbers(records)
         total, logs = _sums(records)
@@ -212,13 +184,10 @@ class Gamma:
             shape = self._draw_shape(float(theta["shape"]), len(records), total, logs, rng)
             new["shape"] = np.array(shape)
         if self.rate is None:
-            gamma = rng.standard_gamma(self.rate_shape + len(records) * shape)
-            new["rate"] = np.array(gamma / (self.rate_rate + total))
+            new["rate"] = self._draw("rate", rng, len(records) * shape, total)
         return new
 
-    def _draw_shape(
-        self, shape: float, n: int, total: float, logs: float, rng: np.random.Generator
-    ) -> float:
+    def _draw_shape(self, shape: float, n: int, total: float, logs: float, rng: Generator) -> float:
         """Make a slice step in log k; the terms are those of the module docstring."""
         slope = logs - self.shape_rate
         if self.rate is None:
@@ -235,9 +204,7 @@ class Gamma:
             v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
         return math.exp(v)
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         shape, rate = self._read(theta)
@@ -248,8 +215,8 @@ class Gamma:
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
         records = read_numbers(records)
         shape, rate = self._read(theta)
@@ -258,17 +225,5 @@ class Gamma:
         logs = np.log(np.maximum(records, SMALLEST)) + math.log(rate)
         return gamma_scores(np.array([shape]), logs[:, np.newaxis])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Gamma",
-            "shape": self.shape,
-            "rate": self.rate,
-            "shape_shape": self.shape_shape,
-            "shape_rate": self.shape_rate,
-            "rate_shape": self.rate_shape,
-            "rate_rate": self.rate_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Gamma)

@@ -16,8 +16,8 @@ def cholesky(matrix, size, lower):
     """Write L with L L' = ``matrix`` into the leading lower triangle of ``lower``.
 
     Reads the lower triangle of the leading ``size`` x ``size`` block of ``matrix``, which may be
-    ``lower`` itself; the entries above the diagonal are left alone. Returns False, with ``lower``
-    half written, if the matrix is not positive definite (or holds NaN).
+    ``lower`` itself; nothing is written above the diagonal. Returns False, with ``lower`` half
+    written, if the matrix is not positive definite (or holds NaN).
     """
     for j in range(size):
         pivot = matrix[j, j]
@@ -53,3 +53,26 @@ def solve_upper(lower, size, vector):
         for k in range(i + 1, size):
             total -= lower[k, i] * vector[k]
         vector[i] = total / lower[i, i]
+
+
+@njit(cache=True, nogil=True)
+def colour(mean, lower, innovations, i, records):
+    """Write m + L u_i into the first places of row i of ``records``."""
+    for j in range(mean.shape[0]):
+        total = mean[j]
+        for k in range(j + 1):
+            total += lower[j, k] * innovations[i, k]
+        records[i, j] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def whiten(mean, lower, records, i, out, at):
+    """Write L^{-1} (x_i - m) into row ``at`` of ``out``; return the sum of its squares."""
+    squares = 0.0
+    for j in range(mean.shape[0]):
+        total = records[i, j] - mean[j]
+        for k in range(j):
+            total -= lower[j, k] * out[at, k]
+        out[at, j] = total / lower[j, j]
+        squares += out[at, j] * out[at, j]
+    return squares

@@ -7,15 +7,13 @@ A record is (x_0, y): p features and a response, a row of p + 1 floats with the 
     x_0^i ~ N_p(m, Sigma)                       the features
     y_i | x_0^i ~ N((1, x_0^i) beta, sigma^2)   the response; beta_0 is the intercept
 
-The features are random because the confidential ones are not published either: imputing a record
-means imputing all of it. In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2)
-independently, tau = 2. Here each of the three can be unknown too, with the independent priors
+In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2) independently, tau = 2. Here
+each of the three can be unknown too, with the independent priors
 
     beta_j ~ N(0, tau^2)                        tau = coefficient_sd
     sigma^2 ~ InverseGamma(a, b)                density prop. to v^(-a-1) exp(-b/v)
     m_j ~ N(0, s^2)                             s = feature_mean_sd
-    Sigma ~ InverseWishart(df, S)               density prop. to |Sigma|^(-(df+p+1)/2)
-                                                exp(-tr(S Sigma^{-1})/2)
+    Sigma ~ InverseWishart(df, S)
 
 The full conditionals
 ---------------------
@@ -28,9 +26,7 @@ rows (1, x_0^i). As a function of one block, with the others held,
   (section S-5);
 * sigma^2: v^(-n/2 - a - 1) exp(-(b + |y - x beta|^2 / 2) / v), which is
   InverseGamma(a + n/2, b + |y - x beta|^2 / 2);
-* m: N(mu, V) with V^{-1} = n Sigma^{-1} + I/s^2 and mu = V Sigma^{-1} sum_i x_0^i;
-* Sigma: |Sigma|^(-(df + n + p + 1)/2) exp(-tr((S + R) Sigma^{-1})/2) with
-  R = sum_i (x_0^i - m)(x_0^i - m)', which is InverseWishart(df + n, S + R).
+* m and Sigma: as in `normal_vectors.py`.
 
 `LinearRegression.update_parameters` draws from each conditional that is unknown, once, in this
 order: beta, m, sigma^2, Sigma. Given x, (beta, sigma^2) and (m, Sigma) are independent, so this is
@@ -47,36 +43,29 @@ which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import query_abilities
+from noiseaware.contract import Floats, Theta, query_abilities
 from noiseaware.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import regression_kernels as kernels
-from noiseaware.models.arguments import (
-    arguments_repr,
-    positive_number,
-    read_finite,
-    read_floats,
-    read_parameter,
-)
-from noiseaware.models.conjugate import log_inverse_gamma, log_normal_iid
-from noiseaware.models.features import Features
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.models.arguments import positive_number, read_floats
+from noiseaware.models.conjugate import log_inverse_gamma
+from noiseaware.models.normal_vectors import draw_gammas
+from noiseaware.models.regression import Regression
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
 _UNROLLED = 8
 """Widest record for which the kernels are compiled anew, with a known width (some 5 s, once)."""
 
 _NO_VECTOR = np.empty(0)
-_NO_MATRIX = np.empty((0, 0))
 
 
-class LinearRegression:
+class LinearRegression(Regression):
     """Linear regression on normal features; any of its nuisance parameters known or unknown.
 
     Parameters
@@ -132,153 +121,88 @@ class LinearRegression:
         feature_covariance_df: float | None = None,
         feature_covariance_scale: ArrayLike | None = None,
     ) -> None:
-        features = self._features = Features(
+        super().__init__(
             n_features,
+            coefficient_sd,
             feature_mean,
             feature_covariance,
             feature_mean_sd,
             feature_covariance_df,
             feature_covariance_scale,
         )
-        self.n_features = features.p
-        self.feature_mean, self.feature_covariance = features.mean, features.covariance
-        self.feature_mean_sd = features.mean_sd
-        self.feature_covariance_df = features.prior.df
-        self.feature_covariance_scale = features.prior.scale
-        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
         self.noise_variance = (
             None if noise_variance is None else positive_number("noise_variance", noise_variance)
         )
         self.noise_variance_shape = positive_number("noise_variance_shape", noise_variance_shape)
         self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
-        noise = (Parameter("noise_variance", (), "positive"),) if noise_variance is None else ()
-        self.parameters = (features.coefficients(), *noise, *features.parameters())
-        self.innovations = Innovations("normal", features.p + 1)
-        self.column_names = [*features.names, "y"]
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Work out once what every call needs."""
-        p = self.n_features
-        width = p + 1
+        self._gamma_shapes = self._features.gamma_shapes
+        if noise_variance is None:
+            noise = Parameter("noise_variance", (), "positive")
+            self.parameters = (self.parameters[0], noise, *self.parameters[1:])
+            self._gamma_shapes = [self.noise_variance_shape, *self._gamma_shapes]
+        width = self.n_features + 1
         self._width = (0,) * width if width <= _UNROLLED else np.zeros(width)
-        self._all_known = len(self.parameters) == 1
-        self._prior_precision = self.coefficient_sd**-2
-        self._hyper = np.array(
-            [self._prior_precision, self.feature_mean_sd**-2, self.noise_variance_scale]
-        )
-        self._n_normals = width
-        gamma_shapes: list[float] = []
-        if self.noise_variance is None:
-            gamma_shapes.append(self.noise_variance_shape)
-        if self.feature_mean is None:
-            self._n_normals += p
-        if self.feature_covariance is None:
-            self._n_normals += self._features.prior.n_normals
-            gamma_shapes += self._features.prior.gamma_shapes.tolist()
-        self._gamma_shapes = gamma_shapes
+        self._n_normals = width + self._features.n_mean + self._features.n_below
 
-    def _read(
-        self, theta: Mapping[str, Any]
-    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
+    def _read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
         """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
-        coefficients = read_parameter(theta, "coefficients", (self.n_features + 1,))
         noise_variance = self.noise_variance
         if noise_variance is None:
             noise_variance = float(theta["noise_variance"])
-        return coefficients, noise_variance, *self._features.read(theta)
+        return self._coefficients(theta), noise_variance, *self._features.read(theta)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        read_finite(records, self.n_features + 1)
+    def _sample_noise(self, rng: Generator) -> Theta:
+        if self.noise_variance is not None:
+            return {}
+        gamma = rng.standard_gamma(self.noise_variance_shape)
+        return {"noise_variance": np.array(self.noise_variance_scale / gamma)}
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
-        theta: Theta = {"coefficients": coefficients}
-        if self.noise_variance is None:
-            theta["noise_variance"] = np.array(
-                self.noise_variance_scale / rng.standard_gamma(self.noise_variance_shape)
-            )
-        return theta | self._features.sample_prior(rng)
+    def _log_noise(self, theta: Theta) -> float:
+        if self.noise_variance is not None:
+            return 0.0
+        return log_inverse_gamma(
+            float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
+        )
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
-        coefficients = read_parameter(theta, "coefficients", (self.n_features + 1,))
-        total = log_normal_iid(coefficients, 0.0, self.coefficient_sd)
-        if self._all_known:
-            return total
-        if self.noise_variance is None:
-            total += log_inverse_gamma(
-                float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
-            )
-        return total + self._features.log_prior(theta)
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n, p + 1)``."""
-        return self.build_records(theta, rng.standard_normal((n, self.n_features + 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_features + 1)
         out = np.empty(len(records))
         kernels.log_likelihood(*self._read(theta), records, out, self._width)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        p = self.n_features
-        records = read_floats("records", records, p + 1)
+        records = read_floats("records", records, self.n_features + 1)
         normals = rng.standard_normal(self._n_normals)
-        coefficients = np.empty(p + 1)
-        if self._all_known:
-            kernels.update_coefficients(
-                records,
-                self.noise_variance,
-                self._prior_precision,
-                normals,
-                coefficients,
-                self._width,
-            )
-            return {"coefficients": coefficients}
-        half = 0.5 * len(records)
-        # One scalar call each: for a few gammas that is faster than one call with an array.
-        gammas = np.array([rng.standard_gamma(shape + half) for shape in self._gamma_shapes])
+        coefficients = np.empty(self.n_features + 1)
         new: Theta = {"coefficients": coefficients}
-        _, noise_variance, mean, covariance = self._read(theta)
-        noise_variance_out = mean_out = _NO_VECTOR
-        covariance_out = _NO_MATRIX
+        if len(self.parameters) == 1:
+            known, precision = self.noise_variance, self._prior_precision
+            kernels.update_coefficients(
+                records, known, precision, normals, coefficients, self._width
+            )
+            return new
+        gammas = draw_gammas(self._gamma_shapes, len(records), rng)
+        noise_variance = _NO_VECTOR
         if self.noise_variance is None:
-            noise_variance_out = np.empty(1)
-            new["noise_variance"] = noise_variance_out.reshape(())
-        if self.feature_mean is None:
-            new["feature_mean"] = mean_out = np.empty(p)
-        if self.feature_covariance is None:
-            new["feature_covariance"] = covariance_out = np.empty((p, p))
+            noise_variance = np.empty(1)
+            new["noise_variance"] = noise_variance.reshape(())
+        features, mean, covariance = self._features.room()
         kernels.gibbs_scan(
             records,
-            noise_variance,
-            mean,
-            covariance,
-            self._hyper,
-            self.feature_covariance_scale,
+            *self._read(theta)[1:],
+            self._prior_precision,
+            self.noise_variance_scale,
+            self._features.priors,
             normals,
             gammas,
-            coefficients,
-            noise_variance_out,
-            mean_out,
-            covariance_out,
+            kernels.Draw(coefficients, noise_variance, mean, covariance),
             self._width,
         )
-        return new
+        return new | features
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, p + 1)``."""
         innovations = read_floats("innovations", innovations, self.n_features + 1)
         records = np.empty(innovations.shape)
@@ -286,8 +210,8 @@ class LinearRegression:
         return records
 
     def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
         """Return the u_i with F(u_i; theta) = x_i, ``(n, p + 1)``; no randomness is needed."""
         records = read_floats("records", records, self.n_features + 1)
         innovations = np.empty(records.shape)
@@ -322,17 +246,5 @@ class LinearRegression:
             n=n,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "LinearRegression",
-            "n_features": self.n_features,
-            "coefficient_sd": self.coefficient_sd,
-            "noise_variance": self.noise_variance,
-            "noise_variance_shape": self.noise_variance_shape,
-            "noise_variance_scale": self.noise_variance_scale,
-            **self._features.to_dict(),
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(LinearRegression)

@@ -27,10 +27,9 @@ the last line being the priors with the Jacobian m d of the logarithms. `update_
 log m and then log d, each by slice sampling (Neal 2003): a level below the density at the current
 point, an interval of fixed width put around the point at random and stepped out while its ends are
 above the level, then uniform draws from the interval, which shrinks towards the point until one is
-above the level. That leaves p(theta | x) alone whatever the width is, as long as the width does not
-depend on the coordinate that moves; the width for log m uses d and the records, that for log d is
-1. Only the last sum over w_x costs more than a few operations, and the draw of log m does not
-need it.
+above the level. That leaves p(theta | x) invariant whatever the width is, as long as it does not
+depend on the coordinate that moves; it uses d and the records for log m, and is 1 for log d. Only
+the sum over w_x costs more than a few operations, and the draw of log m does not need it.
 
 The construction x = F(u; theta)
 --------------------------------
@@ -44,20 +43,20 @@ Neal (2003), Slice sampling, Annals of Statistics 31(3).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.models import counts
-from noiseaware.models.arguments import arguments_repr, positive_number, read_integers
-from noiseaware.models.conjugate import SMALLEST, gamma_bound, log_gamma
+from noiseaware.contract import Theta
+from noiseaware.models.arguments import positive_number, read_integers
+from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.count_cdf import largest_mean, log_rising
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.models.counts import CountModel
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
 _MEAN, _DISPERSION = 0, 1
 _FARTHEST = 690.0
@@ -94,24 +93,42 @@ def tabulate(records, values, weights):
     return found
 
 
+class Given(NamedTuple):
+    """What p(theta | x) depends on: the records and the priors."""
+
+    n: int
+    total: float
+    """s, the sum of the records."""
+    values: NDArray[np.float64]
+    """The different counts x."""
+    weights: NDArray[np.float64]
+    """w_x of each."""
+    mean_shape: float
+    mean_rate: float
+    dispersion_shape: float
+    dispersion_rate: float
+
+
 @njit(cache=True, nogil=True)
-def _log_posterior(point, which, n, total, values, weights, hyper):
+def _log_posterior(point, which, given):
     """Return the log density in (log m, log d), without what ``which`` does not change."""
     if not abs(point[which]) < _FARTHEST:
         return -math.inf
-    mean = math.exp(point[_MEAN])
-    dispersion = math.exp(point[_DISPERSION])
+    log_mean, log_dispersion = point[_MEAN], point[_DISPERSION]
+    mean = math.exp(log_mean)
+    dispersion = math.exp(log_dispersion)
     size = 1.0 / dispersion
-    result = total * (point[_MEAN] - math.log(mean + size)) - n * size * math.log1p(mean / size)
+    result = given.total * (log_mean - math.log(mean + size))
+    result -= given.n * size * math.log1p(mean / size)
     if which == _MEAN:
-        return result + hyper[0] * point[_MEAN] - hyper[1] * mean
-    for j in range(values.shape[0]):
-        result += weights[j] * log_rising(values[j], size)
-    return result + hyper[2] * point[_DISPERSION] - hyper[3] * dispersion
+        return result + given.mean_shape * log_mean - given.mean_rate * mean
+    for j in range(given.values.shape[0]):
+        result += given.weights[j] * log_rising(given.values[j], size)
+    return result + given.dispersion_shape * log_dispersion - given.dispersion_rate * dispersion
 
 
 @njit(cache=True, nogil=True)
-def _slice(point, which, width, n, total, values, weights, hyper, uniforms, used):
+def _slice(point, which, width, given, uniforms, used):
     """Move ``point[which]`` by slice sampling, in place; return the position in the pool.
 
     The position is -1 if the pool came to its end.
@@ -119,17 +136,17 @@ def _slice(point, which, width, n, total, values, weights, hyper, uniforms, used
     if used + 2 > uniforms.shape[0]:
         return -1
     now = point[which]
-    level = _log_posterior(point, which, n, total, values, weights, hyper)
+    level = _log_posterior(point, which, given)
     level += math.log(1.0 - uniforms[used])
     low = now - width * uniforms[used + 1]
     high = low + width
     used += 2
     point[which] = low
-    while _log_posterior(point, which, n, total, values, weights, hyper) > level:
+    while _log_posterior(point, which, given) > level:
         low -= width
         point[which] = low
     point[which] = high
-    while _log_posterior(point, which, n, total, values, weights, hyper) > level:
+    while _log_posterior(point, which, given) > level:
         high += width
         point[which] = high
     while high - low > 1e-13 * (1.0 + abs(now)):
@@ -137,7 +154,7 @@ def _slice(point, which, width, n, total, values, weights, hyper, uniforms, used
             return -1
         point[which] = low + uniforms[used] * (high - low)
         used += 1
-        if _log_posterior(point, which, n, total, values, weights, hyper) > level:
+        if _log_posterior(point, which, given) > level:
             return used
         if point[which] < now:
             low = point[which]
@@ -148,21 +165,20 @@ def _slice(point, which, width, n, total, values, weights, hyper, uniforms, used
 
 
 @njit(cache=True, nogil=True)
-def _scan(start, total, values, weights, n, hyper, uniforms, point):
+def _scan(start, given, uniforms, point):
     """Draw log m given log d, then log d given log m, into ``point``; False if the pool ended."""
     point[:] = start
     # About 3 posterior standard deviations of log m: its information is n / (1/m + d) + a_m.
-    typical = (total + hyper[0]) / (n + hyper[1])
-    information = n / (1.0 / typical + math.exp(point[_DISPERSION])) + hyper[0]
+    typical = (given.total + given.mean_shape) / (given.n + given.mean_rate)
+    information = given.n / (1.0 / typical + math.exp(point[_DISPERSION])) + given.mean_shape
     width = 3.0 / math.sqrt(information)
-    used = _slice(point, _MEAN, width, n, total, values, weights, hyper, uniforms, 0)
+    used = _slice(point, _MEAN, width, given, uniforms, 0)
     if used < 0:
         return False
-    used = _slice(point, _DISPERSION, 1.0, n, total, values, weights, hyper, uniforms, used)
-    return used >= 0
+    return _slice(point, _DISPERSION, 1.0, given, uniforms, used) >= 0
 
 
-class NegativeBinomial:
+class NegativeBinomial(CountModel):
     """Independent counts with an unknown mean and dispersion.
 
     Parameters
@@ -189,12 +205,6 @@ class NegativeBinomial:
     array([ 0,  2, 12])
     """
 
-    check_records = counts.check_records
-    sample_records = counts.sample_records
-    log_likelihood = counts.log_likelihood
-    build_records = counts.build_records
-    recover_innovations = counts.recover_innovations
-
     def __init__(
         self,
         mean_shape: float = 1.0,
@@ -206,75 +216,48 @@ class NegativeBinomial:
         self.mean_rate = positive_number("mean_rate", mean_rate)
         self.dispersion_shape = positive_number("dispersion_shape", dispersion_shape)
         self.dispersion_rate = positive_number("dispersion_rate", dispersion_rate)
-        self._largest_mean = largest_mean("mean", self.mean_shape, self.mean_rate)
-        self._largest_dispersion = gamma_bound(self.dispersion_shape, self.dispersion_rate)
-        self._hyper = np.array([mean_shape, mean_rate, dispersion_shape, dispersion_rate], float)
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("mean", (), "positive"),
-            Parameter("dispersion", (), "positive"),
-        )
-        self.innovations = Innovations("uniform", 1)
+        self._largest = {
+            "mean": largest_mean("mean", self.mean_shape, self.mean_rate),
+            "dispersion": gamma_bound(self.dispersion_shape, self.dispersion_rate),
+        }
+        self.parameters = tuple(Parameter(name, (), "positive") for name in self._largest)
 
-    @staticmethod
-    def _read(theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return the mean and the size r = 1 / dispersion; NaN for a dispersion below 0."""
         dispersion = float(theta["dispersion"])
         size = 1.0 / max(dispersion, SMALLEST) if dispersion >= 0.0 else math.nan
         return float(theta["mean"]), size
 
-    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _possible(self, theta: Theta) -> tuple[float, float]:
         """As `_read`, with a mean and a dispersion that the prior makes impossible moved inside."""
         mean, size = self._read(theta)
-        return min(mean, self._largest_mean), max(size, 1.0 / self._largest_dispersion)
+        return min(mean, self._largest["mean"]), max(size, 1.0 / self._largest["dispersion"])
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        mean = rng.standard_gamma(self.mean_shape) / self.mean_rate
-        dispersion = rng.standard_gamma(self.dispersion_shape) / self.dispersion_rate
-        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
-        return {
-            "mean": np.array(max(mean, SMALLEST)),
-            "dispersion": np.array(max(dispersion, SMALLEST)),
-        }
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        mean, dispersion = float(theta["mean"]), float(theta["dispersion"])
-        if mean > self._largest_mean or dispersion > self._largest_dispersion:
-            return -math.inf
-        return log_gamma(mean, self.mean_shape, self.mean_rate) + log_gamma(
-            dispersion, self.dispersion_shape, self.dispersion_rate
-        )
-
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by slice sampling from p(theta | x); see the module docstring."""
         records = read_integers(records, None)
-        total = counts.total(self, records)
+        total = self._total(records)
         n = len(records)
         values, weights = np.empty(n), np.empty(n)
         found = tabulate(records, values, weights)
+        given = Given(
+            n,
+            total,
+            values[:found],
+            weights[:found],
+            *self._prior("mean"),
+            *self._prior("dispersion"),
+        )
         start = np.log([float(theta["mean"]), float(theta["dispersion"])])
         start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)
         pool = rng.random(_POOL)
         point = np.empty(2)
-        while not _scan(start, total, values[:found], weights[:found], n, self._hyper, pool, point):
+        while not _scan(start, given, pool, point):
             pool = np.concatenate((pool, rng.random(_POOL)))
         return {
             "mean": np.array(math.exp(point[_MEAN])),
             "dispersion": np.array(math.exp(point[_DISPERSION])),
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "NegativeBinomial",
-            "mean_shape": self.mean_shape,
-            "mean_rate": self.mean_rate,
-            "dispersion_shape": self.dispersion_shape,
-            "dispersion_rate": self.dispersion_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(NegativeBinomial)

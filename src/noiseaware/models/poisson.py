@@ -20,22 +20,19 @@ That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.models import counts
-from noiseaware.models.arguments import arguments_repr, positive_number, read_integers
-from noiseaware.models.conjugate import SMALLEST, log_gamma
+from noiseaware.contract import Theta
+from noiseaware.models.arguments import positive_number, read_integers
 from noiseaware.models.count_cdf import largest_mean
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.models.counts import CountModel
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
-Theta = dict[str, NDArray[np.float64]]
 
-
-class Poisson:
+class Poisson(CountModel):
     """Independent counts with an unknown rate.
 
     Parameters
@@ -57,53 +54,22 @@ class Poisson:
     array([1, 3, 8])
     """
 
-    check_records = counts.check_records
-    sample_records = counts.sample_records
-    log_likelihood = counts.log_likelihood
-    build_records = counts.build_records
-    recover_innovations = counts.recover_innovations
-
     def __init__(self, rate_shape: float = 1.0, rate_rate: float = 0.1) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        self._largest = largest_mean("rate", self.rate_shape, self.rate_rate)
-        self.parameters: tuple[Parameter, ...] = (Parameter("rate", (), "positive"),)
-        self.innovations = Innovations("uniform", 1)
+        self._largest = {"rate": largest_mean("rate", self.rate_shape, self.rate_rate)}
+        self.parameters = (Parameter("rate", (), "positive"),)
 
-    @staticmethod
-    def _draw(shape: float, rate: float, rng: np.random.Generator) -> Theta:
-        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
-        return {"rate": np.array(max(rng.standard_gamma(shape) / rate, SMALLEST))}
-
-    @staticmethod
-    def _read(theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         return float(theta["rate"]), math.inf
 
-    def _possible(self, theta: Mapping[str, Any]) -> tuple[float, float]:
-        return min(float(theta["rate"]), self._largest), math.inf
+    def _possible(self, theta: Theta) -> tuple[float, float]:
+        return min(float(theta["rate"]), self._largest["rate"]), math.inf
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        return self._draw(self.rate_shape, self.rate_rate, rng)
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        rate = float(theta["rate"])
-        if rate > self._largest:
-            return -math.inf
-        return log_gamma(rate, self.rate_shape, self.rate_rate)
-
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         records = read_integers(records, None)
-        total = counts.total(self, records)
-        return self._draw(self.rate_shape + total, self.rate_rate + len(records), rng)
+        return {"rate": self._draw("rate", rng, self._total(records), len(records))}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {"type": "Poisson", "rate_shape": self.rate_shape, "rate_rate": self.rate_rate}
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Poisson)

@@ -9,18 +9,29 @@ it is an array, so that not every p is compiled anew.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from noiseaware.contract import Floats
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,
     draw_normal_mean,
 )
 from noiseaware.models.linear_algebra import cholesky
+from noiseaware.models.normal_vectors import LOG_2PI
 
-LOG_2PI = math.log(2.0 * math.pi)
+
+class Draw(NamedTuple):
+    """Where a new theta is written; an empty array marks a parameter that is known."""
+
+    coefficients: Floats
+    noise_variance: Floats
+    """One number."""
+    mean: Floats
+    covariance: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -57,64 +68,70 @@ def build_records(coefficients, noise_variance, mean, covariance, innovations, r
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _divisors(noise_variance, factor, width):
+    """Return the inverses of the diagonal of L and of sigma."""
+    w = len(width)
+    inverse = np.empty(w)
+    for j in range(w - 1):
+        inverse[j] = 1.0 / factor[j, j]
+    inverse[w - 1] = 1.0 / math.sqrt(noise_variance)
+    return inverse
+
+
+@njit(cache=True, nogil=True)
+def _whiten(coefficients, mean, factor, inverse, records, i, out, at, width):
+    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i into a row of ``out``.
+
+    Returns the sum of its squares.
+    """
+    p = len(width) - 1
+    squares = 0.0
+    for j in range(p):
+        total = records[i, j] - mean[j]
+        for k in range(j):
+            total -= factor[j, k] * out[at, k]
+        total *= inverse[j]
+        out[at, j] = total
+        squares += total * total
+    total = records[i, p] - coefficients[0]
+    for j in range(p):
+        total -= coefficients[1 + j] * records[i, j]
+    total *= inverse[p]
+    out[at, p] = total
+    return squares + total * total
+
+
+@njit(cache=True, nogil=True)
 def recover_innovations(
     coefficients, noise_variance, mean, covariance, records, innovations, width
 ):
-    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) into ``innovations``.
-
-    NaN if the covariance is not positive definite.
-    """
+    """Write u into ``innovations``; NaN if the covariance is not positive definite."""
     w = len(width)
-    p = w - 1
     factor = np.empty((w, w))
-    if not cholesky(covariance, p, factor):
+    if not cholesky(covariance, w - 1, factor):
         innovations[:] = math.nan
         return
-    inverse = np.empty(w)
-    for j in range(p):
-        inverse[j] = 1.0 / factor[j, j]
-    inverse[p] = 1.0 / math.sqrt(noise_variance)
+    inverse = _divisors(noise_variance, factor, width)
     for i in range(records.shape[0]):
-        for j in range(p):
-            total = records[i, j] - mean[j]
-            for k in range(j):
-                total -= factor[j, k] * innovations[i, k]
-            innovations[i, j] = total * inverse[j]
-        total = records[i, p] - coefficients[0]
-        for j in range(p):
-            total -= coefficients[1 + j] * records[i, j]
-        innovations[i, p] = total * inverse[p]
+        _whiten(coefficients, mean, factor, inverse, records, i, innovations, i, width)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def log_likelihood(coefficients, noise_variance, mean, covariance, records, out, width):
     """Write log f(x_i | theta) = log N(x_0; m, Sigma) + log N(y; (1, x_0) beta, sigma^2)."""
     w = len(width)
-    p = w - 1
     factor = np.empty((w, w))
-    if not (cholesky(covariance, p, factor) and noise_variance > 0.0):
+    if not (cholesky(covariance, w - 1, factor) and noise_variance > 0.0):
         out[:] = -math.inf
         return
     constant = -0.5 * (w * LOG_2PI + math.log(noise_variance))
-    inverse = np.empty(w)
-    for j in range(p):
+    for j in range(w - 1):
         constant -= math.log(factor[j, j])
-        inverse[j] = 1.0 / factor[j, j]
-    inverse[p] = 1.0 / math.sqrt(noise_variance)
-    row = np.empty(w)
+    inverse = _divisors(noise_variance, factor, width)
+    row = np.empty((1, w))
     for i in range(records.shape[0]):
-        squares = 0.0
-        for j in range(p):
-            total = records[i, j] - mean[j]
-            for k in range(j):
-                total -= factor[j, k] * row[k]
-            row[j] = total * inverse[j]
-            squares += row[j] * row[j]
-        total = records[i, p] - coefficients[0]
-        for j in range(p):
-            total -= coefficients[1 + j] * records[i, j]
-        total *= inverse[p]
-        out[i] = constant - 0.5 * (squares + total * total)
+        squares = _whiten(coefficients, mean, factor, inverse, records, i, row, 0, width)
+        out[i] = constant - 0.5 * squares
 
 
 @njit(cache=True, nogil=True)
@@ -168,19 +185,6 @@ def update_coefficients(records, noise_variance, prior_precision, normals, coeff
 
 
 @njit(cache=True, nogil=True)
-def _draw_mean(gram, covariance, prior_precision, normals, start, out):
-    """Draw m | Sigma, x from N(mu, V); ``prior_precision`` is 1 / s^2.
-
-    V^{-1} = n Sigma^{-1} + I / s^2 and V^{-1} mu = Sigma^{-1} sum_i x_0^i. ``gram`` is x'x with the
-    intercept first, so its first column holds n and the sums.
-    """
-    p = out.shape[0]
-    sums = gram[1 : p + 1, 0].copy()
-    precisions = np.full(p, prior_precision)
-    draw_normal_mean(gram[0, 0], sums, covariance, precisions, np.zeros(p), normals, start, out)
-
-
-@njit(cache=True, nogil=True)
 def _spread(records, coefficients, mean, scatter, width):
     """Write sum (x_0 - m)(x_0 - m)' into ``scatter`` (lower) and return |y - x beta|^2.
 
@@ -210,47 +214,49 @@ def gibbs_scan(
     noise_variance,
     mean,
     covariance,
-    hyper,
-    covariance_scale,
+    coefficient_precision,
+    noise_scale,
+    features,
     normals,
     gammas,
-    coefficients_out,
-    noise_variance_out,
-    mean_out,
-    covariance_out,
+    out,
     width,
 ):
     """One Gibbs scan of p(theta | x): beta, m, then sigma^2, Sigma; two passes over the records.
 
-    ``hyper`` is (1/tau^2, 1/s^2, noise scale). An empty ``noise_variance_out``, ``mean_out`` or
-    ``covariance_out`` marks a parameter that is known. ``normals`` holds p + 1 numbers for beta,
-    then p for an unknown m, then p (p - 1)/2 for an unknown Sigma; ``gammas`` one of shape
-    a + n/2 for an unknown sigma^2, then p of shapes (df + n - j)/2 for an unknown Sigma.
+    ``features`` are the `Priors` of m and Sigma, ``out`` is a `Draw`. ``normals`` holds p + 1
+    numbers for beta, then p for an unknown m, then p (p - 1)/2 for an unknown Sigma; ``gammas``
+    one of shape a + n/2 for an unknown sigma^2, then p of shapes (df + n - j)/2 for an unknown
+    Sigma.
     """
     w = len(width)
     p = w - 1
     gram = np.empty((w, w))
     cross = np.empty(w)
     _moments(records, gram, cross, width)
-    _draw_coefficients(gram, cross, noise_variance, hyper[0], normals, coefficients_out)
+    _draw_coefficients(
+        gram, cross, noise_variance, coefficient_precision, normals, out.coefficients
+    )
     used = w
     centre = np.empty(p)
     centre[:] = mean
-    if mean_out.shape[0] > 0:
-        _draw_mean(gram, covariance, hyper[1], normals, used, mean_out)
+    if out.mean.shape[0] > 0:
+        sums = gram[1:w, 0].copy()
+        precisions, centres = features.precisions, features.centres
+        draw_normal_mean(gram[0, 0], sums, covariance, precisions, centres, normals, used, out.mean)
         used += p
-        centre[:] = mean_out
-    if noise_variance_out.shape[0] == 0 and covariance_out.shape[0] == 0:
+        centre[:] = out.mean
+    if out.noise_variance.shape[0] == 0 and out.covariance.shape[0] == 0:
         return
     scatter = np.empty((p, p))
-    squares = _spread(records, coefficients_out, centre, scatter, width)
+    squares = _spread(records, out.coefficients, centre, scatter, width)
     taken = 0
-    if noise_variance_out.shape[0] > 0:
-        noise_variance_out[0] = (hyper[2] + 0.5 * squares) / gammas[0]
+    if out.noise_variance.shape[0] > 0:
+        out.noise_variance[0] = (noise_scale + 0.5 * squares) / gammas[0]
         taken = 1
-    if covariance_out.shape[0] > 0:
+    if out.covariance.shape[0] > 0:
         for a in range(p):
             for b in range(a + 1):
-                scatter[a, b] += covariance_scale[a, b]
-        if not draw_inverse_wishart(scatter, gammas[taken:], normals, used, covariance_out):
-            covariance_out[:] = math.nan
+                scatter[a, b] += features.scale[a, b]
+        if not draw_inverse_wishart(scatter, gammas[taken:], normals, used, out.covariance):
+            out.covariance[:] = math.nan

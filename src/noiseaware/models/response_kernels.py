@@ -31,9 +31,9 @@ So the proposal q is one fixed distribution given x, and with the ratio
 
     p(beta' | x) q(beta) / (p(beta | x) q(beta'))
 
-the kernel leaves p(beta | x) alone, even if Newton's method should stop early. (Newton steps from
-the current beta would make q depend on it, and this ratio wrong.) The prior is normal and the log
-likelihood bounded above, so that p / q is bounded and no point is hard to leave.
+the kernel leaves p(beta | x) invariant, even if Newton's method should stop early. (Newton steps
+from the current beta would make q depend on it, and this ratio wrong.) The prior is normal and the
+log likelihood bounded above, so that p / q is bounded and no point is hard to leave.
 """
 
 from __future__ import annotations
@@ -43,9 +43,14 @@ import math
 import numpy as np
 from numba import njit
 
-from noiseaware.models.conjugate import draw_inverse_wishart
-from noiseaware.models.linear_algebra import cholesky, solve_lower, solve_upper
-from noiseaware.models.regression_kernels import LOG_2PI, _draw_mean
+from noiseaware.models.linear_algebra import (
+    cholesky,
+    colour,
+    solve_lower,
+    solve_upper,
+    whiten,
+)
+from noiseaware.models.normal_vectors import LOG_2PI
 
 LOGISTIC, POISSON = 0, 1
 
@@ -154,11 +159,7 @@ def build_records(kind, top, coefficients, mean, covariance, innovations, record
         records[:] = math.nan
         return
     for i in range(innovations.shape[0]):
-        for j in range(p):
-            total = mean[j]
-            for k in range(j + 1):
-                total += factor[j, k] * innovations[i, k]
-            records[i, j] = total
+        colour(mean, factor, innovations, i, records)
         a = innovations[i, p]
         b = innovations[i, p + 1]
         eta = linear_predictor(coefficients, records, i, top)
@@ -178,11 +179,7 @@ def recover_innovations(kind, top, coefficients, mean, covariance, records, unif
         innovations[:] = math.nan
         return
     for i in range(records.shape[0]):
-        for j in range(p):
-            total = records[i, j] - mean[j]
-            for k in range(j):
-                total -= factor[j, k] * innovations[i, k]
-            innovations[i, j] = total / factor[j, j]
+        whiten(mean, factor, records, i, innovations, i)
         eta = linear_predictor(coefficients, records, i, top)
         y = records[i, p]
         if kind == LOGISTIC:
@@ -235,15 +232,9 @@ def log_likelihood(kind, top, coefficients, mean, covariance, records, out):
     constant = -0.5 * p * LOG_2PI
     for j in range(p):
         constant -= math.log(factor[j, j])
-    row = np.empty(p)
+    row = np.empty((1, p))
     for i in range(records.shape[0]):
-        squares = 0.0
-        for j in range(p):
-            total = records[i, j] - mean[j]
-            for k in range(j):
-                total -= factor[j, k] * row[k]
-            row[j] = total / factor[j, j]
-            squares += row[j] * row[j]
+        squares = whiten(mean, factor, records, i, row, 0)
         y = records[i, p]
         eta = linear_predictor(coefficients, records, i, top)
         out[i] = constant - 0.5 * squares + log_response(kind, top, eta, y)[0]
@@ -378,34 +369,3 @@ def update_coefficients(
         out[:] = proposed
         return True
     return False
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def update_features(
-    records, mean, covariance, prior_precision, scale, normals, gammas, mean_out, covariance_out
-):
-    """Draw m given Sigma, then Sigma given m; an empty output marks what is known.
-
-    The conditionals are those of `LinearRegression`. ``normals`` holds p numbers for an unknown m,
-    then p (p - 1)/2 for an unknown Sigma; ``gammas`` p of shapes (df + n - j)/2.
-    """
-    p = mean.shape[0]
-    centre = mean
-    used = 0
-    if mean_out.shape[0] > 0:
-        sums = np.zeros((p + 1, 1))
-        sums[0, 0] = records.shape[0]
-        for i in range(records.shape[0]):
-            for a in range(p):
-                sums[1 + a, 0] += records[i, a]
-        _draw_mean(sums, covariance, prior_precision, normals, 0, mean_out)
-        used = p
-        centre = mean_out
-    if covariance_out.shape[0] > 0:
-        scatter = scale.copy()
-        for i in range(records.shape[0]):
-            for a in range(p):
-                for b in range(a + 1):
-                    scatter[a, b] += (records[i, a] - centre[a]) * (records[i, b] - centre[b])
-        if not draw_inverse_wishart(scatter, gammas, normals, used, covariance_out):
-            covariance_out[:] = math.nan

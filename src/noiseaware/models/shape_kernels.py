@@ -11,9 +11,9 @@ that a value of h costs a few lgammas whatever n is.
 One step (Neal 2003): draw a height under the density at v, log-height h(v) - exponential; put an
 interval of a given width around v at random and step out by widths until both ends are outside of
 the slice {h > height}; draw from the interval, and shrink it to any point that is outside, until
-one is inside. That leaves the density exp(h) alone for every width that does not depend on v, and
-needs no tuning: a width that is too small costs a few more values of h, one that is too large is
-halved in a few.
+one is inside. That leaves the density exp(h) invariant for every width that does not depend on v,
+and needs no tuning: a width that is too small costs a few more values of h, one that is too large
+is halved in a few.
 
 The kernel takes its uniforms from a pool, as those of `conjugate.py` do: where the pool comes to
 its end the caller calls again, with the same pool made longer.

@@ -1,0 +1,259 @@
+"""Normal vectors whose mean and covariance are known or unknown: records, or features of them.
+
+The model
+---------
+    x_i ~ N_p(m, Sigma)
+    m_j ~ N(a_j, s_j^2)                         independent
+    Sigma ~ InverseWishart(df, S)               density prop. to |Sigma|^(-(df+p+1)/2)
+                                                exp(-tr(S Sigma^{-1})/2)
+
+with m and Sigma independent a priori; either may be known instead.
+
+The full conditionals
+---------------------
+The likelihood is |Sigma|^(-n/2) exp(-sum_i (x_i - m)' Sigma^{-1} (x_i - m) / 2), so
+
+* m | Sigma, x: completing the square, N(mu, V) with V^{-1} = n Sigma^{-1} + diag(1/s_j^2) and
+  V^{-1} mu = Sigma^{-1} sum_i x_i + (a_j/s_j^2)_j;
+* Sigma | m, x: InverseWishart(df + n, S + sum_i (x_i - m)(x_i - m)').
+
+`NormalVectors.update` draws m, then Sigma, each if unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from noiseaware.arguments import whole_number
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import (
+    covariance_matrix,
+    one_or_each,
+    positive_number,
+    read_parameter,
+    real_array,
+)
+from noiseaware.models.conjugate import (
+    draw_inverse_wishart,
+    draw_normal_mean,
+    log_inverse_wishart,
+    log_inverse_wishart_constant,
+    log_normal_iid,
+)
+from noiseaware.parameters import Parameter
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+_NO_VECTOR = np.empty(0)
+_NO_MATRIX = np.empty((0, 0))
+
+
+class Priors(NamedTuple):
+    """What the draws of m and Sigma need of their priors."""
+
+    centres: Floats
+    """a, (p,)."""
+    precisions: Floats
+    """1 / s_j^2, (p,)."""
+    scale: Floats
+    """S, (p, p)."""
+
+
+@njit(cache=True, nogil=True)
+def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, covariance_out):
+    """Draw m given Sigma, then Sigma given m; an empty output marks what is known.
+
+    The vectors are the first p columns of the records. ``normals`` holds p numbers for an unknown
+    m, then p (p - 1)/2 for an unknown Sigma; ``gammas`` p of shapes (df + n - j)/2.
+    """
+    p = mean.shape[0]
+    centre = mean
+    used = 0
+    if mean_out.shape[0] > 0:
+        sums = np.zeros(p)
+        for i in range(records.shape[0]):
+            for a in range(p):
+                sums[a] += records[i, a]
+        n = float(records.shape[0])
+        draw_normal_mean(
+            n, sums, covariance, priors.precisions, priors.centres, normals, 0, mean_out
+        )
+        used = p
+        centre = mean_out
+    if covariance_out.shape[0] > 0:
+        scatter = priors.scale.copy()
+        row = np.empty(p)
+        for i in range(records.shape[0]):
+            for a in range(p):
+                row[a] = records[i, a] - centre[a]
+                for b in range(a + 1):
+                    scatter[a, b] += row[a] * row[b]
+        if not draw_inverse_wishart(scatter, gammas, normals, used, covariance_out):
+            covariance_out[:] = math.nan
+
+
+def draw_gammas(shapes: Sequence[float], n_records: int, rng: Generator) -> Floats:
+    """Draw a gamma variable for each of the prior's shapes, to which n records add n/2."""
+    half = 0.5 * n_records
+    # One scalar call each: for a few gammas that is faster than one call with an array.
+    return np.array([rng.standard_gamma(shape + half) for shape in shapes])
+
+
+class InverseWishart:
+    """The prior InverseWishart(df, S) of the parameter ``name``.
+
+    ``name``_df is p + 3 and ``name``_scale 2 I if they are None; the model calls p ``size_name``.
+    """
+
+    def __init__(
+        self, name: str, size_name: str, size: int, df: float | None, scale: ArrayLike | None
+    ) -> None:
+        self._name, self._size = name, size
+        self.df = size + 3.0 if df is None else positive_number(f"{name}_df", df)
+        if self.df <= size - 1:
+            raise ValueError(
+                f"{name}_df must be above {size_name} - 1 = {size - 1}, or the prior is not "
+                f"proper; got {df!r}"
+            )
+        usual = 2.0 * np.eye(size)
+        self.scale = usual if scale is None else covariance_matrix(f"{name}_scale", scale, size)
+        self.scale_factor = np.linalg.cholesky(self.scale)
+        self._constant = log_inverse_wishart_constant(self.df, self.scale_factor)
+        self.gamma_shapes = [0.5 * (self.df - j) for j in range(size)]
+        self.n_normals = size * (size - 1) // 2
+
+    def sample(self, rng: Generator) -> Floats:
+        """Draw Sigma."""
+        covariance = np.empty((self._size, self._size))
+        gammas = draw_gammas(self.gamma_shapes, 0, rng)
+        normals = rng.standard_normal(self.n_normals)
+        draw_inverse_wishart(self.scale, gammas, normals, 0, covariance)
+        return covariance
+
+    def log_density(self, covariance: Floats) -> float:
+        """Return log p(Sigma), normalised, by the lower triangle."""
+        return log_inverse_wishart(covariance, self.df, self.scale_factor, self._constant)
+
+    def given(self) -> dict[str, Any]:
+        """Return the two arguments, ready for JSON; None for what is left at its default."""
+        usual = np.array_equal(self.scale, 2.0 * np.eye(self._size))
+        return {
+            f"{self._name}_df": None if self.df == self._size + 3 else self.df,
+            f"{self._name}_scale": None if usual else self.scale.tolist(),
+        }
+
+
+class NormalVectors:
+    """N_p(m, Sigma) with m and Sigma known, or unknown with their priors.
+
+    Parameters
+    ----------
+    names
+        What stands before "mean" and "covariance" in the names of parameters and arguments; the
+        dimension of the parameters, whose labels are x1, ..., xp; what the model calls p.
+    size
+        p.
+    mean, covariance
+        m and Sigma, or None.
+    mean_mean, mean_sd
+        a and s; one number stands for all.
+    df, scale
+        Of the inverse Wishart.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, str, str],
+        size: int,
+        mean: ArrayLike | None,
+        covariance: ArrayLike | None,
+        *,
+        mean_mean: ArrayLike,
+        mean_sd: ArrayLike,
+        df: float | None,
+        scale: ArrayLike | None,
+    ) -> None:
+        prefix, dim, size_name = names
+        p = self.size = whole_number(size_name, size)
+        first, second = self._names = f"{prefix}mean", f"{prefix}covariance"
+        self.mean = None if mean is None else real_array(first, mean, (p,))
+        self.covariance = None if covariance is None else covariance_matrix(second, covariance, p)
+        self.mean_mean = one_or_each(f"{first}_mean", mean_mean, p)
+        self.mean_sd = one_or_each(f"{first}_sd", mean_sd, p, positive=True)
+        self._alike = np.ndim(mean_mean) == 0 and np.ndim(mean_sd) == 0
+        self.prior = InverseWishart(second, size_name, p, df, scale)
+        self.priors = Priors(self.mean_mean, self.mean_sd**-2, self.prior.scale)
+        labels = self.labels = [f"x{j + 1}" for j in range(p)]
+        self.parameters: tuple[Parameter, ...] = ()
+        self.n_mean = self.n_below = 0
+        self.gamma_shapes: list[float] = []
+        if self.mean is None:
+            self.n_mean = p
+            self.parameters += (Parameter(first, (p,), "real", (dim,), {dim: labels}),)
+        if self.covariance is None:
+            self.n_below, self.gamma_shapes = self.prior.n_normals, self.prior.gamma_shapes
+            dims, coords = (dim, f"{dim}_bis"), {dim: labels, f"{dim}_bis": labels}
+            self.parameters += (Parameter(second, (p, p), "covariance", dims, coords),)
+
+    def read(self, theta: Theta) -> tuple[Floats, Floats]:
+        """Return m and Sigma, each from theta or from what is known."""
+        p, mean, covariance = self.size, self.mean, self.covariance
+        if mean is None:
+            mean = read_parameter(theta, self._names[0], (p,))
+        if covariance is None:
+            covariance = read_parameter(theta, self._names[1], (p, p))
+        return mean, covariance
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw what is unknown."""
+        theta: Theta = {}
+        if self.mean is None:
+            normals = rng.standard_normal(self.size)
+            theta[self._names[0]] = self.mean_mean + self.mean_sd * normals
+        if self.covariance is None:
+            theta[self._names[1]] = self.prior.sample(rng)
+        return theta
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
+        mean, covariance = self.read(theta)
+        total = 0.0
+        if self.mean is None:
+            total += self._log_mean(mean)
+        if self.covariance is None:
+            total += self.prior.log_density(covariance)
+        return total
+
+    def _log_mean(self, mean: Floats) -> float:
+        if self._alike:  # one compiled sum
+            return log_normal_iid(mean, self.mean_mean[0], self.mean_sd[0])
+        z = (mean - self.mean_mean) / self.mean_sd
+        squares = float(z @ z)
+        return -(0.5 * (squares + self.size * LOG_2PI) + float(np.log(self.mean_sd).sum()))
+
+    def room(self) -> tuple[Theta, Floats, Floats]:
+        """Return a theta to be filled in, and its m and Sigma; empty if they are known."""
+        p = self.size
+        new: Theta = {}
+        if self.mean is None:
+            new[self._names[0]] = np.empty(p)
+        if self.covariance is None:
+            new[self._names[1]] = np.empty((p, p))
+        return new, new.get(self._names[0], _NO_VECTOR), new.get(self._names[1], _NO_MATRIX)
+
+    def update(self, theta: Theta, records: Floats, normals: Floats, gammas: Floats) -> Theta:
+        """Return what is unknown, drawn given the records by one Gibbs scan.
+
+        ``normals`` are n_mean + n_below standard normals, ``gammas`` come from `draw_gammas`.
+        """
+        new, mean, covariance = self.room()
+        if new:
+            draw_both(records, *self.read(theta), self.priors, normals, gammas, mean, covariance)
+        return new
