@@ -23,6 +23,11 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def function_name(function: Any) -> str:
+    """Return what to call a user's function in a message."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
 def variable_names(variables: Sequence[str] | None, number: int) -> tuple[str, ...]:
     """Return the names of the variables of a table: those given, or variable1, variable2, ..."""
     if variables is None:

@@ -238,9 +238,9 @@ class MechanismAbilities:
 
     # The density, in a form that compiled loops can read. Without either, log_density is called.
     terms: Callable[[Any], Any] | None = None
-    """values -> `mechanisms.terms.Terms`, where log g is a sum over the coordinates of T."""
+    """values -> `mechanisms.SeparableDensity`, where log g is a sum over the coordinates of T."""
     joint: Callable[[Any], Any] | None = None
-    """values -> `mechanisms.joint.Joint`, one of the compiled formulas of all of T."""
+    """values -> `mechanisms.JointDensity`, one of the compiled formulas of all of T."""
     statistic: Callable[[Any, Any, Any], Floats] | None = None
     """(records, index, values) -> t_i(x_i, s_dp), (m, d), in place of the query's own."""
     per_record: bool = False

@@ -93,7 +93,7 @@ def test_answers():
         ("epsilons = [0.2, 5.0]", "", "epsilons is missing in .plan."),
         ("epsilons = [0.2, 5.0]", "epsilons = [0]", "epsilons must be positive; got 0"),
         ('type = "Bernoulli"', 'type = "Binomial"', "type of a model must be one of"),
-        ('type = "Count"', 'type = "Counts"', r"\[queries.ones\]: the type of a query"),
+        ('type = "Count"', 'type = "Counts"', r"\[queries.ones\]: type of a query"),
         ('"probability"', '"p"', "parameters must be names out of probability"),
         ("[model]", '[mechanism]\ntype = "Cauchy"\n[model]', "type in .mechanism. must be one of"),
         ("[model]", '[mechanism]\ntype = "Gaussian"\n[model]', "delta is missing in .mechanism."),

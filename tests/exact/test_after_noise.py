@@ -35,6 +35,7 @@ from noiseaware.mechanisms import (
     after_noise,
     from_dict,
     intervals,
+    several,
     terms,
     truncated,
 )
@@ -649,7 +650,7 @@ BAD = {
     ),
     "file: unknown field": (
         lambda: from_dict(Clamped(Laplace(COUNT, scale=1.0), 0).to_dict() | {"colour": 1}),
-        "Clamped may have type, lower, upper, mechanism; got 'colour'",
+        "Clamped may have type, mechanism, lower, upper; got 'colour'",
     ),
     "file: no threshold": (
         lambda: from_dict(
@@ -794,8 +795,8 @@ MUTANTS = {
         lambda: check_algorithm1(plain.several_dense()),
         (
             Edit(
-                Several,
-                "terms",
+                several,
+                "joined",
                 "np.concatenate([part.parameters for part in parts])",
                 "np.concatenate([part.parameters * [1, k == 0, 1, 1] "
                 "for k, part in enumerate(parts)])",

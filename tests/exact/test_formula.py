@@ -150,8 +150,8 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
     scales = target.terms.parameters[:, 1]
     geometry.estimate_jacobian(jump.held.total, scales, np.array([0.3, 0.5]), forget=True)
     jump.set_geometry(geometry)
-    wider = jump.noise.parameters * [1.0, 0.5, 1.0, 1.0]  # pi* is far from pi
-    jump.noise = jump.noise._replace(parameters=wider)
+    wider = jump.noise.terms.parameters * [1.0, 0.5, 1.0, 1.0]  # pi* is far from pi
+    jump.noise = jump.noise._replace(terms=jump.noise.terms._replace(parameters=wider))
     jump.steps.shares[:] = 0.0
     jump.steps.shares[list(kinds)] = 1.0 / len(kinds)
     jump.formula_steps = 5

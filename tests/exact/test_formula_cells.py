@@ -21,7 +21,7 @@ def log_pi(jump, target, v):
     """Return log pi*(v), from the model's prior and the whole table."""
     theta, log_jacobian = target.coordinates.from_vector(v)
     total = jump.held.total(v) + jump.held.offset
-    values, inverse = jump.noise.parameters[:, :2].T
+    values, inverse = jump.noise.terms.parameters[:, :2].T
     return target.model.log_prior(theta) + log_jacobian - np.sum(np.abs(values - total) * inverse)
 
 

@@ -318,7 +318,7 @@ def check_far_utilities():
     proposed[:, 3] = current[:, 3]
     total = 3.0 * rng.normal(size=5)
     code, numbers = joint.exponential(1, scale=1.0)
-    density = target_module.Density(code, np.zeros(0, np.int64), np.zeros((0, 4)), numbers)
+    density = target_module.Density(code, target_module.NO_TERMS, numbers)
     moved = total.copy()
     accepted = np.empty(60, dtype=np.bool_)
     log_uniform = np.full(60, -250.0)

@@ -18,7 +18,7 @@ LAYERS = (
     # What everything may use.
     ("_version", "adapt", "arguments", "compiled", "deprecated", "parameters"),
     ("contract", "registry"),
-    ("coordinates", "frames"),
+    ("coordinates", "described", "frames"),
     # The way of the data.
     ("queries",),
     ("release",),
@@ -60,6 +60,7 @@ VALUES = {
     "Parameter": "declared by a model",
     "ReadyModel": "a model inside a model, told from a plain argument",
     "Release": "what `sample` is given",
+    "SeparableDensity": "what the `terms` of a mechanism returns",
 }
 """Classes that a user hands over as values: a wrong argument has to be told from a right one."""
 

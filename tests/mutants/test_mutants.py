@@ -22,6 +22,7 @@ from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
+from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.sampler import chain, target
 from noiseaware.sampler.moves import parameters, proposals, records, table
 from noiseaware.sampler.moves import transport as transport_module
@@ -125,15 +126,15 @@ class Mutant:
 
 LEAVE_AND_ENTER = """\
                 if current[i, a] != proposed[i, a]:
-                    log_ratio += shift(family, terms, total, current[i, a], -1.0)
-                    log_ratio += shift(family, terms, total, proposed[i, a], 1.0)
+                    log_ratio += shift(terms, total, current[i, a], -1.0)
+                    log_ratio += shift(terms, total, proposed[i, a], 1.0)
 """
 TWO_STEPS = """\
-                log_ratio += shift(family, terms, total.copy(), current[i, a], -1.0)
-                log_ratio += shift(family, terms, total.copy(), proposed[i, a], 1.0)
+                log_ratio += shift(terms, total.copy(), current[i, a], -1.0)
+                log_ratio += shift(terms, total.copy(), proposed[i, a], 1.0)
                 if current[i, a] != proposed[i, a]:
-                    shift(family, terms, total, current[i, a], -1.0)
-                    shift(family, terms, total, proposed[i, a], 1.0)
+                    shift(terms, total, current[i, a], -1.0)
+                    shift(terms, total, proposed[i, a], 1.0)
 """
 DECIDE = "decide(offer, start, end, log_ratio)"
 
@@ -359,10 +360,10 @@ MUTANTS = (
         sensitivity_by_search,
         (
             Edit(
-                queries.RegressionMoments,
+                MomentsQuery,
                 "sensitivity",
-                "return moments_sensitivity(self.n_features + 1, norm, neighbours)",
-                "return moments_sensitivity(self.n_features + 1, norm, neighbours) - 1.0",
+                "return moments_sensitivity(len(self._moments.centre), norm, neighbours)",
+                "return moments_sensitivity(len(self._moments.centre), norm, neighbours) - 1.0",
             ),
         ),
     ),

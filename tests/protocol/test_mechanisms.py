@@ -17,6 +17,7 @@ from noiseaware.mechanisms import (
     SeparableDensity,
     from_dict,
 )
+from noiseaware.registry import MECHANISMS
 
 COUNT = na.queries.Count(value=1)
 LEVELS = na.queries.Histogram(n_levels=3)
@@ -472,3 +473,84 @@ def test_a_claim_that_the_noise_does_not_keep_is_an_error(stated):
     entries = {"type": "Gaussian", "scale": 2.0, "query": LEVELS.to_dict(), "guarantee": stated}
     with pytest.raises(ValueError, match=r"guarantee states .*, but the scale and the query's"):
         from_dict(entries)
+
+
+# ------------------------------------------------------------------ what a class says of itself
+
+every_class = pytest.mark.parametrize("name", MECHANISMS.names)
+
+
+@every_class
+def test_the_example_goes_to_a_file_and_back(name):
+    example = MECHANISMS[name].example()
+    entries = json.loads(json.dumps(example.to_dict(), allow_nan=False))
+    back = from_dict(entries)
+    assert type(back) is type(example) is MECHANISMS[name]
+    assert back.to_dict() == entries
+    assert repr(back) == repr(example)
+    assert repr(back).startswith(f"{name}(")
+
+
+@every_class
+def test_words_are_sentences(name):
+    words = MECHANISMS[name].example().words()
+    assert words
+    assert all(text[0].isupper() or text[0] == "(" for text in words)
+    assert all(text.endswith(".") for text in words)
+
+
+def test_the_words_of_noise_and_steps():
+    noise = "Random Laplace noise with scale 2 (a standard deviation of 2.83) was added to"
+    assert Laplace(COUNT, scale=2.0).words() == [f"{noise} each of these numbers."]
+    local = na.mechanisms.LocalLaplace(SUM, scale=2.0)
+    assert local.words() == [f"{noise} every record, one by one."]
+    clamped = na.mechanisms.Clamped(Laplace(COUNT, scale=2.0), lower=0.0)
+    assert clamped.words()[1:] == [
+        "After the noise they were clamped to a range: Clamped, lower 0. This analysis takes that "
+        "into account."
+    ]
+    both = na.mechanisms.Several([Laplace(COUNT, scale=2.0), clamped], labels=["a", "b"]).words()
+    assert both[0] == "There are 2 releases about the same records."
+    assert [text[:4] for text in both[1:]] == ["(a) ", "(b) "]
+
+
+def test_which_values_are_totals_with_noise():
+    others = {"Exponential", "KNormGradient", "ObjectivePerturbation", "RandomizedResponse"}
+    others |= {"LocalGaussian", "LocalGeometric", "LocalLaplace", "Several"}
+    noisy = {name for name in MECHANISMS.names if MECHANISMS[name].noisy_totals}
+    assert noisy == set(MECHANISMS.names) - others
+
+
+@each_setting
+def test_the_same_mechanism_with_other_noise(kind, setting):
+    mechanism = kind(LEVELS, neighbours="add-remove", **setting)
+    other = mechanism.with_scale(0.25)
+    assert (type(other), other.query, other.neighbours) == (kind, LEVELS, "add-remove")
+    assert other.to_dict() == kind(LEVELS, scale=0.25, neighbours="add-remove").to_dict()
+    assert mechanism.to_dict() == kind(LEVELS, neighbours="add-remove", **setting).to_dict()
+
+
+def test_only_additive_noise_can_be_made_small():
+    can = [
+        name
+        for name in MECHANISMS.names
+        if contract.mechanism_abilities(MECHANISMS[name].example()).with_scale
+    ]
+    assert can == ["DiscreteGaussian", "DiscreteLaplace", "Functional", "Gaussian", "Laplace"]
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        (na.mechanisms, "Terms", SeparableDensity),
+        (na.mechanisms.terms, "Terms", SeparableDensity),
+        (na.mechanisms.joint, "Joint", na.mechanisms.JointDensity),
+        (na.mechanisms, "MechanismLike", contract.Mechanism),
+        (na.mechanisms.losses, "LossLike", contract.Loss),
+        (na.queries, "QueryLike", contract.Query),
+        (na.queries, "CountsQueryLike", contract.Query),
+    ],
+)
+def test_an_old_name_works_and_warns(module, old, new):
+    with pytest.warns(DeprecationWarning, match=f"{old} is now noiseaware"):
+        assert getattr(module, old) is new

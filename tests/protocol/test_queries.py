@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from noiseaware import queries
+from noiseaware.contract import query_abilities
 from noiseaware.queries.clamped_moments import BLOCK, clamped_moments, clamped_totals
 from noiseaware.queries.class_feature_counts import class_feature_cells
 from noiseaware.queries.counts import count_statistic
 from noiseaware.queries.histogram import bin_cells, level_cells
 from noiseaware.queries.margins import margin_cells
+from noiseaware.registry import QUERIES
 
 RNG = np.random.default_rng(20220600710)
 N = 40
@@ -702,3 +704,61 @@ def test_groups_are_whole_numbers():
         query.check_records(np.array([[0.5, 1.0]]))
     with pytest.raises(ValueError, match=r"must be whole numbers from 0; got -1.0 in record 0"):
         queries.InGroup(queries.Sum(0, 1), 1).check_records(np.array([[-1.0, 1.0]]))
+
+
+# What a class says of itself
+
+
+@pytest.mark.parametrize("name", QUERIES.names)
+def test_the_example_goes_to_a_file_and_back(name):
+    example = QUERIES[name].example()
+    assert type(example) is QUERIES[name]
+    assert QUERIES.read(json.loads(json.dumps(example.to_dict()))) == example
+    assert repr(example).startswith(f"{name}(")
+
+
+def test_words():
+    assert queries.Count(2).words() == ["How many records have the value 2."]
+    over = queries.Count(predicate=np.isnan, name="missing")
+    assert over.words() == ["How many records: missing."]
+    assert queries.InGroup(queries.Count(2), 1).words() == [
+        "Of the records of group 1 only.",
+        "How many records have the value 2.",
+    ]
+    asked, clamped = queries.Sum([-1, 0], 2).words()
+    assert asked == "The sum of the records."
+    assert "below (\N{MINUS SIGN}1, 0), column by column, counts as that" in clamped
+    assert "above 2 counts as that" in clamped
+    both = queries.StackedQuery([queries.Count(), queries.Shares(2)], ["a", "b"])
+    assert both.words() == [
+        "(a) How many records have the value 1.",
+        "(b) The sums of the shares and, if asked, of their squares.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "totals", "possible"),
+    [
+        (queries.Count(), [-3.0], [0.0]),
+        (queries.Histogram(n_levels=3), [-3.0, 4.0, 11.0], [0.0, 4.0, 10.0]),
+        (queries.ByGroup(queries.Count(), 2), [-1.0, 12.0], [0.0, 10.0]),
+        (queries.Sum(-1, 2), [25.0], [20.0]),
+        (queries.Sum([-1, 0], 2), [-25.0, -25.0], [-10.0, 0.0]),
+        (queries.Moments(1, -2, 2), [-11.0, 12.0], [-10.0, 10.0]),
+        (queries.StackedQuery([queries.Count()] * 2, "ab"), [-1.0, 3.0], [0.0, 3.0]),
+    ],
+)
+def test_the_nearest_possible_totals_of_ten_records(query, totals, possible):
+    np.testing.assert_array_equal(query.possible(np.array(totals), 10), possible)
+
+
+def test_a_stack_has_only_what_all_queries_have():
+    counts, sums = queries.Count(), queries.Moments(1, -1, 1)
+    for pair, cells, total in (
+        ([counts, counts], True, False),
+        ([sums, sums], False, True),
+        ([counts, sums], False, False),
+    ):
+        able = query_abilities(queries.StackedQuery(pair, ["a", "b"]))
+        assert (able.cells is not None, able.total is not None) == (cells, total)
+        assert (able.possible is not None) == cells

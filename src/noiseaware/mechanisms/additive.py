@@ -174,6 +174,11 @@ class GaussianNoise(AdditiveNoise):
         )
 
 
+def is_additive(mechanism: Any) -> bool:
+    """Whether this is plain additive noise, with no step after it."""
+    return isinstance(mechanism, AdditiveNoise)
+
+
 def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
     """ValueError if discrete noise would be added to what is no integer."""
     if mechanism.discrete and not query_abilities(query).integer_valued:

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.described import bound_words
-from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism
+from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism, is_additive
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (
     ExtendedDensity,
@@ -89,7 +89,7 @@ class AfterNoise(SeparableMechanism):
     noise: AdditiveNoise
 
     def __init__(self, mechanism: Any) -> None:
-        if not isinstance(mechanism, AdditiveNoise | Step):
+        if not (is_additive(mechanism) or isinstance(mechanism, Step)):
             raise TypeError(
                 f"mechanism must be Laplace, Gaussian, DiscreteLaplace or DiscreteGaussian for "
                 f"{type(self).__name__}, or one of them clamped, thresholded or rounded; "

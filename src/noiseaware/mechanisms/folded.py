@@ -35,11 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.mechanisms.additive import LaplaceNoise, is_additive
 from noiseaware.mechanisms.after_noise import AfterNoise, Floats
 from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.terms import (
     FOLDED,
+    LAPLACE,
     N_PARAMETERS,
     ExtendedDensity,
     SeparableDensity,
@@ -71,7 +72,7 @@ class Folded(AfterNoise):
     def __init__(
         self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf
     ) -> None:
-        if not isinstance(mechanism, LaplaceNoise):
+        if not is_additive(mechanism) or mechanism.family != LAPLACE:
             raise TypeError(
                 f"mechanism must be a Laplace or a DiscreteLaplace; got {type(mechanism).__name__}"
             )

@@ -50,7 +50,7 @@ from noiseaware.mechanisms.additive import SeparableMechanism
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import mechanism_words
-from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
+from noiseaware.mechanisms.terms import SeparableDensity, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.registry import MECHANISMS
 from noiseaware.release import Release, check_values
@@ -138,11 +138,7 @@ class Several(SeparableMechanism):
             mechanism.terms(part)
             for mechanism, part in zip(self.mechanisms, self._parts(values), strict=True)
         ]
-        extended = any(isinstance(part, ExtendedDensity) for part in parts)
-        return (ExtendedDensity if extended else SeparableDensity)(
-            np.concatenate([part.family for part in parts]),
-            np.concatenate([part.parameters for part in parts]),
-        )
+        return joined(parts)
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""

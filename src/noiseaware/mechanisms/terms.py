@@ -43,6 +43,7 @@ Example
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -215,6 +216,15 @@ def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> Sepa
     parameters[:, 0] = values
     parameters[:, 1] = 1.0 / scale
     return SeparableDensity(np.full(len(values), code, dtype=np.int64), parameters)
+
+
+def joined(parts: Sequence[SeparableDensity]) -> SeparableDensity:
+    """Return the density of several releases, the coordinates of one after those of another."""
+    extended = any(isinstance(part, ExtendedDensity) for part in parts)
+    return (ExtendedDensity if extended else SeparableDensity)(
+        np.concatenate([part.family for part in parts]),
+        np.concatenate([part.parameters for part in parts]),
+    )
 
 
 def between_code(family: int, discrete: bool) -> int:

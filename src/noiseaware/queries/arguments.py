@@ -61,11 +61,6 @@ def check_norm(norm: float, neighbours: str) -> None:
         raise ValueError(f'neighbours must be "change" or "add-remove"; got {neighbours!r}')
 
 
-def function_name(function: Any) -> str:
-    """Return what to call a user's function in a message."""
-    return getattr(function, "__name__", type(function).__name__)
-
-
 def vector_norm(vector: Sequence[float] | NDArray[np.float64], norm: float) -> float:
     """Return the l1, l2 or l-infinity norm of a vector."""
     return float(np.linalg.norm(np.asarray(vector, dtype=np.float64), ord=norm))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import function_name
 from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import check_norm, function_name
+from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import function_name
 from noiseaware.contract import Neighbours
 from noiseaware.described import Described
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import check_norm, function_name
+from noiseaware.queries.arguments import check_norm
 
 
 class Query(Described):

@@ -75,7 +75,7 @@ class RegressionMoments(MomentsQuery):
 
     @property
     def regression_clamps(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The centre c and the factor f of each entry, response last: z counts as (z - c) f."""
+        """C and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
         return self._moments.centre, self._moments.scale
 
     def _columns(self) -> str:

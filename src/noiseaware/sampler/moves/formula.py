@@ -112,7 +112,7 @@ iteration of Algorithm 1, and with cells a seventh (`FormulaJump.per_record`).""
 
 
 class Noise(NamedTuple):
-    """The noise of pi*: terms of log g, their least values, and T(r) - A(r); (d,) or (d, 4)."""
+    """The noise of pi*: the terms of log g, their least values, and T(r) - A(r), (d,)."""
 
     terms: SeparableDensity
     floor: np.ndarray
@@ -465,7 +465,7 @@ class FormulaJump(Proposal):
     learning_steps = 1
     kinds = KINDS
     softer = 0.95
-    """pi* is given wider noise than pi: 1 / b_j, the second column of `Terms`, is multiplied by
+    """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
     this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher."""
     per_record = 0.02
     """Steps with the formula for each record; see `MOST_EVER`."""
@@ -582,7 +582,7 @@ def _floor(noise: Noise, centres: np.ndarray, n: int) -> np.ndarray:
     low, high = centres
     # A release may be an interval that is open below, above, or both.
     at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
-    highest = [term(noise.terms, j, t) for j, t in enumerate(at)]
+    highest = [term(noise.terms, j, total) for j, total in enumerate(at)]
     return np.array(highest) - FLOOR - np.log1p(n * noise.terms.parameters[:, 1])
 
 
