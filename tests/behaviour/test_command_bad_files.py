@@ -65,7 +65,7 @@ RELEASES = {
     "null values": (changed(["values"], None), "values must be"),
     "unknown field": (changed(["epsilon"], 1.0), "unknown fields: epsilon"),
     "no mechanism": (changed(["mechanism"], ...), 'lacks the field "mechanism"'),
-    "mechanism is text": (changed(["mechanism"], "Laplace"), "must be a dictionary"),
+    "mechanism is text": (changed(["mechanism"], "Laplace"), "must be described by"),
     "unknown mechanism": (changed(["mechanism", "type"], "Cauchy"), "got 'Cauchy'"),
     "mechanism without a scale": (changed(["mechanism", "scale"], ...), "'scale' is missing"),
     "a promise for a scale": (
