@@ -1,8 +1,8 @@
-"""Pictures of a posterior, by Matplotlib: axes in and out, so that they fit a figure of yours.
+"""Plots of a posterior, by Matplotlib: axes in and axes out, so that they fit into your own figure.
 
 Every function takes the posterior and, if you have them, axes to draw in; it returns the axes. With
-axes of yours nothing of pyplot is touched; without, a new pyplot figure is made (and shows itself
-in a notebook). `var_names` holds parameters (`"coefficients"`) or single scalars as the summary
+axes of your own pyplot is not touched; without, a new pyplot figure is made (and shows itself in a
+notebook). `var_names` holds parameters (`"coefficients"`) or single scalars as the summary
 labels them (`"coefficients[x1]"`); None takes the parameters that the model names first.
 
 Curves of densities are drawn to the same height: what to look at is where they lie and how wide
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_acceptance", "plot_against_naive", "plot_posterior", "plot_rank", "plot_trace"]
 
 COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
-"""One colour each; the rows are named as well, so that nothing hangs on the colour."""
+"""One colour each; the rows are named as well, so that nothing depends on the colour."""
 
 CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 """Colours of chains, in turn."""

@@ -24,7 +24,7 @@ from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
 
 DRAWS = 4000
-"""Independent draws of what is compared with."""
+"""Draws from the two limits."""
 
 _KEPT: dict[tuple[str, bytes], np.ndarray] = {}
 

@@ -54,8 +54,8 @@ def _why(experiment: Experiment) -> str:
     if experiment.name == "naive_bayes":
         return (
             "The paper draws the feature probabilities from the prior and does not print them, so "
-            "the truth here is not quite its truth; a chain's starting point matters too, where it "
-            "does not mix."
+            "the truth here is not quite its truth; where a chain does not mix, its starting point "
+            "matters too."
         )
     return (
         "Where chains do not mix, the coverage depends on where they start and on small details of "

@@ -285,6 +285,10 @@ def test_the_commands_import_the_library_when_they_run():
     assert not heavy & set(loaded)
 
 
+posix = pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is pressed on a POSIX terminal")
+
+
+@posix
 @pytest.mark.parametrize("cores", [1, 2])
 def test_ctrl_c_saves_what_was_drawn(files, cores):
     options = ("--draws", "60000", "--warmup", "10", "--chains", "2", "--cores", str(cores))
@@ -305,6 +309,7 @@ def test_ctrl_c_saves_what_was_drawn(files, cores):
     ]
 
 
+@posix
 def test_ctrl_c_in_warm_up_leaves_nothing(files):
     options = ("--draws", "10", "--warmup", "60000", "--chains", "2", "--cores", "1")
     process, err = _interrupt(files, options, "warming")

@@ -254,7 +254,8 @@ def test_an_output_that_cannot_be_written(folder):
     refused(fit(folder, out="release.json"), "--out would overwrite", "release.json")
     refused(fit(folder, out="model.toml"), "--out would overwrite")
     refused(fit(folder, out="p" * 300), "file name too long")
-    refused(fit(folder, out="../" * 40 + "dev/null"), "ordinary file")
+    if os.name == "posix":
+        refused(fit(folder, out="../" * 40 + "dev/null"), "ordinary file")
     refused(fit(folder, "--report", folder / "no" / "r.html"), "--report", "does not exist")
     refused(fit(folder, "--report", folder / "posterior.nc"), "must be two files")
     refused(fit(folder, "--report", folder / "model.toml"), "--report would overwrite")

@@ -173,7 +173,7 @@ def test_what_cannot_be_read():
     with pytest.raises(ValueError, match="clamps the answer to"):
         read(narrow, 3.0, COUNT, N)
     mine = na.Query(lambda x: x.reshape(-1, 1), ["x"], 1.0)
-    with pytest.raises(ValueError, match="whose range is known"):
+    with pytest.raises(ValueError, match="whose range of answers is known"):
         read(made("LaplaceBoundedDomain"), 3.0, mine, N)
     staircase = library.Staircase(epsilon=1.0, sensitivity=1, gamma=0.5)
     with pytest.raises(ValueError, match=r"got Staircase.*by hand"):

@@ -1,4 +1,4 @@
-"""Files that a command reads and writes: looked at before the work, written whole or not at all."""
+"""Files that a command writes: checked before the work, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, then put it in its place.
 
-    A run that dies while it writes leaves the older file as it was.
+    A run that dies while it writes leaves an older file as it was.
     """
     part = _part(path)
     try:

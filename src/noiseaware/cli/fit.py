@@ -16,7 +16,7 @@ DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
 KEEP = 25
 MOST_KEPT = 1_000_000
-"""Databases kept of each chain if nothing is said, and the most records in all of them."""
+"""Databases kept of each chain by default, and the most records in all of them."""
 
 
 def fit(

@@ -1,4 +1,4 @@
-"""What a study found: a tidy table, all replicates as a DataTree, any replicate run again."""
+"""What a study found: a table, all replicates as a DataTree, and any replicate run again."""
 
 from __future__ import annotations
 

@@ -66,11 +66,11 @@ def study(
     n_records : int or sequence of int
         The numbers of records to go through.
     true_parameters : mapping, optional
-        The parameters that make the records. None draws them anew from the prior in every
-        replicate; the coverage of exact intervals is then the nominal one.
+        The parameters that make the records. None draws them from the prior in every replicate;
+        exact intervals then have their nominal coverage.
     records : array_like, optional
-        One confidential database for all replicates, so that only the noise of the release is
-        drawn anew. Without `true_parameters` there is no truth to cover then.
+        One confidential database for all replicates, so that only the noise of the release
+        differs. Without `true_parameters` there is then no truth to cover.
     replicates : int
         Simulated releases for each epsilon and number of records.
     interval : float
@@ -86,7 +86,7 @@ def study(
     random_seed : int, optional
         Same seed, same study, for any number of cores. Every replicate has its own seed.
     cores : int, optional
-        Worker processes; None takes all of the machine's if that pays.
+        Worker processes; None takes one for each core, or only one if the work is short.
     progressbar : bool or callable
         Show a bar with the time left; or a function to call instead, with the number of replicates
         that have just been done.
