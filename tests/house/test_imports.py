@@ -210,7 +210,15 @@ def concrete_classes(sources: dict[str, str]) -> list[str]:
             if isinstance(node, ast.ImportFrom) and below(node.module or "", "noiseaware")
             for name in node.names
         }
+        tuples = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
         asked = [(call.lineno, call.args[-1]) for call in calls(tree, "isinstance")]
+        asked = [(line, tuples.get(x.id, x) if isinstance(x, ast.Name) else x) for line, x in asked]
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and list(calls(node.left, "type")):
                 asked += [(node.lineno, side) for side in node.comparators]
@@ -367,6 +375,11 @@ PLANTED = {
         "concrete_classes",
         "sampler.run",
         "from noiseaware.models import coin\nisinstance(1, (int, coin.Coin))",
+    ),
+    "isinstance by way of a tuple": (
+        "concrete_classes",
+        "sampler.run",
+        "from noiseaware.models.coin import Coin\nCOINS = (int, Coin)\nisinstance(1, COINS)",
     ),
     "type(x) is": (
         "concrete_classes",

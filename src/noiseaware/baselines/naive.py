@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware import queries
 from noiseaware.arguments import whole_number
+from noiseaware.baselines.closed_forms import draw, find
 from noiseaware.baselines.small_noise import SHARE, draw_with_small_noise
-from noiseaware.baselines.sufficient import find
+from noiseaware.contract import Model
 from noiseaware.mechanisms.additive import AdditiveNoise
 from noiseaware.mechanisms.after_noise import AfterNoise
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.posterior import with_derived
+from noiseaware.release import Release
 
 _NOISY_TOTALS = (AdditiveNoise, AfterNoise, Folded, KNorm)
 """Mechanisms whose values are T with noise on it, so that one could take them for T."""
 
 
 def naive(
-    model: Any, release: Any, *, draws: int = 1000, random_seed: int | None = None
+    model: Model, release: Release, *, draws: int = 1000, random_seed: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Draw from the posterior of somebody who takes the noisy numbers as exact.
 
@@ -67,24 +67,21 @@ def naive(
     way, note = _way(model, release)
     if way == "none":
         raise ValueError(note)
-    values = np.where(np.isnan(release.values), 0.0, release.values)
-    if way == "closed form":
-        found = find(model, release.query)
-        assert found is not None
+    found = find(model, release)
+    if found is not None:
         rng = np.random.default_rng(random_seed)
-        drawn = found.draw(model, release.query, values, release.n_records, draws, rng)
+        drawn = draw(model, found, release.n_records, draws, rng)
     else:
-        values = possible(release.query, values, release.n_records)
-        drawn = draw_with_small_noise(model, release, values, draws, random_seed)
+        drawn = draw_with_small_noise(model, release, _possible(release), draws, random_seed)
     return with_derived(model, drawn)
 
 
-def naive_note(model: Any, release: Any) -> str:
+def naive_note(model: Model, release: Release) -> str:
     """Return one sentence that says how `naive` gets its draws, or why it cannot."""
     return _way(model, release)[1]
 
 
-def _way(model: Any, release: Any) -> tuple[str, str]:
+def _way(model: Model, release: Release) -> tuple[str, str]:
     mechanism = release.mechanism
     if not isinstance(mechanism, _NOISY_TOTALS):
         return (
@@ -93,9 +90,10 @@ def _way(model: Any, release: Any) -> tuple[str, str]:
             "are not totals with noise added, so nobody would take them as exact.",
         )
     withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
-    found = find(model, release.query)
+    found = find(model, release)
     if found is not None:
-        return "closed form", f"The noisy numbers taken as exact, {found.words}{withheld}."
+        words = found.reading.words
+        return "closed form", f"The noisy numbers taken as exact, {words}{withheld}."
     if isinstance(mechanism, AdditiveNoise):
         return (
             "small noise",
@@ -110,8 +108,10 @@ def _way(model: Any, release: Any) -> tuple[str, str]:
     )
 
 
-def possible(query: Any, values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Move totals to what n records can give, as far as the query says what that is."""
+def _possible(release: Release) -> NDArray[np.float64]:
+    """Return the values as totals that n records can give, as far as the query says which."""
+    query, n = release.query, release.n_records
+    values = np.where(np.isnan(release.values), 0.0, release.values)
     if hasattr(query, "cells"):
         return np.clip(values, 0.0, n)
     if isinstance(query, queries.Sum):
