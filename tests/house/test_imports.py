@@ -101,8 +101,12 @@ def below(module: str, prefix: str) -> bool:
     return module == prefix or (prefix != "" and module.startswith(f"{prefix}."))
 
 
-def imports(tree: ast.AST, modules: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield (line, module) for each import of a module of the package, wherever it stands."""
+def imports(tree: ast.AST, modules: set[str]) -> list[tuple[int, str]]:
+    """Return (line, module) for each import of a module of the package, wherever it stands."""
+    return list(dict.fromkeys(_imports(tree, modules)))
+
+
+def _imports(tree: ast.AST, modules: set[str]) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for name in node.names:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware import queries
 from noiseaware.arguments import whole_number
-from noiseaware.baselines.closed_forms import draw, find
+from noiseaware.baselines.closed_forms import Found, draw, find
 from noiseaware.baselines.small_noise import SHARE, draw_with_small_noise
-from noiseaware.contract import Model
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.after_noise import AfterNoise
-from noiseaware.mechanisms.folded import Folded
-from noiseaware.mechanisms.k_norm import KNorm
+from noiseaware.contract import Model, mechanism_abilities, query_abilities
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
-
-_NOISY_TOTALS = (AdditiveNoise, AfterNoise, Folded, KNorm)
-"""Mechanisms whose values are T with noise on it, so that one could take them for T."""
 
 
 def naive(
@@ -64,10 +56,9 @@ def naive(
     (200,)
     """
     draws = whole_number("draws", draws)
-    way, note = _way(model, release)
-    if way == "none":
+    note, found, can = _way(model, release)
+    if not can:
         raise ValueError(note)
-    found = find(model, release)
     if found is not None:
         rng = np.random.default_rng(random_seed)
         drawn = draw(model, found, release.n_records, draws, rng)
@@ -78,44 +69,39 @@ def naive(
 
 def naive_note(model: Model, release: Release) -> str:
     """Return one sentence that says how `naive` gets its draws, or why it cannot."""
-    return _way(model, release)[1]
+    return _way(model, release)[0]
 
 
-def _way(model: Model, release: Release) -> tuple[str, str]:
-    mechanism = release.mechanism
-    if not isinstance(mechanism, _NOISY_TOTALS):
-        return (
-            "none",
-            f"There is no naive analysis of a release by {type(mechanism).__name__}: its values "
-            "are not totals with noise added, so nobody would take them as exact.",
+def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
+    """Return the note, the closed form if there is one, and whether there is any way at all."""
+    mechanism = mechanism_abilities(release.mechanism)
+    if not mechanism.noisy_totals:
+        note = (
+            f"There is no naive analysis of a release by {mechanism.name}: its values are not "
+            "totals with noise added, so nobody would take them as exact."
         )
-    withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
+        return note, None, False
     found = find(model, release)
     if found is not None:
-        words = found.reading.words
-        return "closed form", f"The noisy numbers taken as exact, {words}{withheld}."
-    if isinstance(mechanism, AdditiveNoise):
-        return (
-            "small noise",
+        withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
+        note = f"The noisy numbers taken as exact, {found.reading.words}{withheld}."
+        return note, found, True
+    if mechanism.with_scale is not None:
+        note = (
             "The noisy numbers taken as exact, by sampling with the privacy noise replaced by one "
-            f"of at most {SHARE:.0%} of what the totals vary by between databases.",
+            f"of at most {SHARE:.0%} of what the totals vary by between databases."
         )
-    return (
-        "none",
+        return note, None, True
+    note = (
         f"There is no naive analysis of {type(model).__name__} with {type(release.query).__name__} "
-        f"released by {type(mechanism).__name__}: it has no closed form, and only plain additive "
-        "noise can be made small.",
+        f"released by {mechanism.name}: it has no closed form, and only plain additive noise can "
+        "be made small."
     )
+    return note, None, False
 
 
 def _possible(release: Release) -> NDArray[np.float64]:
-    """Return the values as totals that n records can give, as far as the query says which."""
-    query, n = release.query, release.n_records
+    """Return the values, moved to totals that n records can give if the query says which."""
     values = np.where(np.isnan(release.values), 0.0, release.values)
-    if hasattr(query, "cells"):
-        return np.clip(values, 0.0, n)
-    if isinstance(query, queries.Sum):
-        return np.clip(values, n * np.asarray(query.lower), n * np.asarray(query.upper))
-    if isinstance(query, queries.RegressionMoments | queries.Moments):
-        return np.clip(values, -n, n)
-    return values
+    possible = query_abilities(release.query).possible
+    return values if possible is None else possible(values, release.n_records)
