@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.sampler.moves.geometry import moments
+
 MOST_FEATURES = 12
 """Numbers that describe a database when it is asked whether theta still belongs to it."""
 
@@ -176,6 +178,4 @@ def metropolis(
 
 def shape_of(vectors: np.ndarray) -> np.ndarray:
     """Return a factor L with the spread of some draws of v (m, size), for `metropolis`."""
-    covariance = np.atleast_2d(np.cov(vectors, rowvar=False))
-    # A little of the diagonal more: coordinates may depend on one another, or not vary at all.
-    return np.linalg.cholesky(covariance + 0.01 * np.diag(np.maximum(np.diag(covariance), 1e-12)))
+    return np.linalg.cholesky(moments(vectors)[1])
