@@ -10,7 +10,7 @@ draws. If the sampler is right and mixes, the ranks are uniform.
 `geweke` (Geweke 2004, "Getting it right") does not need mixing. Draw (theta, x, s_dp) from the
 joint distribution, then alternate: one iteration of the sampler given s_dp, a new s_dp from the
 mechanism given x, and so on, ending with the sampler. Each half leaves the joint distribution
-alone if it is right, so that after any number of rounds (theta, x, s_dp) is again one draw of it.
+invariant if it is right, so that after any number of rounds (theta, x, s_dp) is one draw of it.
 Many independent short runs of this are compared with fresh draws of the joint distribution by
 two-sample Kolmogorov-Smirnov tests. The runs are independent, so the tests' false-alarm rates are
 what they say they are.
@@ -20,15 +20,23 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import draw_records
+from noiseaware.contract import (
+    Mechanism,
+    Model,
+    Move,
+    draw_records,
+    mechanism_abilities,
+    model_abilities,
+)
+from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
@@ -95,15 +103,15 @@ class Calibration:
 
 
 def sbc(
-    model: Any,
-    mechanism: Any,
+    model: Model,
+    mechanism: Mechanism,
     *,
     n_records: int,
     replicates: int = 100,
     ranks: int = 19,
     draws: int = 400,
     warmup: int = 400,
-    moves: Sequence[Any] | None = None,
+    moves: Sequence[Move] | None = None,
     random_seed: int | None = None,
     cores: int = 1,
     false_alarm: float = 1e-3,
@@ -135,42 +143,64 @@ def sbc(
     schedule = chain.Schedule(whole_number("warmup", warmup, 0), whole_number("draws", draws, 1))
     if ranks > schedule.draws:
         raise ValueError(f"ranks must be at most draws ({draws}); got {ranks}")
-    moves = _prepare(model, mechanism, n_records, moves, false_alarm)
+    simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
     run = delayed(_sbc_replicate)
+    seeds = np.random.SeedSequence(random_seed).spawn(replicates)
     values = np.stack(
-        Parallel(n_jobs=cores)(
-            run(model, mechanism, n_records, ranks, schedule, moves, seed)
-            for seed in np.random.SeedSequence(random_seed).spawn(replicates)
-        )
+        Parallel(n_jobs=cores)(run(simulation, ranks, schedule, seed) for seed in seeds)
     )
     p_values = np.array([uniform_p_value(column, ranks + 1) for column in values.T])
     return Calibration("sbc", _names(model), p_values, false_alarm, values)
 
 
-def _prepare(model, mechanism, n_records, moves, false_alarm) -> tuple[Any, ...]:
-    """Check once what all replicates share; return the moves."""
+@dataclass(frozen=True)
+class Simulation:
+    """What all replicates share."""
+
+    model: Model
+    n_records: int
+    privatize: Callable[..., Release]
+    moves: tuple[Move, ...] = ()
+
+    def database(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
+        """Draw theta and records."""
+        theta = self.model.sample_prior(rng)
+        records = draw_records(self.model, theta, np.arange(self.n_records), rng)
+        return theta, np.ascontiguousarray(records)
+
+    def target(self, records: np.ndarray, rng: np.random.Generator) -> Target:
+        """Draw a release of records, and return the posterior that it gives."""
+        return Target(self.model, self.privatize(records, rng))
+
+
+def _prepare(model: Any, mechanism: Any, n_records: int, moves: Any, level: float) -> Simulation:
+    """Check once what is given, and pick the moves."""
     whole_number("n_records", n_records, 1)
-    if not 0 < false_alarm < 1:
-        raise ValueError(f"false_alarm must be between 0 and 1; got {false_alarm!r}")
-    rng = np.random.default_rng(0)
-    _, records = _draw_database(model, n_records, rng)
-    release = mechanism.privatize(records, rng)
+    if not 0 < level < 1:
+        raise ValueError(f"false_alarm must be between 0 and 1; got {level!r}")
+    privatize = mechanism_abilities(mechanism).privatize
+    if privatize is None:
+        raise TypeError(f"mechanism must have `privatize`; {type(mechanism).__name__} has none")
+    simulation, rng = Simulation(model, n_records, privatize), np.random.default_rng(0)
+    release = privatize(simulation.database(rng)[1], rng)
     check_fit(model, release)
-    return pick_moves(moves, Target(model, release))
+    return replace(simulation, moves=pick_moves(moves, Target(model, release)))
 
 
-def _sbc_replicate(model, mechanism, n_records, ranks, schedule, moves, seed) -> np.ndarray:
+def _sbc_replicate(
+    simulation: Simulation, ranks: int, schedule: chain.Schedule, seed: np.random.SeedSequence
+) -> np.ndarray:
     """Return the rank of each true parameter among the kept draws, ties broken at random."""
     rng = np.random.default_rng(seed)
-    theta, records = _draw_database(model, n_records, rng)
-    target = Target(model, mechanism.privatize(records, rng))
-    state = chain.start(target, moves, rng)
-    _, draws = chain.advance(target, moves, schedule, state, schedule.iterations)
+    theta, records = simulation.database(rng)
+    target = simulation.target(records, rng)
+    state = chain.start(target, simulation.moves, rng)
+    _, draws = chain.advance(target, simulation.moves, schedule, state, schedule.iterations)
     if len(draws) < schedule.draws:
         raise KeyboardInterrupt  # `advance` returned early with what it had
     keep = np.linspace(0, schedule.draws - 1, ranks).round().astype(int)
     result = []
-    for parameter in model.parameters:
+    for parameter in simulation.model.parameters:
         drawn = draws.theta[parameter.name][keep].reshape(ranks, -1)
         true = np.reshape(theta[parameter.name], -1)
         ties = rng.integers(0, (drawn == true).sum(axis=0) + 1)
@@ -196,13 +226,13 @@ def uniform_p_value(ranks: np.ndarray, size: int) -> float:
 
 
 def geweke(
-    model: Any,
-    mechanism: Any,
+    model: Model,
+    mechanism: Mechanism,
     *,
     n_records: int,
     replicates: int = 1000,
     rounds: int = 10,
-    moves: Sequence[Any] | None = None,
+    moves: Sequence[Move] | None = None,
     random_seed: int | None = None,
     cores: int = 1,
     false_alarm: float = 1e-3,
@@ -237,12 +267,12 @@ def geweke(
         whole_number("replicates", replicates, 1),
         whole_number("rounds", rounds, 1),
     )
-    moves = _prepare(model, mechanism, n_records, moves, false_alarm)
+    simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
     sizes = np.diff(np.linspace(0, replicates, min(replicates, BATCHES) + 1).round().astype(int))
     seeds = np.random.SeedSequence(random_seed).spawn(len(sizes))
     run = delayed(_geweke_runs)
     parts = Parallel(n_jobs=cores)(
-        run(model, mechanism, n_records, int(size), rounds, moves, seed, tuned=batch % 2 == 1)
+        run(simulation, int(size), rounds, seed, tuned=batch % 2 == 1)
         for batch, (size, seed) in enumerate(zip(sizes, seeds, strict=True))
     )
     fresh = np.concatenate([part[0] for part in parts])
@@ -253,45 +283,49 @@ def geweke(
         warnings.filterwarnings("ignore", "ks_2samp: Exact calculation", RuntimeWarning)
         p_values = np.array([ks_2samp(a, b).pvalue for a, b in zip(fresh.T, ended.T, strict=True)])
     names = _names(model)
-    likelihood = ("log f",) if hasattr(model, "log_likelihood") else ()
+    likelihood = ("log f",) if model_abilities(model).log_likelihood is not None else ()
     totals = tuple(f"T{j}" for j in range(ended.shape[1] - len(names) - 1 - len(likelihood)))
     names = (*names, *totals, "log g", *likelihood)
     return Calibration("geweke", names, p_values, false_alarm, ended)
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def _geweke_runs(model, mechanism, n_records, runs, rounds, moves, seed, tuned):
+def _geweke_runs(
+    simulation: Simulation, runs: int, rounds: int, seed: np.random.SeedSequence, tuned: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the quantities of fresh draws and of those at the ends of runs, (runs, names)."""
     rng = np.random.default_rng(seed)
-    tunings = _tunings(model, mechanism, n_records, moves, rng, tuned)
+    tunings = _tunings(simulation, rng, tuned)
     fresh, ended = [], []
     for _ in range(runs):
-        theta, records = _draw_database(model, n_records, rng)
-        fresh.append(_quantities(Target(model, mechanism.privatize(records, rng)), theta, records))
-        theta, records = _draw_database(model, n_records, rng)
-        target = Target(model, mechanism.privatize(records, rng))
+        theta, records = simulation.database(rng)
+        fresh.append(_quantities(simulation.target(records, rng), theta, records))
+        theta, records = simulation.database(rng)
+        target = simulation.target(records, rng)
         state = ChainState(theta, records, None, rng, tunings=copy.deepcopy(tunings))
-        if target.abilities.holds_innovations:
-            state.innovations = model.innovations.draw(n_records, rng)
+        able = target.abilities
+        if able.holds_innovations and able.innovations is not None:
+            state.innovations = able.innovations.draw(len(records), rng)
             state.records = target.build(theta, state.innovations)
-            target = Target(model, mechanism.privatize(state.records, rng))
+            target = simulation.target(state.records, rng)
         for done in range(rounds):
             # A run ends with the sampler's half: what it says of x given s_dp is then compared.
             if done:
-                target = Target(model, mechanism.privatize(state.records, rng))
-            for move, tuning in zip(moves, state.tunings, strict=True):
+                target = simulation.target(state.records, rng)
+            for move, tuning in zip(simulation.moves, state.tunings, strict=True):
                 move.step(target, state, tuning)
         ended.append(_quantities(target, state.theta, state.records))
     return np.stack(fresh), np.stack(ended)
 
 
-def _tunings(model, mechanism, n_records, moves, rng, tuned) -> list[dict[str, Any]]:
+def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> list[dict[str, Any]]:
     """Return the moves' tunings, learned from a release that none of the runs sees."""
-    _, records = _draw_database(model, n_records, rng)
-    target = Target(model, mechanism.privatize(records, rng))
-    state = chain.start(target, moves, rng)
+    _, records = simulation.database(rng)
+    target = simulation.target(records, rng)
+    state = chain.start(target, simulation.moves, rng)
     if tuned:
         schedule = chain.Schedule(PILOT, 1)
-        state, _ = chain.advance(target, moves, schedule, state, PILOT)
+        state, _ = chain.advance(target, simulation.moves, schedule, state, PILOT)
     return state.tunings
 
 
@@ -299,18 +333,14 @@ def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> n
     """Return the parameters, T, log g and, where there is one, log f as one vector."""
     total = target.total(records)
     densities = [target.log_g(total)]
-    if hasattr(target.model, "log_likelihood"):
-        densities.append(float(np.sum(target.model.log_likelihood(theta, records))))
+    likelihood = target.abilities.log_likelihood
+    if likelihood is not None:
+        densities.append(float(np.sum(likelihood(theta, records))))
     values = [np.reshape(theta[p.name], -1) for p in target.model.parameters]
     return np.concatenate([*values, total, densities])
 
 
-def _draw_database(model, n_records, rng) -> tuple[dict[str, Any], np.ndarray]:
-    theta = model.sample_prior(rng)
-    return theta, np.ascontiguousarray(draw_records(model, theta, np.arange(n_records), rng))
-
-
-def _names(model: Any) -> tuple[str, ...]:
+def _names(model: Model) -> tuple[str, ...]:
     names: list[str] = []
     for parameter in model.parameters:
         shape = tuple(parameter.shape)

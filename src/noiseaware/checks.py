@@ -24,7 +24,7 @@ from noiseaware.mechanisms.acceptance import MISS
 from noiseaware.posterior import need_posterior
 
 if TYPE_CHECKING:
-    from xarray import DataTree
+    from xarray import Dataset, DataTree
 
 __all__ = ["Checks", "Verdict", "check"]
 
@@ -116,25 +116,19 @@ def check(posterior: DataTree) -> Checks:
 
 
 def _agreement(posterior: DataTree) -> Verdict:
-    name = "chains agree (R-hat)"
-    if posterior["posterior"].sizes["chain"] < 2:
-        return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
-    if posterior["posterior"].sizes["draw"] < 4:
-        return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
-    broken = _not_finite(posterior)
-    if broken:
-        return Verdict(
-            name, False, f"{broken} has draws that are not finite numbers: the sampler went astray"
-        )
-    stuck = _stuck(posterior)
-    if stuck:
-        return Verdict(
-            name, False, f"{stuck} did not move at all in at least one chain: its draws say nothing"
-        )
     from arviz_stats import rhat
 
+    name, sizes = "chains agree (R-hat)", posterior["posterior"].sizes
+    if sizes["chain"] < 2:
+        return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
+    if sizes["draw"] < 4:
+        return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
+    for parameter, array in posterior["posterior"].data_vars.items():
+        problem = _broken(array.transpose("chain", "draw", ...).values)
+        if problem:
+            return Verdict(name, False, f"{parameter} {problem}")
     with np.errstate(divide="ignore", invalid="ignore"):  # a parameter that is constant
-        worst, where = _extreme(rhat(posterior), largest=True)
+        worst, where = _largest(rhat(posterior["posterior"].to_dataset()))
     if worst <= MOST_RHAT:
         return Verdict(name, True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}")
     return Verdict(
@@ -145,14 +139,28 @@ def _agreement(posterior: DataTree) -> Verdict:
     )
 
 
+def _broken(values: np.ndarray) -> str:
+    """Return why draws (chain, draw, ...) of a parameter cannot be used, or ""."""
+    if not np.isfinite(values).all():
+        return "has draws that are not finite numbers: the sampler went astray"
+    still = (values == values[:, :1]).all(axis=1)
+    # One value everywhere is a parameter that is constant by construction.
+    constant = (values == values[:1, :1]).all(axis=(0, 1))
+    if (still & ~constant).any():
+        return "did not move at all in at least one chain: its draws say nothing"
+    return ""
+
+
 def _effective_draws(posterior: DataTree) -> Verdict:
+    from arviz_stats import ess
+
     name = "effective draws (ESS)"
     if posterior["posterior"].sizes["draw"] < 4:
         return Verdict(name, False, "there are fewer than 4 draws; ESS needs more")
-    from arviz_stats import ess
-
-    bulk, bulk_where = _extreme(ess(posterior, method="bulk"), largest=False)
-    tail, tail_where = _extreme(ess(posterior, method="tail"), largest=False)
+    draws = posterior["posterior"].to_dataset()
+    bulk, bulk_where = _largest(-ess(draws, method="bulk"))
+    tail, tail_where = _largest(-ess(draws, method="tail"))
+    bulk, tail = -bulk, -tail
     words = (
         f"bulk at least {bulk:.0f} (in {bulk_where}), tail at least {tail:.0f} (in {tail_where})"
     )
@@ -243,39 +251,17 @@ def _usual_acceptance(posterior: DataTree) -> Verdict | None:
     return Verdict("acceptance (for information)", True, words)
 
 
-def _not_finite(posterior: DataTree) -> str:
-    """Return a parameter with a draw that is not a finite number, or ""."""
-    for name, array in posterior["posterior"].data_vars.items():
-        if not np.isfinite(array.values).all():
-            return str(name)
-    return ""
-
-
-def _stuck(posterior: DataTree) -> str:
-    """Return a parameter that has one value in a whole chain, but not the same in all, or ""."""
-    for name, array in posterior["posterior"].data_vars.items():
-        values = array.transpose("chain", "draw", ...).values
-        still = (values == values[:, :1]).all(axis=1)
-        # One value everywhere is a parameter that is constant by construction.
-        constant = (values == values[:1, :1]).all(axis=(0, 1))
-        if (still & ~constant).any():
-            return str(name)
-    return ""
-
-
-def _extreme(values, *, largest: bool) -> tuple[float, str]:
-    """Return the worst value over all parameters, and the name of where it is."""
-    dataset = values.to_dataset() if hasattr(values, "to_dataset") else values
-    worst, where = (-math.inf if largest else math.inf), ""
-    for name, array in dataset.data_vars.items():
+def _largest(values: Dataset) -> tuple[float, str]:
+    """Return the largest value over all parameters, and the name of where it is."""
+    worst, where = -math.inf, ""
+    for name, array in values.data_vars.items():
         # A parameter that is constant by construction has no R-hat.
-        flat = array.where(np.isfinite(array), -math.inf if largest else math.inf)
-        value = float(flat.max() if largest else flat.min())
-        if value > worst if largest else value < worst:
-            worst = value
-            index = np.unravel_index(
-                int(np.argmax(flat.values) if largest else np.argmin(flat.values)), flat.shape
-            )
+        flat = np.where(np.isfinite(array), array, -math.inf)
+        index = np.unravel_index(int(np.argmax(flat)), flat.shape)
+        if flat[index] > worst:
             labels = [str(array[d].values[i]) for d, i in zip(array.dims, index, strict=True)]
-            where = f"{name}[{', '.join(labels)}]" if labels else str(name)
+            worst, where = (
+                float(flat[index]),
+                f"{name}[{', '.join(labels)}]" if labels else str(name),
+            )
     return worst, where

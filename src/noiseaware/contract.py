@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,35 @@ different ("bounded", the paper's); `"add-remove"`: one database has one record 
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., Any]
+
+
+class Reading(NamedTuple):
+    """What the totals of a query say of n records, for somebody who takes them as exact.
+
+    Numbers that noise has made impossible are moved to possible ones first.
+    """
+
+    kind: Literal["counts", "sum", "tables", "moments", "groups"]
+    """What `values` are."""
+    values: Any
+    """"counts": of the records at 0, 1, ..., (J,). "sum": of the records, one number. "tables":
+    counts of classes, (I,), and of each feature's levels by class, [(I, J_k), ...]. "moments":
+    the mean, (q,), and the scatter matrix, (q, q), of the columns. "groups": a function from the
+    sizes of the groups to a reading of each, None if there is another number of groups."""
+    words: str
+    """What was done to the numbers, to go on from "taken as exact"."""
+    bounds: tuple[Any, Any] = (-np.inf, np.inf)
+    """Where records, or columns, were clamped."""
+
+
+class ClosedForm(NamedTuple):
+    """A model's answer to a reading that is all that the records say of theta."""
+
+    estimate: Theta
+    """The maximum likelihood estimate."""
+    draw: Callable[[int, np.random.Generator], Theta] | None = None
+    """(draws, rng) -> draws of p(theta | x), (draws, *shape). None: `update_parameters` draws, on
+    any records with these moments."""
 
 
 # ------------------------------------------------------------------ models
@@ -102,6 +131,9 @@ class ModelAbilities:
     """All the values that a record can have, where these are few. `validate`, exact draws."""
 
     # What helps its users.
+    closed_form: Callable[[Reading, int], ClosedForm | None] | None = None
+    """(reading, n) -> theta given all that the records say, or None if the reading says less. The
+    naive analysis, the bootstrap."""
     derived: Sequence[Parameter] = ()
     """Quantities that follow from theta and stand beside it in the posterior."""
     derive: Callable[[Any], Mapping[str, Any]] | None = None
@@ -192,6 +224,8 @@ class QueryAbilities:
     """ValueError if the query cannot be asked of these records. Before sampling; `privatize`."""
     sensitivity: Callable[..., float] | None = None
     """(norm, neighbours=...) -> how far one record can move the total. Mechanisms, `validate`."""
+    neighbours: Neighbours | None = None
+    """The one relation for which the sensitivity is known, if it is not for both. `validate`."""
     integer_valued: bool = False
     """Every coordinate is an integer, so that discrete noise makes sense."""
     column_names: Sequence[str] | None = None
@@ -202,6 +236,8 @@ class QueryAbilities:
     """What was asked, in sentences for the report."""
     possible: Callable[[Floats, int], Floats] | None = None
     """(totals, n) -> the nearest totals that n records can give. The naive analysis."""
+    reading: Callable[[Floats, int], Reading | None] | None = None
+    """(totals, n) -> what they say of the records if they are exact. The naive analysis."""
     regression_clamps: tuple[Floats, Floats] | None = None
     """c and f, (p + 1,) each: the total is the regression moments of records whose entries z count
     as (z - c) f, clamped to [-1, 1]. Formulas of models."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from noiseaware import models
+from noiseaware.contract import Model, model_abilities
 from noiseaware.registry import MODELS, nearest
 
 __all__ = ["ModelFile", "read_model_file"]
@@ -35,7 +36,7 @@ REPORT_KEYS = ("title", "question", "parameters")
 class ModelFile:
     """What a model file says."""
 
-    model: Any
+    model: Model
     title: str | None = None
     question: str | None = None
     parameters: tuple[str, ...] | None = None
@@ -72,7 +73,7 @@ def _read(content: dict[str, Any]) -> ModelFile:
         raise ValueError('type is missing: which model, for example type = "LinearRegression"')
     _check_keys(MODELS.check(content["type"]), content)
     model = models.from_dict(content)
-    shown = [p.name for p in (*model.parameters, *getattr(model, "derived", ()))]
+    shown = [parameter.name for parameter in model_abilities(model).shown]
     return ModelFile(model, **_read_report(report, shown))
 
 

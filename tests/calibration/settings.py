@@ -102,6 +102,7 @@ MECHANISMS = {
 }
 
 SAMPLERS = {
+    "default": None,
     "algorithm1": na.moves.algorithm1(),
     "mix": (
         na.moves.ParameterUpdate(),
@@ -132,31 +133,39 @@ SETTINGS = [
 ]
 IDS = ["/".join(setting) for setting in SETTINGS]
 
-# `make test` takes each mechanism with the models of the paper and the simplest ones, and one
-# mechanism with every other model; `make validate` takes all of SETTINGS.
-WITH_EVERY_MECHANISM = {
-    "regression-known",
-    "regression-unknown",
-    "naive-bayes",
-    "bernoulli",
-    "normal",
-    "normal-histogram",
-    "categorical",
+# `make test` takes every model with one mechanism, `make validate` all of SETTINGS.
+QUICK = {
+    "regression-known": "laplace",
+    "regression-unknown": "gaussian",
+    "logistic-regression": "laplace",
+    "poisson-regression": "gaussian",
+    "naive-bayes": "discrete-laplace",
+    "bernoulli": "discrete-gaussian",
+    "normal": "laplace",
+    "normal-histogram": "discrete-laplace",
+    "categorical": "gaussian",
+    "dirichlet": "laplace",
+    "multivariate-normal": "gaussian",
+    "exponential": "laplace",
+    "gamma": "discrete-gaussian",
+    "two-proportions": "discrete-laplace",
+    "two-means": "gaussian",
+    "stratified-proportions": "laplace",
+    "stratified-means": "laplace",
+    "table": "discrete-gaussian",
+    "poisson": "discrete-laplace",
+    "negative-binomial": "gaussian",
 }
-QUICK_SETTINGS = [
-    setting for setting in SETTINGS if setting[0] in WITH_EVERY_MECHANISM or setting[1] == "laplace"
-]
-QUICK_IDS = ["/".join(setting) for setting in QUICK_SETTINGS]
+QUICK_IN_SBC = ("regression-known", "naive-bayes", "table")
+"""SBC takes three times as long as Geweke's test: one model for each form of the default."""
 
-# Five seconds and more of SBC each; Geweke's test of them is quick, and `make validate` does both.
-SLOW_IN_SBC = {
-    "dirichlet/laplace/mix",
-    "gamma/laplace/mix",
-    "logistic-regression/laplace/mix",
-    "naive-bayes/gaussian/mix",
-    "naive-bayes/discrete-laplace/mix",
-    "naive-bayes/discrete-gaussian/mix",
-    "poisson-regression/laplace/mix",
-    "stratified-means/laplace/mix",
+QUICK_FALSE_ALARM = 1e-6
+QUICK_GEWEKE = {"replicates": 300, "rounds": 4, "false_alarm": QUICK_FALSE_ALARM}
+QUICK_SBC = {
+    "replicates": 60,
+    "ranks": 9,
+    "draws": 90,
+    "warmup": 70,
+    "false_alarm": QUICK_FALSE_ALARM,
 }
-QUICK_SBC_IDS = [name for name in QUICK_IDS if name not in SLOW_IN_SBC]
+"""How much is simulated in `make test`; `test_power` shows what is still caught."""

@@ -1,7 +1,7 @@
 """Geweke and SBC fail on planted bugs, at the false-alarm rate of the quick file.
 
 Each mutant stands beside its healthy twin, which passes with the very same settings: what fails
-is the bug and not the check. A healthy twin fails with probability 1e-6 at most, and there are 6
+is the bug and not the check. A healthy twin fails with probability 1e-6 at most, and there are 7
 of them.
 """
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from calibration.settings import QUICK_GEWEKE, QUICK_SBC
 from noiseaware.coordinates import Coordinates
 from noiseaware.mechanisms import Laplace
 
-FALSE_ALARM = 1e-6
 COUNT = na.queries.Count()
 ALGORITHM1 = na.moves.algorithm1()
 TRANSPORT = (na.moves.Transport(steps=2), na.moves.RecordSweep())
@@ -40,32 +40,16 @@ class WiderNoise(Laplace):
         return 1.25 * super()._noise(size, rng)
 
 
-def geweke(model, mechanism, moves, seed, n_records=8, replicates=300, rounds=6):
+def geweke(model, mechanism, moves, seed, n_records=8, **more):
+    options = QUICK_GEWEKE | more
     return na.geweke(
-        model,
-        mechanism,
-        n_records=n_records,
-        replicates=replicates,
-        rounds=rounds,
-        moves=moves,
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
+        model, mechanism, n_records=n_records, moves=moves, random_seed=seed, **options
     )
 
 
-def sbc(model, mechanism, moves, seed, n_records=8, replicates=100):
-    return na.sbc(
-        model,
-        mechanism,
-        n_records=n_records,
-        replicates=replicates,
-        ranks=9,
-        draws=90,
-        warmup=70,
-        moves=moves,
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
-    )
+def sbc(model, mechanism, moves, seed, n_records=8, **more):
+    options = QUICK_SBC | {"replicates": 100} | more
+    return na.sbc(model, mechanism, n_records=n_records, moves=moves, random_seed=seed, **options)
 
 
 @pytest.mark.parametrize("check", [geweke, sbc])
@@ -87,21 +71,26 @@ def test_a_transport_without_the_prior_ratio(seed):
     assert not result, str(result)
 
 
-@pytest.mark.parametrize("check", [geweke, pytest.param(sbc, marks=pytest.mark.full)])
-def test_a_transport_without_the_jacobian(check, seed, monkeypatch):
+@pytest.mark.parametrize(
+    ("check", "moves"),
+    [(geweke, TRANSPORT), (geweke, None), pytest.param(sbc, TRANSPORT, marks=pytest.mark.full)],
+    ids=["geweke", "geweke of the default", "sbc"],
+)
+def test_a_transport_without_the_jacobian(check, moves, seed, monkeypatch):
     # A flat prior on the probability: without the Jacobian it is flat on the logit instead. The
     # jumps from the prior, which need no Jacobian, hide a part of it: hence the replicates, and
     # SBC with them takes too long for the quick suite.
     noise = Laplace(COUNT, epsilon=0.5)
     model = na.models.Bernoulli(1.0, 1.0)
-    healthy = check(model, noise, TRANSPORT, seed, replicates=300)
+    healthy = check(model, noise, moves, seed, replicates=300)
     assert healthy, str(healthy)
     whole = Coordinates.from_vector
     monkeypatch.setattr(Coordinates, "from_vector", lambda self, v: (whole(self, v)[0], 0.0))
-    result = check(model, noise, TRANSPORT, seed, replicates=300)
+    result = check(model, noise, moves, seed, replicates=300)
     assert not result, str(result)
 
 
+@pytest.mark.full
 def test_noise_of_another_scale(seed):
     # 25% of a scale is little: SBC would need far more replicates, and Geweke needs these.
     model, epsilon = na.models.Bernoulli(), 1.0

@@ -1,49 +1,42 @@
-"""Geweke and SBC for every model x mechanism, with Algorithm 1 and with the transport mix.
+"""Geweke's test of every model, and SBC of three, with the default sampler: `make test`.
+
+In the default sampler a transport step follows each update of theta given x, and a good one hides
+a kernel that is wrong; so Geweke's test also runs Algorithm 1, which is quick.
 
 False alarms. Each check is given false_alarm = 1e-6, which it shares among the quantities that it
-compares (Bonferroni), so an exact sampler fails one with probability at most 1e-6. There are at
-most 2 checks of each setting, and fewer than 100 settings: below 2e-4 for the whole file.
-`test_power` shows what the checks still catch at this rate.
+compares (Bonferroni), so an exact sampler fails one with probability at most 1e-6. There are fewer
+than 50 checks: below 5e-5 for the whole file. `test_power` shows what the checks still catch at
+this rate, and `test_full` has every model with every mechanism.
 """
 
 import pytest
 
 import noiseaware as na
-from calibration.settings import QUICK_IDS, QUICK_SBC_IDS, QUICK_SETTINGS, SAMPLERS, check
-
-FALSE_ALARM = 1e-6
-
-
-def test_the_arithmetic_of_the_docstring():
-    assert 2 * len(QUICK_SETTINGS) * FALSE_ALARM < 2e-4
-
-
-@pytest.mark.parametrize(("model", "mechanism", "sampler"), QUICK_SETTINGS, ids=QUICK_IDS)
-def test_geweke(model, mechanism, sampler, seed):
-    check(
-        na.geweke,
-        model,
-        mechanism,
-        replicates=300,
-        rounds=6,
-        moves=SAMPLERS[sampler],
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
-    )
+from calibration.settings import (
+    MECHANISMS,
+    MODELS,
+    QUICK,
+    QUICK_GEWEKE,
+    QUICK_IN_SBC,
+    QUICK_SBC,
+    SAMPLERS,
+    check,
+)
 
 
-@pytest.mark.parametrize("name", QUICK_SBC_IDS)
-def test_sbc(name, seed):
-    model, mechanism, sampler = name.split("/")
-    check(
-        na.sbc,
-        model,
-        mechanism,
-        replicates=60,
-        ranks=9,
-        draws=90,
-        warmup=70,
-        moves=SAMPLERS[sampler],
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
-    )
+def test_every_model_and_every_mechanism_is_there():
+    assert set(QUICK) == set(MODELS)
+    assert set(QUICK.values()) == set(MECHANISMS)
+    assert 2 * len(QUICK) + len(QUICK_IN_SBC) < 50
+
+
+@pytest.mark.parametrize("sampler", ["default", "algorithm1"])
+@pytest.mark.parametrize("model", QUICK)
+def test_geweke(model, sampler, seed):
+    moves = SAMPLERS[sampler]
+    check(na.geweke, model, QUICK[model], moves=moves, random_seed=seed, **QUICK_GEWEKE)
+
+
+@pytest.mark.parametrize("model", QUICK_IN_SBC)
+def test_sbc(model, seed):
+    check(na.sbc, model, QUICK[model], random_seed=seed, **QUICK_SBC)

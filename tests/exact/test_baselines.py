@@ -23,10 +23,11 @@ from noiseaware.baselines import (
     naive_note,
     non_private,
     small_noise,
-    sufficient,
 )
+from noiseaware.baselines.closed_forms import records_with
 from noiseaware.baselines.non_private import NEARLY_INDEPENDENT
 from noiseaware.mechanisms import additive
+from noiseaware.queries.clamped_moments import MomentsQuery
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220614"))
 FALSE_ALARM = 1e-6
@@ -217,7 +218,7 @@ def test_records_with_has_the_moments_that_are_asked_for(seed):
     for q, n in ((1, 2), (3, 4), (3, 50), (5, 3)):
         root = rng.standard_normal((q, min(q, n - 1)))
         scatter, mean = root @ root.T, rng.standard_normal(q)
-        records = sufficient.records_with(mean, scatter, n)
+        records = records_with(mean, scatter, n)
         assert records.shape == (n, q)
         np.testing.assert_allclose(records.mean(axis=0), mean, atol=1e-9)
         np.testing.assert_allclose((records - mean).T @ (records - mean), scatter, atol=1e-9)
@@ -229,7 +230,7 @@ def test_impossible_moments_are_made_possible(seed):
     model = na.models.LinearRegression(2)
     for _ in range(20):
         values = rng.laplace(scale=200.0, size=9)
-        mean, scatter = sufficient.mended_moments(query, values, 100)
+        mean, scatter = query.reading(values, 100).values
         assert (np.abs(mean) <= 10.0).all()
         assert np.linalg.eigvalsh(scatter).min() > -1e-6
         drawn = naive(model, released(values, query, 100), draws=20, random_seed=seed)
@@ -350,20 +351,15 @@ def test_bootstrap_interval_arguments():
 BUGS = {
     "the scaling is not undone": (
         check_regression,
-        Edit(
-            sufficient,
-            "mended_moments",
-            "scatter * np.outer(half_width, half_width)",
-            "scatter",
-        ),
+        Edit(MomentsQuery, "reading", "scatter * np.outer(half_width, half_width)", "scatter"),
     ),
     "the centre is not added back": (
         check_regression,
-        Edit(sufficient, "mended_moments", "lower + half_width * (1.0 +", "half_width * (0.0 +"),
+        Edit(MomentsQuery, "reading", "(centre + half_width *", "(half_width *"),
     ),
     "an impossible sum is kept": (
         check_normal,
-        Edit(sufficient, "_clamped_sum", "n * query.upper", "np.inf"),
+        Edit(na.queries.Sum, "reading", "n * upper", "np.inf"),
     ),
     "the bootstrap adds no noise": (
         check_bootstrap,

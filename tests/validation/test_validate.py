@@ -12,8 +12,8 @@ import pytest
 import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise
 from calibration.settings import MODELS
-from noiseaware.validation.compare import Setting
-from noiseaware.validation.moves import steps
+from noiseaware.validation.case import Case
+from noiseaware.validation.chains import steps
 
 COUNT = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
 QUICK = {"quick": True, "random_seed": 20220614}
@@ -292,7 +292,7 @@ WRONG = {
         "update_parameters",
         lambda self, theta, x, rng: TRUE.sample_prior(rng),
         "update_parameters",
-        "must leave p\\(theta \\| x\\) alone",
+        "must leave p\\(theta \\| x\\) invariant",
     ),
     "a kernel with half the spread": (
         "update_parameters",
@@ -301,7 +301,7 @@ WRONG = {
             "variance": 2.0 / rng.gamma(3.0),
         },
         "update_parameters",
-        "must leave p\\(theta \\| x\\) alone",
+        "must leave p\\(theta \\| x\\) invariant",
     ),
     "a kernel that changes the records": (
         "update_parameters",
@@ -362,10 +362,10 @@ def test_records_that_the_query_refuses():
 @pytest.mark.parametrize("k", range(4))
 def test_what_a_move_works_out_anew_is_no_tuning(k):
     query = na.queries.RegressionMoments(1, -5, 5)
-    setting = Setting(30, 5, 30, 2, 50, 1e-6, k)
     mechanism = na.mechanisms.Laplace(query, epsilon=1.0)
     moves = [na.moves.Transport(), na.moves.RecordSweep()]
-    assert "Transport()" in steps(na.models.LinearRegression(1), mechanism, moves, setting)
+    case = Case(na.models.LinearRegression(1), mechanism, 30, 5, 30, 2, 50, 1e-6, k, moves)
+    assert "Transport()" in steps(case)
 
 
 def test_a_model_without_what_is_needed():
@@ -605,7 +605,7 @@ def test_a_wrong_kernel_and_a_wrong_proposal():
     sweep = na.moves.RecordSweep()
     result = na.validate(Coin(), COUNT, moves=[na.moves.ParameterUpdate(kernel), sweep], **QUICK)
     assert failed(result) == ["moves"]
-    assert "kernel must leave p(theta | x) alone" in str(result)
+    assert "kernel must leave p(theta | x) invariant" in str(result)
     for proposal, words in (
         (in_place, "in_place must not change the records"),
         (one_only, "one_only must return (candidates, log_ratio); got ndarray"),

@@ -10,8 +10,8 @@ and is labelled as what it is:
 - `bootstrap`: the parametric bootstrap of Ferrando, Wang and Sheldon (2022). It knows the noise,
   is not Bayesian and uses no prior; its coverage is right in the limit of many records.
 
-The files: `sufficient` and `rates` (models for which the released numbers are all that the records
-say, in closed form), `small_noise` (the naive analysis of everything else), `resampling` (the
+The files: `closed_forms` (models for which the released numbers are all that the records say),
+`small_noise` (the naive analysis of everything else), `resampling` (the
 bootstrap).
 """
 

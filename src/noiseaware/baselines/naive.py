@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware import queries
 from noiseaware.arguments import whole_number
+from noiseaware.baselines.closed_forms import Found, draw, find
 from noiseaware.baselines.small_noise import SHARE, draw_with_small_noise
-from noiseaware.baselines.sufficient import find
-from noiseaware.mechanisms.additive import AdditiveNoise
-from noiseaware.mechanisms.after_noise import AfterNoise
-from noiseaware.mechanisms.folded import Folded
-from noiseaware.mechanisms.k_norm import KNorm
+from noiseaware.contract import Model, mechanism_abilities, query_abilities
 from noiseaware.posterior import with_derived
-
-_NOISY_TOTALS = (AdditiveNoise, AfterNoise, Folded, KNorm)
-"""Mechanisms whose values are T with noise on it, so that one could take them for T."""
+from noiseaware.release import Release
 
 
 def naive(
-    model: Any, release: Any, *, draws: int = 1000, random_seed: int | None = None
+    model: Model, release: Release, *, draws: int = 1000, random_seed: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Draw from the posterior of somebody who takes the noisy numbers as exact.
 
@@ -64,58 +56,52 @@ def naive(
     (200,)
     """
     draws = whole_number("draws", draws)
-    way, note = _way(model, release)
-    if way == "none":
+    note, found, can = _way(model, release)
+    if not can:
         raise ValueError(note)
-    values = np.where(np.isnan(release.values), 0.0, release.values)
-    if way == "closed form":
-        found = find(model, release.query)
-        assert found is not None
+    if found is not None:
         rng = np.random.default_rng(random_seed)
-        drawn = found.draw(model, release.query, values, release.n_records, draws, rng)
+        drawn = draw(model, found, release.n_records, draws, rng)
     else:
-        values = possible(release.query, values, release.n_records)
-        drawn = draw_with_small_noise(model, release, values, draws, random_seed)
+        drawn = draw_with_small_noise(model, release, _possible(release), draws, random_seed)
     return with_derived(model, drawn)
 
 
-def naive_note(model: Any, release: Any) -> str:
+def naive_note(model: Model, release: Release) -> str:
     """Return one sentence that says how `naive` gets its draws, or why it cannot."""
-    return _way(model, release)[1]
+    return _way(model, release)[0]
 
 
-def _way(model: Any, release: Any) -> tuple[str, str]:
-    mechanism = release.mechanism
-    if not isinstance(mechanism, _NOISY_TOTALS):
-        return (
-            "none",
-            f"There is no naive analysis of a release by {type(mechanism).__name__}: its values "
-            "are not totals with noise added, so nobody would take them as exact.",
+def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
+    """Return the note, the closed form if there is one, and whether there is any way at all."""
+    mechanism = mechanism_abilities(release.mechanism)
+    if not mechanism.noisy_totals:
+        note = (
+            f"There is no naive analysis of a release by {mechanism.name}: its values are not "
+            "totals with noise added, so nobody would take them as exact."
         )
-    withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
-    found = find(model, release.query)
+        return note, None, False
+    found = find(model, release)
     if found is not None:
-        return "closed form", f"The noisy numbers taken as exact, {found.words}{withheld}."
-    if isinstance(mechanism, AdditiveNoise):
-        return (
-            "small noise",
+        withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
+        note = f"The noisy numbers taken as exact, {found.reading.words}{withheld}."
+        return note, found, True
+    if mechanism.with_scale is not None:
+        note = (
             "The noisy numbers taken as exact, by sampling with the privacy noise replaced by one "
-            f"of at most {SHARE:.0%} of what the totals vary by between databases.",
+            f"of at most {SHARE:.0%} of what the totals vary by between databases."
         )
-    return (
-        "none",
+        return note, None, True
+    note = (
         f"There is no naive analysis of {type(model).__name__} with {type(release.query).__name__} "
-        f"released by {type(mechanism).__name__}: it has no closed form, and only plain additive "
-        "noise can be made small.",
+        f"released by {mechanism.name}: it has no closed form, and only plain additive noise can "
+        "be made small."
     )
+    return note, None, False
 
 
-def possible(query: Any, values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Move totals to what n records can give, as far as the query says what that is."""
-    if hasattr(query, "cells"):
-        return np.clip(values, 0.0, n)
-    if isinstance(query, queries.Sum):
-        return np.clip(values, n * np.asarray(query.lower), n * np.asarray(query.upper))
-    if isinstance(query, queries.RegressionMoments | queries.Moments):
-        return np.clip(values, -n, n)
-    return values
+def _possible(release: Release) -> NDArray[np.float64]:
+    """Return the values, moved to totals that n records can give if the query says which."""
+    values = np.where(np.isnan(release.values), 0.0, release.values)
+    possible = query_abilities(release.query).possible
+    return values if possible is None else possible(values, release.n_records)

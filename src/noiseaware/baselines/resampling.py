@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.baselines.sufficient import find
-from noiseaware.contract import draw_records
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.baselines.closed_forms import find
+from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities
+from noiseaware.release import Release
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Bootstrap:
 
 
 def bootstrap(
-    model: Any, release: Any, *, draws: int = 1000, random_seed: int | None = None
+    model: Model, release: Release, *, draws: int = 1000, random_seed: int | None = None
 ) -> Bootstrap:
     """Run the parametric bootstrap of Ferrando, Wang and Sheldon (2022).
 
@@ -81,7 +80,7 @@ def bootstrap(
         What made the records. Its prior is not used.
     release : Release
         The private numbers; they must be sufficient statistics of the model (see
-        `noiseaware.baselines.sufficient`), because the estimate is made from them.
+        `noiseaware.baselines.closed_forms`), because the estimate is made from them.
     draws : int
         Simulated releases.
     random_seed : int, optional
@@ -103,25 +102,21 @@ def bootstrap(
     0.408
     """
     draws = whole_number("draws", draws)
-    query, n = release.query, release.n_records
-    found = find(model, query)
-    if found is None or not hasattr(release.mechanism, "privatize"):
+    privatize = mechanism_abilities(release.mechanism).privatize
+    found = find(model, release)
+    if found is None or privatize is None:
         raise ValueError(
             f"the parametric bootstrap needs an estimate of {type(model).__name__} from "
-            f"{type(query).__name__}, and there is none: the released numbers are not sufficient "
-            "statistics of the model"
+            f"{type(release.query).__name__}, and there is none: the released numbers are not "
+            "sufficient statistics of the model"
         )
     rng = np.random.default_rng(random_seed)
-    estimate = found.estimate(model, query, _without_gaps(release.values), n)
+    estimate = found.form.estimate
     again: dict[str, list[Any]] = {name: [] for name in estimate}
     for _ in range(draws):
-        records = draw_records(model, estimate, np.arange(n), rng)
-        simulated = release.mechanism.privatize(records, rng)
-        for name, value in found.estimate(model, query, _without_gaps(simulated.values), n).items():
+        records = draw_records(model, estimate, np.arange(release.n_records), rng)
+        simulated = find(model, privatize(records, rng))
+        assert simulated is not None
+        for name, value in simulated.form.estimate.items():
             again[name].append(value)
     return Bootstrap(estimate, {name: np.array(values) for name, values in again.items()})
-
-
-def _without_gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Put 0 for what was withheld."""
-    return np.where(np.isnan(values), 0.0, values)

@@ -14,16 +14,18 @@ sd_j = sqrt(n) times the standard deviation of t_j(x_i) over simulated records.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import draw_records
-from noiseaware.mechanisms.additive import AdditiveNoise
+from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity, log_density
 from noiseaware.release import Release
 from noiseaware.sampling import sample
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 SHARE = 0.1
 """Standard deviation of the noise that is left, in units of sd_j."""
@@ -58,21 +60,28 @@ class LittleNoise:
         return log_density(self.terms(values), total)
 
 
-def noise_deviation(mechanism: AdditiveNoise) -> float:
-    """Return the standard deviation of the published noise, to a few per cent if it is discrete."""
-    return float(mechanism.scale * (np.sqrt(2.0) if mechanism.family == LAPLACE else 1.0))
+def noise_deviations(release: Release) -> NDArray[np.float64]:
+    """Return the standard deviations of the published noise, a few per cent off if discrete."""
+    terms = mechanism_abilities(release.mechanism).terms
+    assert terms is not None, "plain additive noise is a sum over coordinates"
+    density = terms(release.values)
+    return np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
 
 
 def draw_with_small_noise(
-    model: Any, release: Any, values: NDArray[np.float64], draws: int, random_seed: int | None
-) -> dict[str, NDArray[np.float64]]:
+    model: Model,
+    release: Release,
+    values: NDArray[np.float64],
+    draws: int,
+    random_seed: int | None,
+) -> Theta:
     """Draw from the posterior that takes `values` for T, up to a noise too small to matter."""
     seeds = np.random.SeedSequence(random_seed).spawn(3)
     pilot_seed, seed = (int(s.generate_state(1, np.uint64)[0]) for s in seeds[:2])
     quiet: dict[str, Any] = {"progressbar": False, "cores": 1}
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
-    scales = np.minimum(SHARE * deviations, noise_deviation(release.mechanism))
+    scales = np.minimum(SHARE * deviations, noise_deviations(release))
     exact = Release(values, LittleNoise(release.query, scales), release.n_records)
     chains = 4
     result = sample(
@@ -91,7 +100,9 @@ def draw_with_small_noise(
     }
 
 
-def _deviations(model, release, pilot, rng) -> NDArray[np.float64]:
+def _deviations(
+    model: Model, release: Release, pilot: DataTree, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Return sd_j, (d,)."""
     n = release.n_records
     m = min(max(n, 50), 1000)

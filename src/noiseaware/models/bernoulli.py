@@ -27,6 +27,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import ClosedForm, Reading
+from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
@@ -146,6 +148,17 @@ class Bernoulli:
         log_one = math.log(p) if p > 0.0 else -math.inf
         log_zero = math.log1p(-p) if p < 1.0 else -math.inf
         return np.where(records == 1, log_one, log_zero)
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return p given exact counts, Beta(a + ones, b + zeros), and its estimate."""
+        found = estimates.zeros_and_ones(reading, n)
+        if found is None:
+            return None
+        zeros, ones = found
+        return ClosedForm(
+            {"probability": estimates.shares(found)[1]},
+            lambda draws, rng: {"probability": rng.beta(self.a + ones, self.b + zeros, size=draws)},
+        )
 
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator

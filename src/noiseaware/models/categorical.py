@@ -28,6 +28,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import ClosedForm, Reading
+from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
@@ -193,6 +195,16 @@ class Categorical:
         if _log_likelihood(self._read(theta), records, out):
             self.check_records(records)
         return out
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the probabilities given exact counts, a Dirichlet, and their estimate."""
+        if reading.kind != "counts" or len(reading.values) != self.n_levels:
+            return None
+        shapes = self._concentrations + reading.values
+        return ClosedForm(
+            {"probabilities": estimates.shares(reading.values)},
+            lambda draws, rng: {"probabilities": rng.dirichlet(shapes, size=draws)},
+        )
 
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator

@@ -30,7 +30,8 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.contract import Floats, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
+from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     check_durations,
     positive_number,
@@ -100,6 +101,17 @@ class Exponential(GammaPriors):
         if not rate > 0.0:
             return np.full(len(records), -math.inf)
         return np.where(records >= 0.0, math.log(rate) - rate * records, -math.inf)
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the rate given an exact sum S, Gamma(a + n, b + S), and its estimate n / S."""
+        if reading.kind != "sum":
+            return None
+        total = max(reading.values, 0.0)
+        shape, rate = self.rate_shape + n, self.rate_rate + total
+        return ClosedForm(
+            {"rate": np.array(n / max(total, estimates.TINY * n))},
+            lambda draws, rng: {"rate": rng.standard_gamma(shape, size=draws) / rate},
+        )
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta, drawn from p(theta | x); see the module docstring."""

@@ -49,8 +49,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.contract import Floats, Theta, query_abilities
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
 from noiseaware.formulas import RegressionFormula, RegressionPrior
+from noiseaware.models import estimates
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import positive_number, read_floats
 from noiseaware.models.conjugate import log_inverse_gamma
@@ -170,6 +171,24 @@ class LinearRegression(Regression):
         out = np.empty(len(records))
         kernels.log_likelihood(*self._read(theta), records, out, self._width)
         return out
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
+        p = self.n_features
+        if reading.kind != "moments" or len(reading.values[0]) != p + 1:
+            return None
+        mean, scatter = reading.values
+        least = estimates.least_variance(reading)
+        slopes = np.linalg.pinv(scatter[:p, :p], hermitian=True) @ scatter[:p, p]
+        theta = {"coefficients": np.concatenate([[mean[p] - mean[:p] @ slopes], slopes])}
+        if self.noise_variance is None:
+            residual = scatter[p, p] - slopes @ scatter[:p, p]
+            theta["noise_variance"] = np.array(max(residual / n, least))
+        if self.feature_mean is None:
+            theta["feature_mean"] = mean[:p].copy()
+        if self.feature_covariance is None:
+            theta["feature_covariance"] = scatter[:p, :p] / n + least * np.eye(p)
+        return ClosedForm(theta)
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""

@@ -21,7 +21,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Floats, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
+from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     not_both_known,
     one_or_each,
@@ -149,6 +150,18 @@ class MultivariateNormal(ReadyModel):
         if math.isnan(log_determinant):
             return np.full(len(records), -math.inf)
         return -0.5 * (self.n_columns * LOG_2PI + (u * u).sum(axis=1)) - log_determinant
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
+        if reading.kind != "moments" or len(reading.values[0]) != self.n_columns:
+            return None
+        mean, scatter = reading.values
+        theta: Theta = {} if self.mean is not None else {"mean": mean}
+        if self.covariance is None:
+            away = mean - (mean if self.mean is None else self.mean)
+            least = estimates.least_variance(reading) * np.eye(len(mean))
+            theta["covariance"] = scatter / n + np.outer(away, away) + least
+        return ClosedForm(theta)
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""

@@ -40,8 +40,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import query_abilities
+from noiseaware.contract import ClosedForm, Reading, query_abilities
 from noiseaware.formulas import CellsFormula
+from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     arguments_repr,
     check_levels,
@@ -411,6 +412,33 @@ class NaiveBayes:
         if _log_likelihood(*self._read(theta), self._levels, records, out):
             self.check_records(records)
         return out
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the tables given exact counts, Dirichlets, and their estimates."""
+        if reading.kind != "tables":
+            return None
+        classes, features = reading.values
+        if [part.shape for part in features] != [(self.n_classes, j) for j in self.n_levels]:
+            return None
+
+        def draw(draws: int, rng: np.random.Generator) -> Theta:
+            a = self.concentration
+            tables = [
+                np.stack([rng.dirichlet(a + row, size=draws) for row in part], axis=1)
+                for part in features
+            ]
+            return self._name_tables(rng.dirichlet(a + classes, size=draws), tables)
+
+        shares = [estimates.shares(part) for part in features]
+        return ClosedForm(self._name_tables(estimates.shares(classes), shares), draw)
+
+    def _name_tables(self, classes: NDArray[np.float64], features: list[Any]) -> Theta:
+        """Name the tables (..., I) and (..., I, J_k) as the parameters are."""
+        if self._equal:
+            named = {"feature_probabilities": np.stack(features, axis=-2)}
+        else:
+            named = {f"feature_probabilities_{k}": x for k, x in enumerate(features, start=1)}
+        return {"class_probabilities": classes, **named}
 
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator

@@ -36,6 +36,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import ClosedForm, Reading
 from noiseaware.models.arguments import (
     arguments_repr,
     not_both_known,
@@ -200,6 +201,17 @@ class Normal:
         out = np.empty(len(records))
         _log_likelihood(*self._read(theta), records, out)
         return out
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the mean given an exact sum, if the variance is known, and its estimate."""
+        if reading.kind != "sum" or self.mean is not None or self.variance is None:
+            return None
+        variance = 1.0 / (self.mean_sd**-2 + n / self.variance)
+        mean = variance * (self.mean_mean / self.mean_sd**2 + reading.values / self.variance)
+        return ClosedForm(
+            {"mean": np.array(reading.values / n)},
+            lambda draws, rng: {"mean": mean + math.sqrt(variance) * rng.standard_normal(draws)},
+        )
 
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.contract import Theta
+from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.models import estimates
 from noiseaware.models.arguments import positive_number, read_integers
 from noiseaware.models.count_cdf import largest_mean
 from noiseaware.models.counts import CountModel
@@ -65,6 +67,17 @@ class Poisson(CountModel):
 
     def _possible(self, theta: Theta) -> tuple[float, float]:
         return min(float(theta["rate"]), self._largest["rate"]), math.inf
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the rate given an exact sum S, Gamma(a + S, b + n), and its estimate S / n."""
+        if reading.kind != "sum":
+            return None
+        total = max(reading.values, 0.0)
+        shape, rate = self.rate_shape + total, self.rate_rate + n
+        return ClosedForm(
+            {"rate": np.array(max(total, estimates.TINY) / n)},
+            lambda draws, rng: {"rate": rng.standard_gamma(shape, size=draws) / rate},
+        )
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""

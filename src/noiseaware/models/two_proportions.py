@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import ClosedForm, Reading
 from noiseaware.models import binary_groups as shared
+from noiseaware.models import estimates
 from noiseaware.models.arguments import arguments_repr, positive_number
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
 from noiseaware.models.groups import Groups, stacked
@@ -115,6 +117,24 @@ class TwoProportions:
                 return -math.inf
             total += (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
         return total
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the proportions given exact counts, a Beta each, and their estimates."""
+        parts = reading.values(self.sizes) if reading.kind == "groups" else None
+        if parts is None:
+            return None
+        found = [
+            estimates.zeros_and_ones(part, m) for part, m in zip(parts, self.sizes, strict=True)
+        ]
+        if any(part is None for part in found):
+            return None
+        zeros, ones = np.transpose(np.array(found))
+        return ClosedForm(
+            {"proportions": estimates.shares(np.array(found))[:, 1]},
+            lambda draws, rng: {
+                "proportions": rng.beta(self.a + ones, self.b + zeros, size=(draws, 2))
+            },
+        )
 
     def update_parameters(
         self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator

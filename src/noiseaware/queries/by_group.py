@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours, Query, check_query, query_abilities
+from noiseaware.contract import Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.described import Described, query_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
@@ -197,6 +197,21 @@ class ByGroup(GroupedQuery):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return ["Of each group of records separately.", *query_words(self.query)]
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+        """Return, for sizes of the groups, what the query inside says of each group."""
+        read = query_abilities(self.query).reading
+        rows = totals.reshape(self.n_groups, -1)
+        one = None if read is None else read(rows[0], n)
+        if read is None or one is None:
+            return None
+
+        def groups(sizes: Sequence[int]) -> list[Reading | None] | None:
+            if len(sizes) != self.n_groups:
+                return None
+            return [read(row, size) for row, size in zip(rows, sizes, strict=True)]
+
+        return Reading("groups", groups, one.words)
 
     @classmethod
     def example(cls) -> ByGroup:

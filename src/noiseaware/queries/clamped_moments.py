@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Neighbours, Reading
 from noiseaware.described import Described, clamped_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
@@ -137,6 +137,29 @@ class MomentsQuery(Described):
         if records.ndim != 2 or records.shape[1] != len(self._moments.centre):
             self.check_records(records)  # compiled code would read past the end
         return records
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading:
+        """Return the mean, (q,), and a positive semidefinite scatter matrix, (q, q), of records.
+
+        The sums are moved to [-n, n]. The scatter matrix sum z z' - (sum z)(sum z)'/n is replaced
+        by the nearest positive semidefinite one: negative eigenvalues become 0. Then the scaling
+        is undone; clamping cannot be.
+        """
+        centre, scale, places = self._moments
+        q, natural = len(centre), totals[places]
+        sums, products = np.clip(natural[:q], -n, n), np.empty((q, q))
+        rows, columns = np.triu_indices(q)
+        products[rows, columns] = products[columns, rows] = natural[q:]
+        eigenvalues, vectors = np.linalg.eigh(products - np.outer(sums, sums) / n)
+        scatter = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        half_width = 1.0 / scale
+        return Reading(
+            "moments",
+            (centre + half_width * (sums / n), scatter * np.outer(half_width, half_width)),
+            "after undoing the scaling and making the matrix of moments positive semidefinite, as "
+            "if nothing was clamped",
+            (centre - half_width, centre + half_width),
+        )
 
     def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
         """Return the moments of each record, (n, q (q + 3) / 2)."""

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Neighbours, Reading
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
 from noiseaware.queries.counts import CountsQuery, count_sensitivity
@@ -175,6 +175,21 @@ class ClassFeatureCounts(CountsQuery):
         """
         changed_cells = self.n_features * (2 if neighbours == "change" else 1)
         return count_sensitivity(changed_cells, norm, neighbours)
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading:
+        """Return the counts of the classes and of each feature's levels, at least 0.
+
+        Every feature has its own count of class i, the sum over its levels; with noise the K of
+        them differ, and their mean is taken.
+        """
+        table = totals.reshape(self.n_classes, -1)
+        parts = np.split(table, np.cumsum(self.n_levels)[:-1], axis=1)
+        classes = np.mean([part.sum(axis=1) for part in parts], axis=0)
+        counts = (np.maximum(classes, 0.0), [np.maximum(part, 0.0) for part in parts])
+        words = (
+            "with negative counts set to 0 and the size of each class averaged over the features"
+        )
+        return Reading("tables", counts, words)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are classes and levels of this query."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import function_name
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Neighbours, Reading
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.counts import CountsQuery
@@ -67,6 +67,14 @@ class Count(CountsQuery):
         """Return 1: one record moves a count by at most 1, in every norm."""
         check_norm(norm, neighbours)
         return 1.0
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+        """Return the counts of 0 and of 1, if one of them is counted."""
+        if self.predicate is not None or self.value not in (0, 1):
+            return None
+        count = float(np.clip(totals[0], 0.0, n))
+        counts = np.array([n - count, count] if self.value == 1 else [count, n - count])
+        return Reading("counts", counts, "after moving impossible counts to possible ones")
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are (n,) numbers, or the predicate's."""

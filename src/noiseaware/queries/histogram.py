@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Neighbours, Reading
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
@@ -150,6 +150,12 @@ class Histogram(CountsQuery):
         """
         changed_cells = min(2, len(self.names)) if neighbours == "change" else 1
         return count_sensitivity(changed_cells, norm, neighbours)
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+        """Return the counts of the levels; bins say less of the records than a model needs."""
+        if self.n_levels is None:
+            return None
+        return Reading("counts", np.maximum(totals, 0.0), "with negative counts set to 0")
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""

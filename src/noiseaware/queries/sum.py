@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Neighbours, Reading
 from noiseaware.described import Described, clamped_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
@@ -88,6 +88,15 @@ class Sum(Described):
         if neighbours == "change":
             return vector_norm(self._upper - self._lower, norm)
         return vector_norm(np.maximum(np.abs(self._lower), np.abs(self._upper)), norm)
+
+    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+        """Return the sum, if it is one number."""
+        if self._record_shape:
+            return None
+        lower, upper = float(self._lower[0]), float(self._upper[0])
+        total = float(np.clip(totals[0], n * lower, n * upper))
+        words = "moved to a possible sum, as if nothing was clamped"
+        return Reading("sum", total, words, (lower, upper))
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of the right shape."""

@@ -8,30 +8,75 @@ The rest are experiments, one for each claim that a class makes:
 - `models`: log_prior is the density of sample_prior; sample_records and build_records draw from
   the same distribution; recover_innovations gives the records back, from innovations that are
   distributed as declared; log_likelihood is the density of the records, in theta and in x; the
-  kernel leaves p(theta | x) alone;
+  kernel leaves p(theta | x) invariant;
 - `releases`: a statistic depends on its own record only and keeps to the stated sensitivity;
   log_density is the density of what privatize makes;
-- `moves`: a move gives back a state that it may give back, and the whole sampler leaves the joint
-  distribution of (theta, x, s_dp) alone (`noiseaware.geweke`).
+- `chains`: a move gives back a state that it may give back, and the whole sampler leaves the joint
+  distribution of (theta, x, s_dp) invariant (`noiseaware.geweke`).
 
 All experiments but one have the same shape (`compare`): draw from a distribution that is known,
-do something that must leave it alone, and compare the outcome with fresh draws.
+do something that must leave it invariant, and compare the outcome with fresh draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.checks import Checks, Verdict
+from noiseaware.contract import Mechanism, missing, model_abilities
 from noiseaware.sampler.blame import blame
-from noiseaware.validation import models, moves, releases
-from noiseaware.validation.compare import EXPERIMENTS, Setting
+from noiseaware.validation import chains, models, releases
+from noiseaware.validation.case import Case
 
 __all__ = ["validate"]
+
+EXPERIMENTS = 10
+"""Experiments in a validation that may fail by chance; they share the false-alarm rate."""
+
+
+class Check(NamedTuple):
+    """A check: its name, what it does, the checks that it stands on, and what it is about.
+
+    It returns what it saw, in words, or raises what is wrong. It runs if none that it stands on has
+    failed or could not run, and if the model (or for "moves" the user) has what it is about.
+    """
+
+    name: str
+    run: Callable[[Case], str]
+    needs: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+
+
+CLAIMS = (
+    "log_prior",
+    "sample_records",
+    "recover_innovations",
+    "log_likelihood",
+    "update_parameters",
+)
+CHECKS = (
+    Check("model", models.attributes),
+    Check("mechanism", releases.attributes),
+    Check("sample_prior", models.sample_prior, ("model", "mechanism")),
+    Check("log_prior", models.log_prior, ("sample_prior",), ("log_prior",)),
+    Check("records", models.records, ("sample_prior",)),
+    Check("sample_records", models.same_records, ("records",), ("sample_records", "build_records")),
+    Check(
+        "recover_innovations", models.recover_innovations, ("records",), ("recover_innovations",)
+    ),
+    Check("log_likelihood", models.log_likelihood, ("records",), ("log_likelihood",)),
+    Check("update_parameters", models.update_parameters, ("records",), ("update_parameters",)),
+    Check("statistic", releases.statistic, ("records",)),
+    Check("sensitivity", releases.sensitivity, ("statistic",)),
+    Check("privatize", releases.privatize, ("statistic",)),
+    Check("log_density", releases.log_density, ("privatize",)),
+    Check("moves", chains.steps, ("log_density",), ("moves",)),
+    Check("sampler", chains.sampler, (*CLAIMS, "log_density", "moves")),
+)
 
 
 def validate(
@@ -76,80 +121,36 @@ def validate(
     >>> bool(na.validate(na.models.Bernoulli(), mechanism, random_seed=1, quick=True))
     True
     """
-    n_records = getattr(model, "n_records", None) or whole_number("n_records", n_records)
+    n_records = model_abilities(model).n_records or whole_number("n_records", n_records)
     if not 0 < false_alarm < 1:
         raise ValueError(f"false_alarm must be between 0 and 1; got {false_alarm!r}")
-    setting = Setting.make(n_records, quick, false_alarm / EXPERIMENTS, random_seed)
-    return _Validation(model, mechanism, setting, moves).run()
+    sizes = (100, 600, 3, 1000) if quick else (200, 1500, 6, 4000)
+    seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
+    case = Case(model, mechanism, n_records, *sizes, false_alarm / EXPERIMENTS, seed, moves)
+    present, blocked = {**vars(case.able), "moves": moves}, set[str]()
+    with np.errstate(all="ignore"):
+        for check in CHECKS:
+            if blocked.intersection(check.needs):
+                blocked.add(check.name)
+            elif all(present[name] is not None for name in check.about):
+                verdict = _try(check, case)
+                case.verdicts.append(verdict)
+                if not verdict.passed:
+                    blocked.add(check.name)
+    return Checks(tuple(case.verdicts))
 
 
-class _Validation:
-    """The checks in their order; one that fails keeps those from running that stand on it."""
-
-    def __init__(self, model: Any, mechanism: Any, setting: Setting, own: Any) -> None:
-        self.model = model
-        self.mechanism = mechanism
-        self.setting = setting
-        self.own_moves = own
-        self.verdicts: list[Verdict] = []
-
-    def run(self) -> Checks:
-        """Run all that can be run."""
-        with np.errstate(all="ignore"):
-            if self._attributes():
-                self._methods()
-        return Checks(tuple(self.verdicts))
-
-    def _attributes(self) -> bool:
-        model, mechanism = self.model, self.mechanism
-        return self._try("model", models.attributes, model) & self._try(
-            "mechanism", releases.attributes, mechanism
-        )
-
-    def _methods(self) -> None:
-        model, mechanism, setting = self.model, self.mechanism, self.setting
-        if not self._try("sample_prior", models.sample_prior, model, setting):
-            return
-        prior = not hasattr(model, "log_prior") or self._try(
-            "log_prior", models.log_prior, model, setting
-        )
-        if not self._try("records", models.records, model, mechanism.query, setting):
-            return
-        fits = True
-        if len(models.makers(model)) == 2:
-            fits &= self._try("sample_records", models.same_records, model, setting)
-        if hasattr(model, "recover_innovations"):
-            fits &= self._try("recover_innovations", models.recover_innovations, model, setting)
-        if hasattr(model, "log_likelihood"):
-            fits &= self._try("log_likelihood", models.log_likelihood, model, prior, setting)
-        if hasattr(model, "update_parameters"):
-            fits &= self._try("update_parameters", models.update_parameters, model, setting)
-        statistic = self._try("statistic", releases.statistic, model, mechanism, setting)
-        if statistic:
-            self._try("sensitivity", releases.sensitivity, model, mechanism, setting)
-        release = statistic and self._try(
-            "privatize", releases.privatize, model, mechanism, setting
-        )
-        release = release and self._try(
-            "log_density", releases.log_density, model, mechanism, setting
-        )
-        if self.own_moves is not None and release:
-            fits &= self._try("moves", moves.steps, model, mechanism, self.own_moves, setting)
-        if prior and fits and release:
-            self._try("sampler", moves.sampler, model, mechanism, self.own_moves, setting)
-
-    def _try(self, name: str, check: Callable[..., str], *arguments: Any) -> bool:
-        """Run one check: it returns what it saw in words, or raises what is wrong."""
-        own = self.own_moves if isinstance(self.own_moves, Sequence) else ()
-        things = (self.model, self.mechanism, getattr(self.mechanism, "query", None), *own)
-        try:
-            with blame(*things):
-                words = check(*arguments)
-        except Exception as error:
-            # Also what a class does that no check thought of: the words are for its author.
-            plain = isinstance(error, ValueError | TypeError)
-            kind = "" if plain else f"raised {type(error).__name__}: "
-            self.verdicts.append(Verdict(name, False, f"{kind}{error}"))
-            return False
-        self.verdicts.append(Verdict(name, True, words))
-        return True
+def _try(check: Check, case: Case) -> Verdict:
+    things = [case.model, case.mechanism]
+    if "query" not in missing(case.mechanism, Mechanism):
+        things.append(case.mechanism.query)
+    if isinstance(case.moves, Sequence):
+        things += case.moves
+    try:
+        with blame(*things):
+            return Verdict(check.name, True, check.run(case))
+    except Exception as error:
+        # Also what a class does that no check thought of: the words are for its author.
+        plain = isinstance(error, ValueError | TypeError)
+        kind = "" if plain else f"raised {type(error).__name__}: "
+        return Verdict(check.name, False, f"{kind}{error}")

@@ -1,8 +1,8 @@
 """The experiment behind every check: what must not change is compared with fresh draws.
 
-Draw from a known distribution, do something that leaves it alone if a user's method is right, and
-compare the outcome with as many fresh draws. Distributions are compared by the largest distance D
-between the two empirical distribution functions. For n draws on each side
+Draw from a known distribution, do something that leaves it invariant if a user's method is right,
+and compare the outcome with as many fresh draws. Distributions are compared by the largest distance
+D between the two empirical distribution functions. For n draws on each side
 
     P(D > d)  <=  e exp(-n d^2),
 
@@ -21,54 +21,13 @@ from typing import Any
 
 import numpy as np
 
-EXPERIMENTS = 10
-"""Experiments in a validation that may fail by chance; they share the false-alarm rate."""
+from noiseaware.sampler.moves.geometry import moments
 
 MOST_FEATURES = 12
 """Numbers that describe a database when it is asked whether theta still belongs to it."""
 
 PROJECTIONS = 2
 """Random directions in which records with several columns are compared, besides each column."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How much is simulated.
-
-    Attributes
-    ----------
-    n
-        Records in a database.
-    draws
-        Draws of the prior at which the plain contract is checked.
-    replicates
-        Independent runs of an experiment on theta.
-    thetas, records
-        Draws of theta at which records are compared, and how many records.
-    level
-        The probability with which one experiment may fail by chance.
-    seed
-        Of all random numbers.
-    """
-
-    n: int
-    draws: int
-    replicates: int
-    thetas: int
-    records: int
-    level: float
-    seed: int
-
-    @staticmethod
-    def make(n: int, quick: bool, level: float, random_seed: int | None) -> Setting:
-        """Return the full setting, or the quick one."""
-        sizes = (100, 600, 3, 1000) if quick else (200, 1500, 6, 4000)
-        seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
-        return Setting(n, *sizes, level, seed)
-
-    def rng(self, experiment: int) -> np.random.Generator:
-        """Return a generator of its own for each experiment."""
-        return np.random.default_rng([self.seed, experiment])
 
 
 @dataclass(frozen=True)
@@ -124,9 +83,8 @@ def columns(records: np.ndarray) -> np.ndarray:
     return records.reshape(len(records), -1).astype(np.float64)
 
 
-def column_names(model: Any, width: int) -> list[str]:
+def column_names(given: Sequence[str] | None, width: int) -> list[str]:
     """Name the columns of the records, as the model does if it does."""
-    given = getattr(model, "column_names", None)
     if given is not None and len(given) == width:
         return [f"column {name!r}" for name in given]
     return ["a record"] if width == 1 else [f"column {j}" for j in range(width)]
@@ -203,7 +161,7 @@ def metropolis(
     steps: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Walk on v by random steps of many sizes; leaves the density alone, whatever it is."""
+    """Walk on v by random steps of many sizes; leaves the density invariant, whatever it is."""
     now = log_density(v)
     size = len(v)
     for k in range(steps):
@@ -220,6 +178,4 @@ def metropolis(
 
 def shape_of(vectors: np.ndarray) -> np.ndarray:
     """Return a factor L with the spread of some draws of v (m, size), for `metropolis`."""
-    from noiseaware.sampler.moves.geometry import moments
-
     return np.linalg.cholesky(moments(vectors)[1])

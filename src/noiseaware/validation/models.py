@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,9 @@ import numpy as np
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.sampler import fit
 from noiseaware.sampler.arrays import as_innovations, usual_array
-from noiseaware.sampler.fit import left_alone, make_records, makers
 from noiseaware.validation import compare
-from noiseaware.validation.compare import Joint, Setting, columns, directions, largest_difference
-
-__all__ = ["makers"]
+from noiseaware.validation.case import Case, refuses, repeats
+from noiseaware.validation.compare import Difference, Joint, columns, directions, largest_difference
 
 STEPS = 12
 """Steps of a walk, and times that a kernel is called, before the outcome is compared."""
@@ -25,92 +24,46 @@ PILOT = 300
 FEW = 4
 """Records in a database with which log_likelihood is compared with the prior."""
 
-METHODS = (
-    "sample_prior",
-    "log_prior",
-    "sample_records",
-    "build_records",
-    "recover_innovations",
-    "log_likelihood",
-    "update_parameters",
-    "check_records",
-)
 
-
-def _name(model: Any) -> str:
-    return type(model).__name__
-
-
-def attributes(model: Any) -> str:
+def attributes(case: Case) -> str:
     """Check that the methods are there that every sampler needs."""
-    fit.check_methods(model)
-    fit.check_index(model)
-    found = [method for method in METHODS if callable(getattr(model, method, None))]
-    names = ", ".join(parameter.name for parameter in model.parameters)
-    return f"{_name(model)} has the parameters {names} and the methods {', '.join(found)}"
+    fit.check_methods(case.model)
+    fit.check_index(case.model)
+    methods = [name for name, value in vars(case.able).items() if callable(value)]
+    found = ["sample_prior", *(name for name in methods if name != "model")]
+    names = ", ".join(parameter.name for parameter in case.able.parameters)
+    return f"{case.able.name} has the parameters {names} and the methods {', '.join(found)}"
 
 
-def draw_theta(model: Any, rng: np.random.Generator) -> dict[str, Any]:
-    """Draw theta and check it."""
-    return check_theta(f"{_name(model)}.sample_prior", model.sample_prior(rng), model.parameters)
-
-
-def draw_records(model: Any, theta: dict[str, Any], n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw n records as the sampler would."""
-    return usual_array(make_records(model, makers(model)[-1], theta, numbers(model, n), rng))
-
-
-def numbers(model: Any, n: int) -> np.ndarray:
-    """Return the numbers of n records; a model of so many records has them again and again."""
-    return np.arange(n) % (getattr(model, "n_records", None) or max(n, 1))
-
-
-def coordinates_of(model: Any) -> Any:
-    """Return the coordinates in which the sampler moves theta."""
-    own = getattr(model, "coordinates", None)
-    return Coordinates(tuple(model.parameters)) if own is None else own
-
-
-def _repeats(where: str, one: Any, other: Any) -> None:
-    """Raise if two calls with generators of the same seed gave different results."""
-    pairs = [(one[k], other[k]) for k in one] if isinstance(one, dict) else [(one, other)]
-    if not all(np.array_equal(a, b) for a, b in pairs):
-        raise ValueError(
-            f"{where} must take all its random numbers from rng; two generators of the same seed "
-            f"gave {one!r} and {other!r}"
-        )
-
-
-def sample_prior(model: Any, setting: Setting) -> str:
+def sample_prior(case: Case) -> str:
     """Check draws of the prior."""
-    rng = setting.rng(0)
-    draws = [draw_theta(model, rng) for _ in range(setting.draws)]
-    one, other = (model.sample_prior(np.random.default_rng(setting.seed)) for _ in range(2))
-    _repeats(f"{_name(model)}.sample_prior", one, other)
+    rng = case.rng(0)
+    where = f"{case.able.name}.sample_prior"
+    draws = [case.draw_theta(rng) for _ in range(case.draws)]
+    repeats(where, *(case.model.sample_prior(np.random.default_rng(case.seed)) for _ in range(2)))
     if all(np.array_equal(draw[name], draws[0][name]) for draw in draws for name in draw):
         raise ValueError(
-            f"{_name(model)}.sample_prior must draw from the prior; it returned {draws[0]!r} "
-            f"{setting.draws} times"
+            f"{where} must draw from the prior; it returned {draws[0]!r} {case.draws} times"
         )
-    return f"{setting.draws} draws have the declared names, shapes and supports"
+    return f"{case.draws} draws have the declared names, shapes and supports"
 
 
-def log_prior(model: Any, setting: Setting) -> str:
-    """Check that log_prior is the density of sample_prior, by a walk that must leave it alone."""
-    rng = setting.rng(1)
-    where = f"{_name(model)}.log_prior"
-    for _ in range(setting.draws):
-        fit.check_log_prior(model, draw_theta(model, rng))
-    coordinates = coordinates_of(model)
+def log_prior(case: Case) -> str:
+    """Check that log_prior is the density of sample_prior, which a walk on it leaves invariant."""
+    rng, coordinates, prior = case.rng(1), case.coordinates, case.able.log_prior
+    where = f"{case.able.name}.log_prior"
+    assert prior is not None
+    for _ in range(case.draws):
+        fit.check_log_prior(case.model, case.draw_theta(rng))
 
     def vectors() -> np.ndarray:
         return np.stack(
-            [coordinates.to_vector(model.sample_prior(rng)) for _ in range(setting.replicates)]
+            [coordinates.to_vector(case.model.sample_prior(rng)) for _ in range(case.replicates)]
         )
 
     def density(v: np.ndarray) -> float:
         theta, log_jacobian = coordinates.from_vector(v)
-        return _no_nan(float(model.log_prior(theta)) + log_jacobian)
+        return _no_nan(float(prior(theta)) + log_jacobian)
 
     fresh, started, pilot = vectors(), vectors(), vectors()
     factor = compare.shape_of(pilot)
@@ -123,15 +76,15 @@ def log_prior(model: Any, setting: Setting) -> str:
                 f"{coordinates.from_vector(v)[0]}"
             )
     found = largest_difference(
-        [*compare.folded_names(_coordinate_names(model)), "log_prior"],
+        [*compare.folded_names(_coordinate_names(case)), "log_prior"],
         np.column_stack([compare.folded(fresh, pilot), values[0]]),
         np.column_stack([compare.folded(ended, pilot), values[1]]),
-        setting.level,
+        case.level,
     )
     if found:
         raise ValueError(
-            f"{where} and {_name(model)}.sample_prior must be of the same distribution; a walk on "
-            f"log_prior that starts at draws of sample_prior leaves it: {found}"
+            f"{where} and {case.able.name}.sample_prior must be of the same distribution; a walk "
+            f"on log_prior that starts at draws of sample_prior leaves it: {found}"
         )
     return "finite at all draws of sample_prior, and the density of what it draws"
 
@@ -140,120 +93,102 @@ def _no_nan(value: float) -> float:
     return value if value == value and value < math.inf else -math.inf
 
 
-def _coordinate_names(model: Any) -> list[str]:
+def _coordinate_names(case: Case) -> list[str]:
     """Name each free coordinate of theta: in the scale in which the sampler moves."""
-    own = getattr(model, "coordinates", None)
-    if own is not None:
-        return [f"coordinate {j}" for j in range(own.size)]
-    words = {"positive": "log ", "unit": "logit ", "simplex": "log ratio of ", "covariance": ""}
-    names = []
-    for parameter in model.parameters:
-        size = Coordinates((parameter,)).size
-        word = words.get(parameter.support, "")
-        names += [
-            f"{word}{parameter.name}" + (f"[{j}]" if parameter.shape else "") for j in range(size)
-        ]
-    return names
+    if case.able.coordinates is not None:
+        return [f"coordinate {j}" for j in range(case.coordinates.size)]
+    words = {"positive": "log ", "unit": "logit ", "simplex": "log ratio of "}
+    return [
+        f"{words.get(p.support, '')}{p.name}" + (f"[{j}]" if p.shape else "")
+        for p in case.able.parameters
+        for j in range(Coordinates((p,)).size)
+    ]
 
 
-def records(model: Any, query: Any, setting: Setting) -> str:
+def records(case: Case) -> str:
     """Check records at many draws of theta: shape, dtype, and that nobody refuses them."""
-    rng = setting.rng(2)
-    name = _name(model)
-    first = fit.check_records(model, draw_theta(model, rng), numbers(model, 7), rng)
-    for k in range(setting.draws):
-        theta = draw_theta(model, rng)
-        for method in makers(model):
-            index = numbers(model, 1 if k == 0 else setting.n)
-            made = make_records(model, method, theta, index, rng)
+    rng, able, query = case.rng(2), case.able, case.query
+    first = fit.check_records(case.model, case.draw_theta(rng), case.numbers(7), rng)
+    for k in range(case.draws):
+        theta = case.draw_theta(rng)
+        for method in fit.makers(case.model):
+            made = case.make_records(method, theta, 1 if k == 0 else case.n, rng)
             if made.shape[1:] != first.shape[1:] or usual_array(made).dtype != first.dtype:
                 raise ValueError(
-                    f"{name}.{method} must return records of the same shape and dtype each time; "
-                    f"got {made.shape} {made.dtype}, and {first.shape} {first.dtype} before"
+                    f"{able.name}.{method} must return records of the same shape and dtype each "
+                    f"time; got {made.shape} {made.dtype}, and {first.shape} {first.dtype} before"
                 )
-            _not_refused(f"{name}.check_records", model, made, f"{name}.{method}", theta)
-            _not_refused(
-                f"{type(query).__name__}.check_records", query, made, f"{name}.{method}", theta
-            )
-    if hasattr(model, "sample_records"):
-        one, other = (
-            draw_records(model, theta, 5, np.random.default_rng(setting.seed)) for _ in range(2)
-        )
-        _repeats(f"{name}.sample_records", one, other)
+            for judge, check in (
+                (able.name, able.check_records),
+                (query.name, query.check_records),
+            ):
+                words = refuses(check, made)
+                if words is not None:
+                    raise ValueError(
+                        f"{judge}.check_records refuses records that {able.name}.{method} made at "
+                        f"theta = {theta}: {words}"
+                    )
+    if able.sample_records is not None:
+        twice = (np.random.default_rng(case.seed) for _ in range(2))
+        where = f"{able.name}.sample_records"
+        repeats(where, *(case.draw_records(theta, 5, one) for one in twice))
     shape = ("n", *map(str, first.shape[1:]))
     return f"{first.dtype} of shape ({', '.join(shape)}{',' * (len(shape) == 1)}), finite"
 
 
-def _not_refused(judge: str, thing: Any, made: np.ndarray, maker: str, theta: Any) -> None:
-    if not hasattr(thing, "check_records"):
-        return
-    try:
-        thing.check_records(made)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{judge} refuses records that {maker} made at theta = {theta}: {error}"
-        ) from None
-
-
-def same_records(model: Any, setting: Setting) -> str:
+def same_records(case: Case) -> str:
     """Check that sample_records and build_records draw from the same distribution."""
-    rng = setting.rng(3)
-    name = _name(model)
-    for _ in range(setting.thetas):
-        theta = draw_theta(model, rng)
+    rng, name = case.rng(3), case.able.name
+    for _ in range(case.thetas):
+        theta = case.draw_theta(rng)
         pilot, sampled, built = (
-            make_records(model, method, theta, numbers(model, setting.records), rng)
+            case.make_records(method, theta, case.records, rng)
             for method in ("sample_records", "sample_records", "build_records")
         )
-        found = _compare_records(model, pilot, sampled, built, setting, rng)
+        found = _compare_records(case, pilot, sampled, built, rng)
         if found:
             raise ValueError(
                 f"{name}.sample_records(theta, n, rng) and {name}.build_records(theta, u) must "
                 f"draw from the same distribution; at theta = {theta} {found} with build_records"
             )
-    return f"draws from the same distribution as build_records at {setting.thetas} theta"
+    return f"draws from the same distribution as build_records at {case.thetas} theta"
 
 
 def _compare_records(
-    model: Any,
-    pilot: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    setting: Setting,
-    rng: np.random.Generator,
-) -> compare.Difference | None:
+    case: Case, pilot: np.ndarray, a: np.ndarray, b: np.ndarray, rng: np.random.Generator
+) -> Difference | None:
     """Compare records in each column and in random directions; `pilot` are further ones."""
     pilot, a, b = columns(pilot), columns(a), columns(b)
     width = a.shape[1]
-    names = compare.column_names(model, width)
+    names = compare.column_names(case.able.column_names, width)
     sides = directions(width, rng)
     mixed = ["a mixture of the columns"] * (sides.shape[1] - width)
     middle, spread = compare.scale_of(pilot)
     around = ((pilot - middle) / spread) @ sides
     one, other = (compare.folded(((x - middle) / spread) @ sides, around) for x in (a, b))
     all_names = compare.folded_names([*names, *mixed])
-    found = largest_difference(all_names, one, other, setting.level / setting.thetas)
+    found = largest_difference(all_names, one, other, case.level / case.thetas)
     if found is None or found.name not in names:
         return found
     j = names.index(found.name)  # back from the standardised columns to what the user knows
-    return compare.Difference(
-        found.name, found.p_value, float(a[:, j].mean()), float(b[:, j].mean())
-    )
+    return Difference(found.name, found.p_value, float(a[:, j].mean()), float(b[:, j].mean()))
 
 
-def recover_innovations(model: Any, setting: Setting) -> str:
+def recover_innovations(case: Case) -> str:
     """Check that u gives the records back, and is distributed as declared."""
     from scipy.special import ndtr, ndtri
 
-    rng = setting.rng(4)
-    where = f"{_name(model)}.recover_innovations"
-    kind, width = model.innovations.kind, model.innovations.width
-    tests = setting.thetas * (width + (compare.PROJECTIONS if width > 1 else 0))
-    for _ in range(setting.thetas):
-        theta = draw_theta(model, rng)
-        made = draw_records(model, theta, setting.records, rng)
-        fit.check_recovery(model, theta, made, numbers(model, len(made)), rng)
-        u = as_innovations(where, model.recover_innovations(theta, made, rng), len(made), width)
+    rng, able = case.rng(4), case.able
+    where = f"{able.name}.recover_innovations"
+    assert able.recover_innovations is not None
+    assert able.innovations is not None
+    kind, width = able.innovations.kind, able.innovations.width
+    tests = case.thetas * (width + (compare.PROJECTIONS if width > 1 else 0))
+    for _ in range(case.thetas):
+        theta = case.draw_theta(rng)
+        made = case.draw_records(theta, case.records, rng)
+        fit.check_recovery(case.model, theta, made, case.numbers(len(made)), rng)
+        u = as_innovations(where, able.recover_innovations(theta, made, rng), len(made), width)
         if kind == "uniform" and not ((u >= 0) & (u < 1)).all():
             wrong = u[(u < 0) | (u >= 1)][0]
             raise ValueError(f"{where} must return uniform innovations in [0, 1); got {wrong}")
@@ -261,7 +196,7 @@ def recover_innovations(model: Any, setting: Setting) -> str:
         projected = normal @ directions(width, rng)
         for j in range(projected.shape[1]):
             p_value = compare.one_sample(ndtr(projected[:, j]))
-            if p_value < setting.level / tests:
+            if p_value < case.level / tests:
                 what = f"entry {j}" if j < width else "a mixture of the entries"
                 column = u[:, j] if j < width else projected[:, j]
                 raise ValueError(
@@ -270,18 +205,18 @@ def recover_innovations(model: Any, setting: Setting) -> str:
                     f"mean {column.mean():.3g} and standard deviation {column.std():.3g} (by "
                     f"chance with probability below {p_value:.1g})"
                 )
-    return f"gives back the records, from {kind} innovations, at {setting.thetas} theta"
+    return f"gives back the records, from {kind} innovations, at {case.thetas} theta"
 
 
-def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
+def log_likelihood(case: Case) -> str:
     """Check that log_likelihood is the density of the records, in x and in theta."""
-    rng = setting.rng(5)
-    where = f"{_name(model)}.log_likelihood"
-    for _ in range(setting.draws):
-        theta = draw_theta(model, rng)
-        made = draw_records(model, theta, setting.n, rng)
-        fit.check_log_likelihood(model, theta, made)
-        value = np.asarray(model.log_likelihood(theta, made), dtype=np.float64)
+    rng, able = case.rng(5), case.able
+    where = f"{able.name}.log_likelihood"
+    assert able.log_likelihood is not None
+    for _ in range(case.draws):
+        theta, made = case.draw_database(rng)
+        fit.check_log_likelihood(case.model, theta, made)
+        value = np.asarray(able.log_likelihood(theta, made), dtype=np.float64)
         if not np.isfinite(value).all():
             i = int(np.argmin(np.isfinite(value)))
             raise ValueError(
@@ -289,50 +224,47 @@ def log_likelihood(model: Any, prior_is_right: bool, setting: Setting) -> str:
                 f"record {made[i]} at theta = {theta}"
             )
     # What is fixed by a record's number has no density, so a walk must not change it.
-    alike = not getattr(model, "uses_index", False)
-    in_x = _density_in_records(model, setting, rng) if alike else None
+    alike = not able.uses_index
+    in_x = _density_in_records(case, rng) if alike else None
     if in_x:
         raise ValueError(
             f"{where} must be the log density of the records that the model makes; with theta "
             f"held, a walk on it that starts at such records leaves them: {in_x}. (It must be -inf "
             "at records that cannot be, unless check_records refuses them)"
         )
-    if not (prior_is_right and hasattr(model, "log_prior")):
+    if able.log_prior is None or not case.passed("log_prior"):
         held = "finite, and the density of the records that the model makes, with theta held"
         return held if alike else "finite at the records that the model makes"
-    in_theta = _density_in_theta(model, setting, rng)
+    in_theta = _density_in_theta(case, rng)
     if in_theta:
         raise ValueError(
             f"{where} must be the log density of the records as theta changes, with every factor "
             f"that theta is in; with log_prior and this log_likelihood, theta given x is not what "
             f"it should be: {in_theta}"
         )
-    where = "in x and in theta" if alike else "in theta"
-    return f"finite, and the density of the records that the model makes, {where}"
+    seen = "in x and in theta" if alike else "in theta"
+    return f"finite, and the density of the records that the model makes, {seen}"
 
 
-def _density_in_records(
-    model: Any, setting: Setting, rng: np.random.Generator
-) -> compare.Difference | None:
+def _density_in_records(case: Case, rng: np.random.Generator) -> Difference | None:
     """Walk on the records with theta held; compare with fresh records."""
-    for _ in range(setting.thetas):
-        theta = draw_theta(model, rng)
-        fresh, now = (draw_records(model, theta, setting.records, rng) for _ in range(2))
-        seen = draw_records(model, theta, setting.records, rng)
-        density = _density_of_records(model, theta, now)
+    for _ in range(case.thetas):
+        theta = case.draw_theta(rng)
+        fresh, now, seen = (case.draw_records(theta, case.records, rng) for _ in range(3))
+        density = _density_of_records(case, theta, now)
         for _ in range(STEPS):
-            proposed = _nudged(model, now, seen, rng)
-            new = _density_of_records(model, theta, proposed)
+            proposed = _nudged(case, now, seen, rng)
+            new = _density_of_records(case, theta, proposed)
             accept = -rng.standard_exponential(len(now)) < new - density
             now = np.where(accept.reshape((-1,) + (1,) * (now.ndim - 1)), proposed, now)
             density = np.where(accept, new, density)
-        found = _compare_records(model, seen, fresh, now, setting, rng)
+        found = _compare_records(case, seen, fresh, now, rng)
         if found:
             return found
     return None
 
 
-def _nudged(model: Any, now: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _nudged(case: Case, now: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Propose other records, symmetrically.
 
     Numbers get a step of a random size. Integers are swapped for any possible record, if the model
@@ -344,9 +276,8 @@ def _nudged(model: Any, now: np.ndarray, seen: np.ndarray, rng: np.random.Genera
         spread = compare.scale_of(columns(seen))[1].reshape(now.shape[1:])
         size = np.exp(rng.standard_normal((len(now),) + (1,) * (now.ndim - 1)))
         return (now + size * spread * rng.standard_normal(now.shape)).astype(now.dtype)
-    possible = getattr(model, "record_values", None)
-    if possible is not None:
-        possible = np.asarray(possible)
+    if case.able.record_values is not None:
+        possible = np.asarray(case.able.record_values)
         return possible[rng.integers(len(possible), size=len(now))].astype(now.dtype)
     proposed = now.copy()
     flat = proposed.reshape(len(now), -1)
@@ -358,110 +289,95 @@ def _nudged(model: Any, now: np.ndarray, seen: np.ndarray, rng: np.random.Genera
     return proposed
 
 
-def _density_of_records(model: Any, theta: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    """Return log f of each record; -inf where the model refuses the record."""
-    allowed = np.ones(len(x), dtype=bool)
-    if hasattr(model, "check_records") and not _accepts(model, x):
-        for i in range(len(x)):
-            allowed[i] = _accepts(model, x[i : i + 1])
+def _density_of_records(case: Case, theta: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    """Return log f of each record; -inf where the model refuses the record, or fails at it."""
+    check, density = case.able.check_records, case.able.log_likelihood
+    assert density is not None
     result = np.full(len(x), -np.inf)
-    inside = x[allowed]
-    if len(inside):
+    rows = np.arange(len(x))
+    if refuses(check, x) is not None:
+        rows = np.array([i for i in rows if refuses(check, x[i : i + 1]) is None], dtype=np.int64)
+    if len(rows):
         try:
-            result[allowed] = model.log_likelihood(theta, inside)
+            result[rows] = density(theta, x[rows])
         except Exception:  # records that cannot be, and no check_records that says so
-            for i in np.flatnonzero(allowed).tolist():
+            for i in rows.tolist():
                 try:
-                    result[i] = model.log_likelihood(theta, x[i : i + 1])[0]
+                    result[i] = density(theta, x[i : i + 1])[0]
                 except Exception:
                     continue
     return np.where(np.isnan(result), -np.inf, result)
 
 
-def _accepts(model: Any, x: np.ndarray) -> bool:
-    try:
-        model.check_records(x)
-    except (ValueError, TypeError):
-        return False
-    return True
-
-
-def _database(model: Any, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
-    theta = model.sample_prior(rng)
-    return theta, draw_records(model, theta, n, rng)
-
-
-def _joint_experiment(model: Any, n: int, move: Any, setting: Setting, rng: np.random.Generator):
+def _joint_experiment(
+    case: Case, n: int, move: Callable[..., dict[str, Any]], rng: np.random.Generator
+) -> Difference | None:
     """Draw (theta, x), move theta given x, and compare (theta, x) with fresh draws of it."""
-    coordinates = coordinates_of(model)
 
     def draw(count: int, move: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
         vectors, databases = [], []
         for _ in range(count):
-            theta, x = _database(model, n, rng)
-            vectors.append(coordinates.to_vector(theta if move is None else move(theta, x)))
+            theta = case.model.sample_prior(rng)
+            x = case.draw_records(theta, n, rng)
+            vectors.append(case.coordinates.to_vector(theta if move is None else move(theta, x)))
             databases.append(x)
         return np.stack(vectors), databases
 
-    quantities = Joint(_coordinate_names(model), *draw(PILOT))
-    fresh, ended = draw(setting.replicates), draw(setting.replicates, move)
-    return largest_difference(
-        quantities.names, quantities(*fresh), quantities(*ended), setting.level
-    )
+    quantities = Joint(_coordinate_names(case), *draw(PILOT))
+    fresh, ended = draw(case.replicates), draw(case.replicates, move)
+    return largest_difference(quantities.names, quantities(*fresh), quantities(*ended), case.level)
 
 
-def _density_in_theta(
-    model: Any, setting: Setting, rng: np.random.Generator
-) -> compare.Difference | None:
+def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None:
     """Walk on theta given x by log_prior + log_likelihood."""
-    coordinates = coordinates_of(model)
-    factor = compare.shape_of(
-        np.stack([coordinates.to_vector(draw_theta(model, rng)) for _ in range(200)])
-    )
+    coordinates = case.coordinates
+    prior, likelihood = case.able.log_prior, case.able.log_likelihood
+    assert prior is not None
+    assert likelihood is not None
+    pilot = [coordinates.to_vector(case.draw_theta(rng)) for _ in range(200)]
+    factor = compare.shape_of(np.stack(pilot))
 
     def move(theta: dict[str, Any], x: np.ndarray) -> dict[str, Any]:
         def density(v: np.ndarray) -> float:
             at, log_jacobian = coordinates.from_vector(v)
             try:
-                likelihood = float(np.sum(model.log_likelihood(at, x)))
+                value = float(np.sum(likelihood(at, x)))
             except (ArithmeticError, ValueError):  # so far out that theta rounds to an edge
                 return -math.inf
-            return _no_nan(float(model.log_prior(at)) + log_jacobian + likelihood)
+            return _no_nan(float(prior(at)) + log_jacobian + value)
 
         v = compare.metropolis(density, coordinates.to_vector(theta), factor, STEPS, rng)
         return coordinates.from_vector(v)[0]
 
-    return _joint_experiment(model, min(FEW, setting.n), move, setting, rng)
+    return _joint_experiment(case, min(FEW, case.n), move, rng)
 
 
-def update_parameters(model: Any, setting: Setting) -> str:
-    """Check that the model's kernel leaves p(theta | x) alone."""
-    where = f"{_name(model)}.update_parameters"
-    kernel(model, model.update_parameters, where, setting)
-    return f"leaves p(theta | x) alone, over {STEPS} calls in {setting.replicates} databases"
+def update_parameters(case: Case) -> str:
+    """Check that the model's kernel leaves p(theta | x) invariant."""
+    kernel(case, case.able.update_parameters, f"{case.able.name}.update_parameters")
+    return f"leaves p(theta | x) invariant, over {STEPS} calls in {case.replicates} databases"
 
 
-def kernel(model: Any, function: Any, where: str, setting: Setting) -> None:
-    """Raise if kernel(theta, records, rng) does not leave p(theta | x) alone."""
-    rng = setting.rng(6)
-    for _ in range(setting.draws // 5):
-        theta, x = _database(model, setting.n, rng)
-        with left_alone(where, records=x, theta=theta):
+def kernel(case: Case, function: Any, where: str) -> None:
+    """Raise if kernel(theta, records, rng) does not leave p(theta | x) invariant."""
+    rng, parameters = case.rng(6), case.able.parameters
+    for _ in range(case.draws // 5):
+        theta, x = case.draw_database(rng)
+        with fit.left_alone(where, records=x, theta=theta):
             made = function(theta, x, rng)
-        check_theta(where, made, model.parameters)
+        check_theta(where, made, parameters)
         if any(np.shares_memory(made[k], x) for k in made if isinstance(made[k], np.ndarray)):
             raise ValueError(f"{where} must return arrays of its own, not views of the records")
-    one, other = (function(theta, x, np.random.default_rng(setting.seed)) for _ in range(2))
-    _repeats(where, one, other)
+    repeats(where, *(function(theta, x, np.random.default_rng(case.seed)) for _ in range(2)))
 
     def move(theta: dict[str, Any], x: np.ndarray) -> dict[str, Any]:
         for _ in range(STEPS // 3):
-            theta = check_theta(where, function(theta, x, rng), model.parameters)
+            theta = check_theta(where, function(theta, x, rng), parameters)
         return theta
 
-    found = _joint_experiment(model, setting.n, move, setting, rng)
+    found = _joint_experiment(case, case.n, move, rng)
     if found:
         raise ValueError(
-            f"{where} must leave p(theta | x) alone; started from theta and records that the model "
-            f"drew together, it ends elsewhere: {found}"
+            f"{where} must leave p(theta | x) invariant; started from theta and records that the "
+            f"model drew together, it ends elsewhere: {found}"
         )

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from noiseaware.calibration import geweke
+from noiseaware.contract import Move, MoveAbilities, kernel_abilities, move_abilities
 from noiseaware.coordinates import check_theta
+from noiseaware.release import Release
 from noiseaware.sampler import chain, fit
+from noiseaware.sampler.arrays import short
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
 from noiseaware.validation import models
-from noiseaware.validation.compare import Setting
-from noiseaware.validation.models import draw_records, draw_theta
-from noiseaware.validation.releases import _release
+from noiseaware.validation.case import Case, refuses
 
 WARMUP, AFTER = 40, 10
 """Steps of each move in which it learns, and steps after that."""
 
 
-def steps(model: Any, mechanism: Any, moves: Sequence[Any], setting: Setting) -> str:
+def steps(case: Case) -> str:
     """Check each move on a chain: what it reports, and the state that it leaves."""
-    rng = setting.rng(20)
-    _, records, release = _release(model, mechanism, setting.n, rng)
-    target = Target(model, release)
-    moves = pick_moves(moves, target)
-    for function, where in _functions(moves, "kernel"):
-        models.kernel(model, function, where, setting)
-    for function, where in _functions(moves, "proposal"):
-        _check_proposal(model, release, function, where, setting)
+    rng = case.rng(20)
+    _, records, release = case.draw_release(case.n, rng)
+    target = Target(case.model, release)
+    moves = pick_moves(case.moves, target)
+    for able in _parts(moves):
+        if callable(able.kernel) and kernel_abilities(able.kernel).step is None:
+            models.kernel(case, able.kernel, _called(able.kernel, "the kernel"))
+        if callable(able.proposal):
+            _check_proposal(case, release, able.proposal, _called(able.proposal, "the proposal"))
     state = chain.start(target, moves, rng)
     for iteration in range(WARMUP + AFTER):
         for move, tuning in zip(moves, state.tunings, strict=True):
@@ -45,45 +48,45 @@ def steps(model: Any, mechanism: Any, moves: Sequence[Any], setting: Setting) ->
             elif not _same(tuning, before):
                 raise ValueError(
                     f"{where} must not change its tuning after warm-up: a move that goes on "
-                    "learning does not leave the posterior alone. Change it in `learn`"
+                    "learning does not leave the posterior invariant. Change it in `learn`"
                 )
         state.iteration += 1
         if iteration == WARMUP - 1:
             for move, tuning in zip(moves, state.tunings, strict=True):
-                if hasattr(move, "freeze"):
-                    move.freeze(target, state, tuning)
+                freeze = move_abilities(move).freeze
+                if freeze is not None:
+                    freeze(target, state, tuning)
     return f"{', '.join(map(repr, moves))}: each leaves a state that the next can take"
 
 
-def _functions(moves: Sequence[Any], attribute: str) -> list[tuple[Any, str]]:
-    """Return the functions of the user's that moves hold, with what to call them."""
-    found = []
-    inner = [part for move in moves for part in getattr(move, "moves", ())]
-    for move in (*moves, *inner):
-        function = getattr(move, attribute, None)
-        if callable(function) and not hasattr(function, "step"):
-            found.append((function, getattr(function, "__name__", f"the {attribute}")))
-    return found
+def _parts(moves: Sequence[Move]) -> Iterator[MoveAbilities]:
+    """Yield what each move can do, and the moves inside it."""
+    for able in map(move_abilities, moves):
+        yield able
+        yield from _parts(able.moves)
 
 
-def _check_proposal(model: Any, release: Any, proposal: Any, where: str, setting: Setting) -> None:
-    """Check what a proposal of Algorithm 2 returns, and that it leaves the records alone."""
-    rng = setting.rng(21)
-    for _ in range(setting.draws // 5):
-        theta = draw_theta(model, rng)
-        records = draw_records(model, theta, setting.n, rng)
-        index = np.arange(setting.n)
+def _called(function: Any, otherwise: str) -> str:
+    """Return what messages call a function of the user's."""
+    return function.__name__ if inspect.isroutine(function) else otherwise
+
+
+def _check_proposal(case: Case, release: Release, proposal: Any, where: str) -> None:
+    """Check what a proposal of Algorithm 2 returns, and that it does not change the records."""
+    rng, n = case.rng(21), case.n
+    for _ in range(case.draws // 5):
+        theta, records = case.draw_database(rng)
         with fit.left_alone(where, records=records, theta=theta):
-            made = proposal(records, index, theta, release, rng)
+            made = proposal(records, np.arange(n), theta, release, rng)
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
                 f"{where} must return (candidates, log_ratio); got {type(made).__name__}"
             )
         candidates, log_ratio = np.asarray(made[0]), np.asarray(made[1])
-        if candidates.shape != records.shape or log_ratio.shape != (setting.n,):
+        if candidates.shape != records.shape or log_ratio.shape != (n,):
             raise ValueError(
                 f"{where} must return candidates of shape {records.shape} and log_ratio of shape "
-                f"({setting.n},); got {candidates.shape} and {log_ratio.shape}"
+                f"({n},); got {candidates.shape} and {log_ratio.shape}"
             )
 
 
@@ -97,27 +100,23 @@ def _check_reports(where: str, reported: Any, names: Sequence[str]) -> None:
 
 def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> None:
     """Check that a state is one from which the next move can go on."""
-    model: Any = target.model
-    check_theta(where, state.theta, model.parameters)
+    check_theta(where, state.theta, target.abilities.parameters)
     records = state.records
     if not isinstance(records, np.ndarray) or (records.shape, records.dtype) != (
         like.shape,
         like.dtype,
     ):
-        got = getattr(records, "shape", type(records).__name__)
         raise ValueError(
             f"{where} must leave state.records with shape {like.shape} and dtype {like.dtype}; "
-            f"got {got} {getattr(records, 'dtype', '')}"
+            f"got {short(records)}"
         )
     if not np.isfinite(records).all():
         raise ValueError(f"{where} left records that are not finite")
-    if hasattr(model, "check_records"):
-        try:
-            model.check_records(records)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{where} left records that the model refuses: {error}") from None
+    words = refuses(target.abilities.check_records, records)
+    if words is not None:
+        raise ValueError(f"{where} left records that the model refuses: {words}")
     if target.abilities.holds_innovations and not np.allclose(
-        model.build_records(state.theta, state.innovations), records
+        target.build(state.theta, state.innovations), records
     ):
         raise ValueError(
             f"{where} must keep state.records = build_records(state.theta, state.innovations)"
@@ -137,29 +136,32 @@ def _same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
-    if hasattr(one, "__dict__") and not callable(one):
-        scratch = getattr(type(one), "scratch", ())
-        kept = [{k: v for k, v in vars(x).items() if k not in scratch} for x in (one, other)]
-        return _same(*kept)
-    return callable(one) or one == other or one != one
+    if callable(one):
+        return True
+    try:
+        parts = vars(one), vars(other)
+    except TypeError:  # a number, a text
+        return one == other or one != one
+    scratch = move_abilities(one).scratch
+    return _same(*({k: v for k, v in part.items() if k not in scratch} for part in parts))
 
 
-def sampler(model: Any, mechanism: Any, moves: Any, setting: Setting) -> str:
+def sampler(case: Case) -> str:
     """Check everything together by Geweke's test."""
     result = geweke(
-        model,
-        mechanism,
-        n_records=setting.n,
-        replicates=setting.replicates // 3,
+        case.model,
+        case.mechanism,
+        n_records=case.n,
+        replicates=case.replicates // 3,
         rounds=5,
-        moves=moves,
-        random_seed=setting.seed,
-        false_alarm=setting.level,
+        moves=case.moves,
+        random_seed=case.seed,
+        false_alarm=case.level,
     )
     if not result:
         worst = result.names[int(np.argmin(result.p_values))]
         raise ValueError(
-            f"the sampler does not leave the joint distribution of theta, records and release "
-            f"alone, first of all in {worst}: {result}"
+            "the sampler does not leave the joint distribution of theta, records and release "
+            f"invariant, first of all in {worst}: {result}"
         )
     return str(result)

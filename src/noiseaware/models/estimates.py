@@ -1,0 +1,40 @@
+"""Maximum likelihood estimates from totals, which noise may have moved to the edge of the possible.
+
+Records are simulated from an estimate, so a probability of 0 and a variance of 0 are kept away.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseaware.contract import Reading
+
+TINY = 1e-9
+"""How close an estimated probability may come to 0, and an estimated variance relative to the
+squared range of the bounds."""
+
+
+def shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return counts as probabilities along the last axis, none of them 0."""
+    totals = counts.sum(axis=-1, keepdims=True)
+    found = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), 1.0)
+    found = np.maximum(found, TINY)
+    return found / found.sum(axis=-1, keepdims=True)
+
+
+def zeros_and_ones(reading: Reading | None, n: int) -> NDArray[np.float64] | None:
+    """Return how many of n records of 0 or 1 are 0 and how many are 1, if the reading says it."""
+    if reading is None:
+        return None
+    if reading.kind == "counts" and len(reading.values) == 2:
+        return reading.values
+    if reading.kind == "sum" and reading.bounds == (0.0, 1.0):
+        return np.array([n - reading.values, reading.values])
+    return None
+
+
+def least_variance(reading: Reading) -> float:
+    """Return how small a variance may be estimated, for records within these bounds."""
+    lower, upper = reading.bounds
+    return TINY * float(np.max(np.subtract(upper, lower))) ** 2

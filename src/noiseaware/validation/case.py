@@ -1,0 +1,156 @@
+"""What is validated, how much is simulated for it, and draws of it that are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from noiseaware.checks import Verdict
+from noiseaware.contract import (
+    Mechanism,
+    MechanismAbilities,
+    Model,
+    ModelAbilities,
+    QueryAbilities,
+    mechanism_abilities,
+    model_abilities,
+    query_abilities,
+)
+from noiseaware.coordinates import Coordinates, check_theta
+from noiseaware.release import Release
+from noiseaware.sampler import fit
+from noiseaware.sampler.arrays import usual_array
+
+
+@dataclass
+class Case:
+    """A model and a mechanism under validation.
+
+    Attributes
+    ----------
+    model, mechanism, moves
+        What is checked.
+    n
+        Records in a database.
+    draws
+        Draws of the prior at which the plain contract is checked.
+    replicates
+        Independent runs of an experiment on theta.
+    thetas, records
+        Draws of theta at which records are compared, and how many records.
+    level
+        The probability with which one experiment may fail by chance.
+    seed
+        Of all random numbers.
+    verdicts
+        Of the checks that have run.
+    """
+
+    model: Model
+    mechanism: Mechanism
+    n: int
+    draws: int
+    replicates: int
+    thetas: int
+    records: int
+    level: float
+    seed: int
+    moves: Any = None
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def rng(self, experiment: int) -> np.random.Generator:
+        """Return a generator of its own for each experiment."""
+        return np.random.default_rng([self.seed, experiment])
+
+    @cached_property
+    def able(self) -> ModelAbilities:
+        """What the model can do."""
+        return model_abilities(self.model)
+
+    @cached_property
+    def noise(self) -> MechanismAbilities:
+        """What the mechanism can do."""
+        return mechanism_abilities(self.mechanism)
+
+    @cached_property
+    def query(self) -> QueryAbilities:
+        """What the query can do."""
+        return query_abilities(self.mechanism.query)
+
+    @cached_property
+    def coordinates(self) -> Any:
+        """The coordinates in which the sampler moves theta."""
+        own = self.able.coordinates
+        return Coordinates(self.able.parameters) if own is None else own
+
+    def passed(self, name: str) -> bool:
+        """Whether nothing was wrong in a check; one that has nothing to look at does not run."""
+        return all(verdict.passed for verdict in self.verdicts if verdict.name == name)
+
+    def numbers(self, n: int) -> np.ndarray:
+        """Return the numbers of n records; a model of so many records has them again and again."""
+        return np.arange(n) % (self.able.n_records or max(n, 1))
+
+    def draw_theta(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Draw theta from the prior and check it."""
+        where = f"{self.able.name}.sample_prior"
+        return check_theta(where, self.model.sample_prior(rng), self.able.parameters)
+
+    def make_records(
+        self, method: str, theta: dict[str, Any], n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Make n records by one of the model's methods."""
+        return fit.make_records(self.model, method, theta, self.numbers(n), rng)
+
+    def draw_records(self, theta: dict[str, Any], n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n records as the sampler would."""
+        return usual_array(self.make_records(fit.makers(self.model)[-1], theta, n, rng))
+
+    def draw_database(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
+        """Draw theta and n records."""
+        theta = self.draw_theta(rng)
+        return theta, self.draw_records(theta, self.n, rng)
+
+    def draw_release(
+        self, n: int, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], np.ndarray, Release]:
+        """Draw theta, n records and a release, and check the release."""
+        theta = self.draw_theta(rng)
+        records = self.draw_records(theta, n, rng)
+        assert self.noise.privatize is not None
+        where = f"{self.noise.name}.privatize"
+        with fit.left_alone(where, records=records):
+            release = self.noise.privatize(records, rng)
+        if not isinstance(release, Release):
+            raise TypeError(
+                f"{where} must return a noiseaware.Release; got {type(release).__name__}"
+            )
+        if release.n_records != n or release.mechanism is not self.mechanism:
+            raise ValueError(
+                f"{where} must return a Release by this mechanism with n_records = {n}; got one by "
+                f"{release.mechanism!r} with n_records = {release.n_records}"
+            )
+        return theta, records, release
+
+
+def repeats(where: str, one: Any, other: Any) -> None:
+    """Raise if two calls with generators of the same seed gave different results."""
+    pairs = [(one[k], other[k]) for k in one] if isinstance(one, dict) else [(one, other)]
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+        raise ValueError(
+            f"{where} must take all its random numbers from rng; two generators of the same seed "
+            f"gave {one!r} and {other!r}"
+        )
+
+
+def refuses(check_records: Any, records: np.ndarray) -> str | None:
+    """Return what a `check_records` says against records, or None if nothing (or not there)."""
+    try:
+        if check_records is not None:
+            check_records(records)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return None
