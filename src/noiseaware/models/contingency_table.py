@@ -124,7 +124,7 @@ class ContingencyTable(Discrete):
         self.parameters = (
             Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
         )
-        self.record_values = self._rows(np.arange(n_cells)) if n_cells <= MOST_VALUES else None
+        self.record_values = self._unravel(np.arange(n_cells)) if n_cells <= MOST_VALUES else None
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         table = read_parameter(theta, "cell_probabilities", self._shape)
@@ -141,7 +141,7 @@ class ContingencyTable(Discrete):
             self.check_records(array)
         return cells.reshape(-1, 1)
 
-    def _rows(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _unravel(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the levels of each cell, (n, K)."""
         records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
         rows_of(cells, self._axes, records)
@@ -153,7 +153,7 @@ class ContingencyTable(Discrete):
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
         """Return the records F(u_i; theta), ``(n, K)``, of innovations ``(n, 1)``."""
-        return self._rows(super().build_records(theta, innovations).reshape(-1))
+        return self._unravel(super().build_records(theta, innovations).reshape(-1))
 
 
 MODELS.add(ContingencyTable)
