@@ -106,7 +106,7 @@ def _deviations(
     """Return sd_j, (d,)."""
     n = release.n_records
     m = min(max(n, 50), 1000)
-    drawn = pilot["posterior"]
+    drawn = pilot["posterior"].to_dataset()
     found = []
     for i in np.linspace(0, drawn.sizes["draw"] - 1, SIMULATED).astype(int):
         theta = {p.name: drawn[p.name].values[0, i] for p in model.parameters}
