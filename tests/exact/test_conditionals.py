@@ -174,7 +174,12 @@ class Table:
             p_values.append(ks(values, lambda t, e=edges, c=cdf: np.interp(t, e, c)))
             centred.append((values - margin @ axis, axis - margin @ axis))
         (a, first), (b, second) = centred
-        return [*p_values, mean_zero(a * b - first @ self.weights @ second)]
+        # A location depends on its scale in the second moment only.
+        return [
+            *p_values,
+            mean_zero(a * b - first @ self.weights @ second),
+            mean_zero(a * a * b - first**2 @ self.weights @ second),
+        ]
 
 
 def through_one_scan(table, update, rng, n_draws, correlation=0.8):
