@@ -39,7 +39,7 @@ McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -215,48 +215,60 @@ def in_parallel(parts: Sequence[Guarantee]) -> Guarantee:
 
     Where promises of different kinds have no weakest, their composition holds all the same.
     """
-    if len({part.neighbours for part in parts}) > 1:
-        parts = [_for_change(part) for part in parts]
-    neighbours = parts[0].neighbours
-    epsilons = [part.pure_epsilon for part in parts]
-    if all(epsilon is not None for epsilon in epsilons):
-        return Guarantee("pure", epsilon=max(epsilons), neighbours=neighbours)  # type: ignore[type-var]
-    if all(part.mu is not None for part in parts):
-        mu = max(part.mu for part in parts)  # type: ignore[type-var]
-        return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)  # type: ignore[operator]
-    rhos = [_rho(part) for part in parts]
-    if all(rho is not None for rho in rhos):
-        return Guarantee("zCDP", rho=max(rhos), neighbours=neighbours)  # type: ignore[type-var]
-    if all(part.kind in ("pure", "approximate") for part in parts):
-        epsilon = max(part.epsilon for part in parts)  # type: ignore[type-var]
-        delta = max(part.delta or 0.0 for part in parts)
-        return Guarantee("approximate", epsilon=epsilon, delta=delta, neighbours=neighbours)
-    return composed(parts)
+    return _combined(parts, max, max) or composed(parts)
 
 
 def composed(parts: Sequence[Guarantee]) -> Guarantee:
     """Return what mechanisms with these guarantees promise together."""
-    relations = {part.neighbours for part in parts}
-    if len(relations) > 1:
-        parts = [_for_change(part) for part in parts]
-    neighbours = parts[0].neighbours
     if len(parts) == 1:
         return parts[0]
-    epsilons = [part.pure_epsilon for part in parts]
-    if all(epsilon is not None for epsilon in epsilons):
-        return Guarantee("pure", epsilon=math.fsum(epsilons), neighbours=neighbours)  # type: ignore[arg-type]
-    if all(part.mu is not None for part in parts):
-        mu = math.hypot(*(part.mu for part in parts))  # type: ignore[arg-type]
-        return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)
-    rhos = [_rho(part) for part in parts]
-    if all(rho is not None for rho in rhos):
-        return Guarantee("zCDP", rho=math.fsum(rhos), neighbours=neighbours)  # type: ignore[arg-type]
-    if all(part.kind in ("pure", "approximate") for part in parts):
-        epsilon = math.fsum(part.epsilon for part in parts)  # type: ignore[misc]
-        delta = math.fsum(part.delta or 0.0 for part in parts)
-        return Guarantee("approximate", epsilon=epsilon, delta=delta, neighbours=neighbours)
+    made = _combined(parts, math.fsum, lambda mus: math.hypot(*mus))
+    if made is not None:
+        return made
+    parts = _alike(parts)
     reason = "the parts' promises are not composed here: " + "; ".join(map(str, parts))
-    return Guarantee("unknown", neighbours=neighbours, reason=reason)
+    return Guarantee("unknown", neighbours=parts[0].neighbours, reason=reason)
+
+
+Numbers = Callable[[list[float]], float]
+
+
+def _combined(parts: Sequence[Guarantee], total: Numbers, total_mu: Numbers) -> Guarantee | None:
+    """Return the promise whose numbers are totals of the parts'; None if they have none in common.
+
+    `total` is for epsilon, delta and rho, `total_mu` for mu.
+    """
+    parts = _alike(parts)
+    neighbours = parts[0].neighbours
+    epsilons = _known(part.pure_epsilon for part in parts)
+    if epsilons:
+        return Guarantee("pure", epsilon=total(epsilons), neighbours=neighbours)
+    mus = _known(part.mu for part in parts)
+    if mus:
+        mu = total_mu(mus)
+        return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)
+    rhos = _known(_rho(part) for part in parts)
+    if rhos:
+        return Guarantee("zCDP", rho=total(rhos), neighbours=neighbours)
+    epsilons = _known(part.epsilon for part in parts)
+    if epsilons and all(part.kind in ("pure", "approximate") for part in parts):
+        delta = total([part.delta or 0.0 for part in parts])
+        return Guarantee("approximate", epsilon=total(epsilons), delta=delta, neighbours=neighbours)
+    return None
+
+
+def _known(numbers: Iterable[float | None]) -> list[float]:
+    """Return the numbers; none of them if one is not known."""
+    listed = list(numbers)
+    known = [number for number in listed if number is not None]
+    return known if len(known) == len(listed) else []
+
+
+def _alike(parts: Sequence[Guarantee]) -> Sequence[Guarantee]:
+    """Return the promises for one relation: for a changed record, where theirs differ."""
+    if len({part.neighbours for part in parts}) == 1:
+        return parts
+    return [_for_change(part) for part in parts]
 
 
 def _rho(part: Guarantee) -> float | None:
