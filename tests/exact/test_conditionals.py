@@ -477,14 +477,14 @@ CLOSED_FORM_BUGS = [
     ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
     ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
     ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
-    ("categorical", "categorical.py", "shapes[0, records[i]] += 1.0", "shapes[0, 0] += 1.0"),
+    ("categorical", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, 0] += 1.0"),
     (
         "naive Bayes",
-        "naive_bayes.py",
+        "discrete.py",
         "feature_shapes[y * n_features + k, x] += 1.0",
         "feature_shapes[k * n_classes + y, x] += 1.0",
     ),
-    ("naive Bayes", "naive_bayes.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
+    ("naive Bayes", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
     (
         "naive Bayes prior",
         "naive_bayes.py",
@@ -499,7 +499,7 @@ CLOSED_FORM_BUGS = [
     ),
     (
         "naive Bayes",
-        "naive_bayes.py",
+        "discrete.py",
         "            used,\n            feature_boosts,",
         "            0,\n            feature_boosts,",
     ),
@@ -909,7 +909,7 @@ JOINT_BUGS = {
     ),
     "a cell of the wrong class": (
         "naive Bayes",
-        "naive_bayes.py",
+        "discrete.py",
         "feature_shapes[y * n_features + k, x] += 1.0",
         "feature_shapes[(1 - y) * n_features + k, x] += 1.0",
     ),
@@ -957,9 +957,9 @@ JOINT_BUGS = {
     ),
     "one level for all": (
         "categorical",
-        "categorical.py",
-        "shapes[0, records[i]] += 1.0",
-        "shapes[0, 0] += 1.0",
+        "discrete.py",
+        "class_shapes[0, y] += 1.0",
+        "class_shapes[0, 0] += 1.0",
     ),
 }
 

@@ -403,7 +403,7 @@ MUTANTS = (
         naive_bayes_closed_form,
         (
             Edit(
-                models.naive_bayes,
+                models.discrete,
                 "_draw_probabilities",
                 "feature_shapes[y * n_features + k, x] += 1.0",
                 "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
@@ -459,8 +459,8 @@ MUTANTS = (
             Edit(
                 models.Bernoulli,
                 "recover_innovations",
-                "innovations = rng.random((len(records), 1))",
-                "innovations = 0.5 + 0 * rng.random((len(records), 1))",
+                "innovations = self.innovations.draw(len(array), rng)",
+                "innovations = 0.5 + 0 * self.innovations.draw(len(array), rng)",
             ),
         ),
     ),

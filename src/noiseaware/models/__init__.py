@@ -1,34 +1,35 @@
 """What made the confidential records: a prior, a distribution of records, p(theta | x).
 
-A model is a plain class; nothing has to be inherited. It is written in its own file, whose
-docstring gives the model, the full conditionals and the construction x = F(u; theta):
+A model of yours is a plain class; nothing has to be inherited. Those of the package are written in
+a file each, whose docstring gives the model, the full conditionals and the construction
+x = F(u; theta):
 
-| file                     | records                         |
-|--------------------------|---------------------------------|
-| `linear_regression.py`   | features and a response, floats |
-| `generalised_regression.py` | features, and 0 or 1; features and a count |
-| `naive_bayes.py`         | a class and features, integers  |
-| `bernoulli.py`           | zeros and ones                  |
-| `normal.py`              | floats                          |
-| `categorical.py`         | integers from 0                 |
-| `exponential.py`         | durations                       |
-| `gamma.py`               | durations                       |
-| `multivariate_normal.py` | rows of floats                  |
-| `contingency_table.py`   | several integers from 0         |
-| `poisson.py`             | counts                          |
-| `negative_binomial.py`   | counts that vary more           |
-| `two_proportions.py`     | a group of two, and 0 or 1      |
-| `two_means.py`           | a group of two, and a float     |
-| `stratified_proportions.py` | a group of many, and 0 or 1  |
-| `stratified_means.py`    | a group of many, and a float    |
-| `dirichlet.py`           | shares that sum to 1            |
+| file                        | records                                        |
+|-----------------------------|------------------------------------------------|
+| `linear_regression.py`      | features and a response, floats                |
+| `generalised_regression.py` | features, and 0 or 1; features and a count     |
+| `naive_bayes.py`            | a class and features, integers                 |
+| `bernoulli.py`              | zeros and ones                                 |
+| `normal.py`                 | floats                                         |
+| `categorical.py`            | integers from 0                                |
+| `exponential.py`            | durations                                      |
+| `gamma.py`                  | durations                                      |
+| `multivariate_normal.py`    | rows of floats                                 |
+| `contingency_table.py`      | several integers from 0                        |
+| `poisson.py`                | counts                                         |
+| `negative_binomial.py`      | counts that vary more                          |
+| `two_proportions.py`        | a group of two, and 0 or 1                     |
+| `two_means.py`              | a group of two, and a float                    |
+| `stratified_proportions.py` | a group of many, and 0 or 1                    |
+| `stratified_means.py`       | a group of many, and a float                   |
+| `dirichlet.py`              | shares that sum to 1                           |
 
-What they share is in `conjugate.py` (draws and log densities), `inverse_cdf.py`, `count_cdf.py` and
-`counts.py` (discrete records from uniforms), `gamma_quantiles.py` (gamma variables from normals),
-`shape_kernels.py` (a slice sampler for shapes), `groups.py`, `binary_groups.py` and
-`normal_groups.py` (records whose group is known),
-`hierarchical.py` (groups that share a prior), `gamma_priors.py` (durations and counts),
-`normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
+All derive from the classes of `ready.py`. What some share is in `conjugate.py` (draws and log
+densities), `discrete.py` (categories with Dirichlet priors), `grouped.py` (records whose group is
+known), `hierarchical.py` (groups that share a prior), `gamma_priors.py` (durations and counts),
+`counts.py`, `count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
+`gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice sampler for
+shapes), `normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
 coefficients), `regression_kernels.py` and `response_kernels.py` (the loops of regressions) and
 `linear_algebra.py`.
 """
@@ -39,57 +40,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from noiseaware.contract import Model
-from noiseaware.models.bernoulli import Bernoulli
-from noiseaware.models.categorical import Categorical
-from noiseaware.models.contingency_table import ContingencyTable
-from noiseaware.models.dirichlet import Dirichlet
-from noiseaware.models.exponential import Exponential
-from noiseaware.models.gamma import Gamma
-from noiseaware.models.generalised_regression import LogisticRegression, PoissonRegression
-from noiseaware.models.linear_regression import LinearRegression
-from noiseaware.models.multivariate_normal import MultivariateNormal
-from noiseaware.models.naive_bayes import NaiveBayes
-from noiseaware.models.negative_binomial import NegativeBinomial
-from noiseaware.models.normal import Normal
-from noiseaware.models.poisson import Poisson
-from noiseaware.models.stratified_means import StratifiedMeans
-from noiseaware.models.stratified_proportions import StratifiedProportions
-from noiseaware.models.two_means import TwoMeans
-from noiseaware.models.two_proportions import TwoProportions
+from noiseaware.models.bernoulli import Bernoulli as Bernoulli
+from noiseaware.models.categorical import Categorical as Categorical
+from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
+from noiseaware.models.dirichlet import Dirichlet as Dirichlet
+from noiseaware.models.exponential import Exponential as Exponential
+from noiseaware.models.gamma import Gamma as Gamma
+from noiseaware.models.generalised_regression import LogisticRegression as LogisticRegression
+from noiseaware.models.generalised_regression import PoissonRegression as PoissonRegression
+from noiseaware.models.linear_regression import LinearRegression as LinearRegression
+from noiseaware.models.multivariate_normal import MultivariateNormal as MultivariateNormal
+from noiseaware.models.naive_bayes import NaiveBayes as NaiveBayes
+from noiseaware.models.negative_binomial import NegativeBinomial as NegativeBinomial
+from noiseaware.models.normal import Normal as Normal
+from noiseaware.models.poisson import Poisson as Poisson
+from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMeans
+from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
+from noiseaware.models.two_means import TwoMeans as TwoMeans
+from noiseaware.models.two_proportions import TwoProportions as TwoProportions
 from noiseaware.registry import MODELS
 
-__all__ = [
-    "Bernoulli",
-    "Categorical",
-    "ContingencyTable",
-    "Dirichlet",
-    "Exponential",
-    "Gamma",
-    "LinearRegression",
-    "LogisticRegression",
-    "MultivariateNormal",
-    "NaiveBayes",
-    "NegativeBinomial",
-    "Normal",
-    "Poisson",
-    "PoissonRegression",
-    "StratifiedMeans",
-    "StratifiedProportions",
-    "TwoMeans",
-    "TwoProportions",
-    "from_dict",
-]
-
-MODELS.add(NaiveBayes)
-MODELS.add(Bernoulli)
-MODELS.add(Normal)
-MODELS.add(Categorical)
-MODELS.add(ContingencyTable)
-MODELS.add(Dirichlet)
-MODELS.add(TwoProportions)
-MODELS.add(TwoMeans)
-MODELS.add(StratifiedProportions)
-MODELS.add(StratifiedMeans)
+__all__ = [*MODELS.names, "from_dict"]
 
 
 def from_dict(description: Mapping[str, Any]) -> Model:

@@ -1,4 +1,4 @@
-"""Checks of what a user hands to a model, and the words in which a model shows itself.
+"""Checks of what a user hands to a model.
 
 Every check returns the value in the form that the models keep (a plain int, float or a fresh
 array), so that a constructor reads as a list of what it accepts.
@@ -6,7 +6,6 @@ array), so that a constructor reads as a list of what it accepts.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,11 +72,6 @@ def one_or_each(
     if positive and not (array > 0).all():
         raise ValueError(f"{name} must be positive; got {value!r}")
     return array
-
-
-def one_if_equal(array: NDArray[np.float64]) -> float | list[float]:
-    """Return an array of `one_or_each` as it is written to a file."""
-    return float(array[0]) if (array == array[0]).all() else array.tolist()
 
 
 def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
@@ -164,15 +158,3 @@ def check_levels(records: NDArray[np.int64], n_levels: Sequence[int], names: Seq
                 f"records must hold integers from 0 to {count - 1} as {name}; "
                 f"got {int(column[index])} in record {index}"
             )
-
-
-def arguments_repr(model: Any) -> str:
-    """Write a model as the call that makes it, without the arguments left at their defaults."""
-    given = model.to_dict()
-    shown = []
-    for name, argument in inspect.signature(type(model)).parameters.items():
-        if name in given and (
-            argument.default is inspect.Parameter.empty or given[name] != argument.default
-        ):
-            shown.append(f"{name}={given[name]!r}")
-    return f"{type(model).__name__}({', '.join(shown)})"

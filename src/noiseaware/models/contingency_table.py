@@ -18,35 +18,26 @@ With n_c records in cell c the likelihood is prod_c p_c^{n_c}, so p | x ~ Dirich
 The construction x = F(u; theta)
 --------------------------------
 u is uniform on [0, 1) and the cell is the inverse CDF of p at u, the cells in C order (the last
-variable fastest); given x, u is uniform in the interval of its cell. A table is a `Categorical`
-model of its cells, and this file only goes between cells and rows of levels.
+variable fastest); given x, u is uniform in the interval of its cell. The cells are the categories
+of `discrete.py`, and this file only goes between cells and rows of levels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import variable_names, whole_number
-from noiseaware.models.arguments import (
-    arguments_repr,
-    check_levels,
-    read_integers,
-    read_parameter,
-    real_array,
-)
-from noiseaware.models.categorical import Categorical
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
-
-_MOST_VALUES = 256
-"""Cells that are worth listing: going through them all for each record must be cheap."""
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import check_levels, read_integers, read_parameter
+from noiseaware.models.discrete import MOST_VALUES, NO_FEATURES, Discrete, concentrations
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
 
 @njit(cache=True, nogil=True)
@@ -73,7 +64,7 @@ def rows_of(cells, levels, records):
             left //= levels[k]
 
 
-class ContingencyTable:
+class ContingencyTable(Discrete):
     """Independent records of several categorical variables, with any dependence between these.
 
     Parameters
@@ -103,6 +94,8 @@ class ContingencyTable:
            [1, 2]])
     """
 
+    example: ClassVar[dict[str, Any]] = {"n_levels": [3, 2]}
+
     def __init__(
         self,
         n_levels: Sequence[int],
@@ -118,108 +111,49 @@ class ContingencyTable:
         ]
         self._shape = tuple(self.n_levels)
         self.variables = list(variable_names(variables, len(self.n_levels)))
-        given = real_array(
-            "concentration", concentration, () if np.ndim(concentration) == 0 else self._shape
-        )
-        if not (given > 0).all():
-            raise ValueError(f"concentration must be positive; got {given.tolist()}")
+        self.column_names = self.variables
+        given = concentrations("concentration", concentration, self._shape)
         self.concentration: float | list[Any] = given.tolist()
-        n_cells = math.prod(self.n_levels)
-        self._cells = Categorical(n_cells, given.reshape(-1) if given.ndim else given)
-        self._levels = np.array(self.n_levels, dtype=np.int64)
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter(
-                "cell_probabilities",
-                self._shape,
-                "table",
-                tuple(self.variables),
-                {
-                    name: list(range(count))
-                    for name, count in zip(self.variables, self.n_levels, strict=True)
-                },
-            ),
+        self.table_concentrations = np.full(self._shape, given)
+        n_cells = math.prod(self._shape)
+        self._prepare(n_cells, (), self.table_concentrations.reshape(-1), ["the cell"])
+        self._axes = np.array(self.n_levels, dtype=np.int64)
+        coords = {
+            name: range(count) for name, count in zip(self.variables, self.n_levels, strict=True)
+        }
+        self.parameters = (
+            Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
         )
-        self.innovations = Innovations("uniform", 1)
-        self.table_concentrations: NDArray[np.float64] = np.array(
-            np.broadcast_to(given, self._shape)
-        )
-        self.record_values: NDArray[np.int64] | None = None
-        if n_cells <= _MOST_VALUES:
-            self.record_values = self._rows(np.arange(n_cells))
+        self.record_values = self._unravel(np.arange(n_cells)) if n_cells <= MOST_VALUES else None
 
-    def _read(self, theta: Mapping[str, Any]) -> Theta:
-        """Return theta as the model of the cells has it."""
+    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         table = read_parameter(theta, "cell_probabilities", self._shape)
-        return {"probabilities": table.reshape(-1)}
+        return table.reshape(1, -1), NO_FEATURES, self._levels
 
-    def _number(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n,)."""
-        records = read_integers(records, len(self.n_levels))
-        cells = np.empty(len(records), dtype=np.int64)
-        if not cells_of(records, self._levels, cells):
-            self.check_records(records)
-        return cells
+    def _theta(self, classes: Floats, features: Floats) -> Theta:
+        return {"cell_probabilities": classes.reshape(self._shape)}
 
-    def _rows(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of each record's cell, (n, 1)."""
+        array = read_integers(records, len(self.n_levels))
+        cells = np.empty(len(array), dtype=np.int64)
+        if not cells_of(array, self._axes, cells):
+            self.check_records(array)
+        return cells.reshape(-1, 1)
+
+    def _unravel(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the levels of each cell, (n, K)."""
         records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
-        rows_of(cells, self._levels, records)
+        rows_of(cells, self._axes, records)
         return records
-
-    def _table(self, theta: Theta) -> Theta:
-        return {"cell_probabilities": theta["probabilities"].reshape(self._shape)}
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of a record's entries, for imputed databases."""
-        return self.variables
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, len(self.n_levels)), self.n_levels, self.variables)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        return self._table(self._cells.sample_prior(rng))
-
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised, over all cells but the last."""
-        return self._cells.log_prior(self._read(theta))
-
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw n records from f(. | theta); shape ``(n, K)``."""
-        return self._rows(self._cells.sample_records(self._read(theta), n, rng))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        return self._cells.log_likelihood(self._read(theta), self._number(records))
-
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
-        """Return a new theta drawn from p(theta | x); the old one plays no part."""
-        return self._table(self._cells.update_parameters({}, self._number(records), rng))
-
-    def build_records(self, theta: Mapping[str, Any], innovations: ArrayLike) -> NDArray[np.int64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
         """Return the records F(u_i; theta), ``(n, K)``, of innovations ``(n, 1)``."""
-        return self._rows(self._cells.build_records(self._read(theta), innovations))
+        return self._unravel(super().build_records(theta, innovations).reshape(-1))
 
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw u_i given x_i and theta, ``(n, 1)``: uniform in the interval that gives x_i."""
-        return self._cells.recover_innovations(self._read(theta), self._number(records), rng)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "ContingencyTable",
-            "n_levels": list(self.n_levels),
-            "concentration": self.concentration,
-            "variables": list(self.variables),
-        }
-
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(ContingencyTable)

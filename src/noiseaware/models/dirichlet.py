@@ -34,8 +34,8 @@ that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
   w = alpha.
 
 `Dirichlet.update_parameters` makes a slice step in the common direction, which undoes the ridge,
-then one in each coordinate. Both are lines in v, where a step leaves p(v | x) alone. Only the L_j
-are needed: one pass over the records.
+then one in each coordinate. Both are lines in v, where a step leaves p(v | x) invariant. Only the
+L_j are needed: one pass over the records.
 
 The construction x = F(u; theta)
 --------------------------------
@@ -49,19 +49,19 @@ a small alpha_j are no doubles any more. A share below the smallest double is th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
-    one_if_equal,
     one_or_each,
     positive_number,
+    read_finite,
     read_floats,
     read_parameter,
 )
@@ -73,10 +73,10 @@ from noiseaware.models.conjugate import (
     log_gamma,
 )
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
+from noiseaware.models.ready import ReadyModel
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _POOL = 12
 """Uniforms drawn for each slice step, which uses six on average."""
@@ -131,14 +131,14 @@ def _log_likelihood(alpha, records, out):
 
 
 @njit(cache=True, nogil=True)
-def _slice_scan(alpha, sums, concentration, prior, n, width, one, uniforms):
+def _slice_scan(alpha, sums, prior, n, width, one, uniforms):
     """Move ``alpha`` by a step in the common direction and one in each coordinate, in place.
 
-    ``sums`` holds the L_j, ``concentration`` the c_j, ``prior`` a and b. Returns False if the pool
-    of uniforms came to its end.
+    ``sums`` holds the L_j, ``prior`` the c_j, a and b. Returns False if the pool of uniforms came
+    to its end.
     """
     k = alpha.shape[0]
-    a, b = prior
+    concentration, a, b = prior
     total = 0.0
     slope = 0.0
     all_concentration = 0.0
@@ -172,7 +172,7 @@ def _slice_scan(alpha, sums, concentration, prior, n, width, one, uniforms):
     return True
 
 
-class Dirichlet:
+class Dirichlet(ReadyModel):
     """Independent compositions: k shares that sum to 1, with a Dirichlet distribution.
 
     Parameters
@@ -201,6 +201,8 @@ class Dirichlet:
     array([0.5, 0.3, 0.2])
     """
 
+    example: ClassVar[dict[str, Any]] = {"n_parts": 2}
+
     def __init__(
         self,
         n_parts: int,
@@ -215,9 +217,9 @@ class Dirichlet:
         )
         self.precision_shape = positive_number("precision_shape", precision_shape)
         self.precision_rate = positive_number("precision_rate", precision_rate)
-        parts = self.column_names
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("mean", (k,), "simplex", ("part",), {"part": parts}),
+        self.column_names = [f"x{j}" for j in range(1, k + 1)]
+        self.parameters = (
+            Parameter("mean", (k,), "simplex", ("part",), {"part": self.column_names}),
             Parameter("precision", (), "positive"),
         )
         self.innovations = Innovations("normal", k)
@@ -225,12 +227,7 @@ class Dirichlet:
         self._constant = log_dirichlet_constant(self.mean_concentration)
         self._one = np.ones(1)
 
-    @property
-    def column_names(self) -> list[str]:
-        """The names of a record's entries, for imputed databases."""
-        return [f"x{j}" for j in range(1, self.n_parts + 1)]
-
-    def _alpha(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+    def _alpha(self, theta: Theta) -> Floats:
         """Return alpha = A m, a fresh array; NaN if A is not positive."""
         precision = float(theta["precision"])
         mean = read_parameter(theta, "mean", (self.n_parts,))
@@ -238,9 +235,7 @@ class Dirichlet:
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError if these cannot be records of this model."""
-        array = read_floats("records", records, self.n_parts)
-        if not np.isfinite(array).all():
-            raise ValueError("records must be finite; got NaN or an infinite number")
+        array = read_finite(records, self.n_parts)
         bad = (array <= 0.0).any(axis=1)
         if bad.any():
             index = int(np.argmax(bad))
@@ -256,26 +251,20 @@ class Dirichlet:
                 f"{index}"
             )
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         mean = np.maximum(rng.dirichlet(self.mean_concentration), SMALLEST)
         precision = rng.standard_gamma(self.precision_shape) / self.precision_rate
         return {"mean": mean, "precision": np.array(precision)}
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised; the mean by its first k - 1 entries."""
         mean = read_parameter(theta, "mean", (self.n_parts,))
         total = log_gamma(float(theta["precision"]), self.precision_shape, self.precision_rate)
         shares = log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
         return total + shares + self._constant
 
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n, k)``."""
-        return self.build_records(theta, rng.standard_normal((n, self.n_parts)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record; shape ``(n,)``."""
         records = read_floats("records", records, self.n_parts)
         alpha = self._alpha(theta)
@@ -284,46 +273,30 @@ class Dirichlet:
             _log_likelihood(alpha, records, out)
         return out
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by slice steps in log alpha; see the module docstring."""
         records = read_floats("records", records, self.n_parts)
         n = len(records)
         start = self._alpha(theta)
         sums = np.empty(self.n_parts)
         _sum_logs(records, sums)
-        prior = (self.precision_shape, self.precision_rate)
+        prior = (self.mean_concentration, self.precision_shape, self.precision_rate)
         pool = rng.random(_POOL * (self.n_parts + 1))
-        while True:
-            alpha = start.copy()
-            if _slice_scan(
-                alpha,
-                sums,
-                self.mean_concentration,
-                prior,
-                float(n),
-                step_width(n),
-                self._one,
-                pool,
-            ):
-                break
+        alpha = start.copy()
+        while not _slice_scan(alpha, sums, prior, float(n), step_width(n), self._one, pool):
             pool = np.concatenate((pool, rng.random(len(pool))))
+            alpha = start.copy()
         precision = alpha.sum()
         return {"mean": np.maximum(alpha / precision, SMALLEST), "precision": np.array(precision)}
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
         """Return the records F(u_i; theta); innovations and records both ``(n, k)``."""
         innovations = read_floats("innovations", innovations, self.n_parts)
         records = np.empty(innovations.shape)
         _normalise(log_gamma_quantiles(self._alpha(theta), innovations), records)
         return records
 
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def recover_innovations(self, theta: Theta, records: ArrayLike, rng: Generator) -> Floats:
         """Draw u_i given F(u_i; theta) = x_i, ``(n, k)``: the lost total S is drawn."""
         records = read_floats("records", records, self.n_parts)
         alpha = self._alpha(theta)
@@ -336,15 +309,5 @@ class Dirichlet:
         log_total += np.log1p(-rng.random(size)) / precision
         return gamma_scores(alpha, np.log(np.maximum(records, SMALLEST)) + log_total)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Dirichlet",
-            "n_parts": self.n_parts,
-            "mean_concentration": one_if_equal(self.mean_concentration),
-            "precision_shape": self.precision_shape,
-            "precision_rate": self.precision_rate,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Dirichlet)

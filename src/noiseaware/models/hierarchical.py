@@ -31,15 +31,19 @@ Neal, R. M. (2003). Slice sampling. Annals of Statistics 31(3).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import positive_number, real_number
 from noiseaware.models.conjugate import SMALLEST, log_normal_iid
-from noiseaware.models.inverse_cdf import SPACING
+from noiseaware.models.grouped import Grouped
+from noiseaware.models.inverse_cdf import inside
+from noiseaware.parameters import Parameter
 
 MOST_STEPS = 10
 """How often the interval of a slice may be moved outwards, both sides together."""
@@ -63,7 +67,7 @@ def _log_one_plus_exp(x):
 
 
 @njit(cache=True, nogil=True)
-def log_target(kind, x, g, location, spread, variance, levels, totals, sizes, hyper):
+def log_target(kind, x, held, data):
     """Return a log density of the number x, up to a constant.
 
     Parameters
@@ -72,13 +76,15 @@ def log_target(kind, x, g, location, spread, variance, levels, totals, sizes, hy
         `SPREAD_OF_MEANS`: x = log tau given v and the records, with mu and all h_g integrated out.
         `LOGIT`: x = h_g of group g, given the rest. `SPREAD_OF_LOGITS`: x = log tau given mu and
         h. `LOCATION_GIVEN_Z`, `SPREAD_GIVEN_Z`: x = mu, x = log tau, given the z_g (and tau, mu).
-    location, spread, variance, levels
-        mu, tau, v, and (G,) the h_g or, in the last two kinds, the z_g.
-    totals, sizes : (G,)
-        The sum of the outcomes (their number of ones) and the number of records in each group.
-    hyper : (3,)
-        m_0, s_0^-2 and s^-2.
+    held : tuple
+        g, mu, tau, v, and (G,) the h_g or, in the last two kinds, the z_g; what a kind does not
+        need may be anything.
+    data : tuple
+        (G,) the sum of the outcomes (their number of ones) and (G,) the number of records in each
+        group; (3,) m_0, s_0^-2 and s^-2.
     """
+    g, location, spread, variance, levels = held
+    totals, sizes, hyper = data
     centre, precision, spread_precision = hyper[0], hyper[1], hyper[2]
     if kind == LOGIT:
         z = (x - location) / spread
@@ -128,28 +134,25 @@ def weigh(squared, variance, totals, sizes, hyper):
 
 
 @njit(cache=True, nogil=True)
-def slice_step(
-    kind, x, width, g, location, spread, variance, levels, totals, sizes, hyper, uniforms
-):
-    """Move x by one slice step, with up to `POOL` uniforms; the other arguments are `log_target`'s.
+def slice_step(kind, x, width, held, data, uniforms):
+    """Move x by one slice step, with up to `POOL` uniforms; see `log_target` for the rest.
 
     The width may depend on anything but x.
     """
-    rest = (g, location, spread, variance, levels, totals, sizes, hyper)
-    height = log_target(kind, x, *rest) + math.log1p(-uniforms[0])
+    height = log_target(kind, x, held, data) + math.log1p(-uniforms[0])
     low = x - width * uniforms[1]
     high = low + width
     left = int(MOST_STEPS * uniforms[2])
     right = MOST_STEPS - 1 - left
-    while left > 0 and log_target(kind, low, *rest) > height:
+    while left > 0 and log_target(kind, low, held, data) > height:
         low -= width
         left -= 1
-    while right > 0 and log_target(kind, high, *rest) > height:
+    while right > 0 and log_target(kind, high, held, data) > height:
         high += width
         right -= 1
     for used in range(3, POOL):
         point = low + uniforms[used] * (high - low)
-        if log_target(kind, point, *rest) > height:
+        if log_target(kind, point, held, data) > height:
             return point
         if point < x:
             low = point
@@ -171,7 +174,7 @@ def _from_vector(v, n_groups, proportions, natural):
                 log_jacobian = -math.inf
             soft = math.log1p(math.exp(-abs(level)))
             log_jacobian -= abs(level) + 2.0 * soft
-            level = min(max(math.exp(min(level, 0.0) - soft), SMALLEST), 1.0 - SPACING)
+            level = inside(math.exp(min(level, 0.0) - soft))
         natural[2 + g] = level
     if v.shape[0] > 2 + n_groups:
         natural[2 + n_groups] = math.exp(v[2 + n_groups])
@@ -209,7 +212,7 @@ class NonCentred:
         self._proportions = groups == "proportions"
         self.size = 2 + n_groups + (not self._proportions)
 
-    def to_vector(self, theta: Mapping[str, Any]) -> NDArray[np.float64]:
+    def to_vector(self, theta: Theta) -> Floats:
         """Return v with theta(v) = theta, (size,)."""
         natural = np.empty(self.size)
         natural[0], natural[1] = theta["location"], theta["spread"]
@@ -220,7 +223,7 @@ class NonCentred:
         _to_vector(natural, self._n, self._proportions, v)
         return v
 
-    def from_vector(self, v: NDArray[np.float64]) -> tuple[dict[str, NDArray[np.float64]], float]:
+    def from_vector(self, v: Floats) -> tuple[Theta, float]:
         """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
         natural = np.empty(self.size)
         log_jacobian = _from_vector(v, self._n, self._proportions, natural)
@@ -247,27 +250,56 @@ class NonCentred:
         return [rest[:2], *z, *variance]
 
 
-def log_shared_prior(
-    location: float, spread: float, levels: NDArray[np.float64], hyper: NDArray[np.float64]
-) -> float:
-    """Return log p(mu, tau, h), normalised; -inf if tau is not positive."""
-    if not 0.0 < spread < math.inf:
-        return -math.inf
-    centre, precision, spread_precision = hyper.tolist()
-    constant = 0.5 * math.log(precision * spread_precision) - math.log(math.pi)
-    return (
-        constant
-        - 0.5 * precision * (location - centre) * (location - centre)
-        - 0.5 * spread_precision * spread * spread  # a product may overflow, where ** would raise
-        + log_normal_iid(levels, location, spread)
-    )
+class Pooled(Grouped):
+    """Groups whose levels share a prior; a base of models, beside that of their outcomes."""
 
+    derived = (Parameter("overall"),)
+    group_parameter: str
+    """The parameter of the groups: "means" or "proportions"."""
 
-def draw_shared_prior(
-    n_groups: int, hyper: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[float, float, NDArray[np.float64]]:
-    """Draw mu, tau and h from the prior."""
-    z = rng.standard_normal(2 + n_groups)
-    location = float(hyper[0] + z[0] / math.sqrt(hyper[1]))
-    spread = max(abs(float(z[1])) / math.sqrt(hyper[2]), SMALLEST)
-    return location, spread, location + spread * z[2:]
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        labels: Sequence[str] | None,
+        location_mean: float,
+        location_sd: float,
+        spread_scale: float,
+    ) -> None:
+        super().__init__(sizes, labels)
+        self.location_mean = real_number("location_mean", location_mean)
+        self.location_sd = positive_number("location_sd", location_sd)
+        self.spread_scale = positive_number("spread_scale", spread_scale)
+        self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
+        self.coordinates = NonCentred(self.group_parameter, self._n_groups)
+        support = "unit" if self.group_parameter == "proportions" else "real"
+        self.parameters = (
+            Parameter("location"),
+            Parameter("spread", (), "positive"),
+            self._each(self.group_parameter, support),
+        )
+
+    def _draw_shared(self, rng: Generator) -> tuple[float, float, Floats]:
+        """Draw mu, tau and h from the prior."""
+        z = rng.standard_normal(2 + self._n_groups)
+        location = float(self._hyper[0] + z[0] / math.sqrt(self._hyper[1]))
+        spread = max(abs(float(z[1])) / math.sqrt(self._hyper[2]), SMALLEST)
+        return location, spread, location + spread * z[2:]
+
+    def _log_shared(self, theta: Theta, levels: Floats) -> float:
+        """Return log p(mu, tau, h), normalised; -inf if tau is not positive."""
+        location, spread = float(theta["location"]), float(theta["spread"])
+        if not 0.0 < spread < math.inf:
+            return -math.inf
+        centre, precision, spread_precision = self._hyper.tolist()
+        constant = 0.5 * math.log(precision * spread_precision) - math.log(math.pi)
+        return (
+            constant
+            - 0.5 * precision * (location - centre) * (location - centre)
+            - 0.5 * spread_precision * spread * spread  # a product may overflow; ** would raise
+            + log_normal_iid(levels, location, spread)
+        )
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return the mean of the groups of draws of theta, weighted by their sizes."""
+        weights = np.array(self.sizes) / self.n_records
+        return {"overall": np.asarray(theta[self.group_parameter]) @ weights}

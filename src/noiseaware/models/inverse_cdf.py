@@ -23,6 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from noiseaware.models.conjugate import SMALLEST
+
 SPACING = 2.0**-53
 """Distance between neighbouring floats just below 1, and between the values of rng.random()."""
 
@@ -72,3 +74,20 @@ def uniform_between(low, high, v):
     if u >= high:
         u = np.nextafter(high, 0.0)
     return u
+
+
+# A record that is 0 or 1 has one inner edge, p = P(x = 1), and the ones come first: x = 1 if u < p.
+# The edge is then p itself, where 1 - p would be rounded.
+
+
+@njit(cache=True, nogil=True)
+def inside(probability):
+    """Return p, kept inside (0, 1) so that 0 and 1 both own a float and log odds are finite."""
+    return min(max(probability, SMALLEST), 1.0 - SPACING)
+
+
+@njit(cache=True, nogil=True)
+def uniform_of(outcome, probability, v):
+    """Return a u that gives a record of 0 or 1: in [0, p) for a one, in [p, 1) for a zero."""
+    edge = inside(probability)
+    return uniform_between(0.0, edge, v) if outcome == 1 else uniform_between(edge, 1.0, v)

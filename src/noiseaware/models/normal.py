@@ -29,26 +29,24 @@ x = mu + sqrt(v) u with u standard normal, inverted by u = (x - mu) / sqrt(v).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
+from noiseaware.contract import Theta
 from noiseaware.models.arguments import (
-    arguments_repr,
     not_both_known,
     positive_number,
     read_finite,
-    read_floats,
     read_numbers,
     real_number,
 )
 from noiseaware.models.conjugate import log_inverse_gamma
+from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -67,6 +65,7 @@ def _recover_innovations(mean, variance, records, innovations):
     inverse = 1.0 / math.sqrt(variance) if variance > 0.0 else math.nan
     for i in range(records.shape[0]):
         innovations[i, 0] = (records[i] - mean) * inverse
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -74,12 +73,13 @@ def _log_likelihood(mean, variance, records, out):
     """Write log N(x_i; mu, v)."""
     if not variance > 0.0:
         out[:] = -math.inf
-        return
+        return True
     constant = -0.5 * (_LOG_2PI + math.log(variance))
     half_precision = 0.5 / variance
     for i in range(records.shape[0]):
         difference = records[i] - mean
         out[i] = constant - half_precision * difference * difference
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +102,7 @@ def _sum_squares(records, mean):
     return total
 
 
-class Normal:
+class Normal(CompiledModel):
     """Independent normal records; the mean, the variance or both unknown.
 
     Parameters
@@ -130,6 +130,9 @@ class Normal:
     array([1., 3.])
     """
 
+    innovations = Innovations("normal", 1)
+    compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
+
     def __init__(
         self,
         mean: float | None = None,
@@ -148,15 +151,10 @@ class Normal:
         self.variance_shape = positive_number("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
         self._mean_precision = self.mean_sd**-2
-        found = []
-        if self.mean is None:
-            found.append(Parameter("mean", (), "real"))
-        if self.variance is None:
-            found.append(Parameter("variance", (), "positive"))
-        self.parameters: tuple[Parameter, ...] = tuple(found)
-        self.innovations = Innovations("normal", 1)
+        both = (Parameter("mean", (), "real"), Parameter("variance", (), "positive"))
+        self.parameters = tuple(p for p in both if getattr(self, p.name) is None)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[float, float]:
+    def _read(self, theta: Theta) -> tuple[float, float]:
         """Return mu and v, each from theta or from what is known."""
         mean = float(theta["mean"]) if self.mean is None else self.mean
         variance = float(theta["variance"]) if self.variance is None else self.variance
@@ -166,7 +164,7 @@ class Normal:
         """Raise ValueError if these cannot be records of this model."""
         read_finite(records, None)
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         theta: Theta = {}
         if self.mean is None:
@@ -176,7 +174,7 @@ class Normal:
             theta["variance"] = np.array(self.variance_scale / gamma)
         return theta
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
         total = 0.0
         if self.mean is None:
@@ -188,22 +186,7 @@ class Normal:
             )
         return total
 
-    def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw n records from f(. | theta); shape ``(n,)``."""
-        return self.build_records(theta, rng.standard_normal((n, 1)))
-
-    def log_likelihood(self, theta: Mapping[str, Any], records: ArrayLike) -> NDArray[np.float64]:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_numbers(records)
-        out = np.empty(len(records))
-        _log_likelihood(*self._read(theta), records, out)
-        return out
-
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
         records = read_numbers(records)
         new: Theta = {}
@@ -221,35 +204,5 @@ class Normal:
             )
         return new
 
-    def build_records(
-        self, theta: Mapping[str, Any], innovations: ArrayLike
-    ) -> NDArray[np.float64]:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        records = np.empty(len(innovations))
-        _build_records(*self._read(theta), innovations, records)
-        return records
 
-    def recover_innovations(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.float64]:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        records = read_numbers(records)
-        innovations = np.empty((len(records), 1))
-        _recover_innovations(*self._read(theta), records, innovations)
-        return innovations
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "Normal",
-            "mean": self.mean,
-            "variance": self.variance,
-            "mean_mean": self.mean_mean,
-            "mean_sd": self.mean_sd,
-            "variance_shape": self.variance_shape,
-            "variance_scale": self.variance_scale,
-        }
-
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(Normal)

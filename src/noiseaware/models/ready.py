@@ -6,12 +6,15 @@ A model of yours does not inherit from `ReadyModel`; `noiseaware.contract` says 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import read_floats, read_integers, read_numbers
 from noiseaware.parameters import Innovations, Parameter
 
 
@@ -30,7 +33,7 @@ class ReadyModel:
     build_records: Callable[..., NDArray[Any]]
 
     def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator, **index: ArrayLike
+        self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
     ) -> NDArray[Any]:
         """Draw n records from f(. | theta): F(u; theta) of fresh innovations u."""
         return self.build_records(theta, self.innovations.draw(n, rng), **index)
@@ -50,6 +53,79 @@ class ReadyModel:
             if name in written and written[name] != argument.default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Compiled(NamedTuple):
+    """What a model does with all its records; each function fills the last of its arguments.
+
+    `values` is what the model's `_read(theta)` returns. A function returns False at a record that
+    the model cannot have; `recover` finds fresh uniforms in `innovations`, if they are uniform.
+    """
+
+    build: Callable[..., bool | None]
+    """(*values, innovations, records): x_i = F(u_i; theta)."""
+    recover: Callable[..., bool]
+    """(*values, records, innovations): u_i with F(u_i; theta) = x_i."""
+    log_likelihood: Callable[..., bool]
+    """(*values, records, out): log f(x_i | theta)."""
+
+
+class CompiledModel(ReadyModel):
+    """A ready model whose records go through compiled functions."""
+
+    dtype: ClassVar[type] = np.float64
+    """The type of the records, float64 or int64."""
+    width: int | None = None
+    """How many numbers a record has; None: one, and the records have shape (n,)."""
+    compiled: ClassVar[Compiled]
+
+    def _read(self, theta: Theta) -> tuple[Any, ...]:
+        """Return what the compiled functions are told of theta."""
+        raise NotImplementedError
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        raise NotImplementedError
+
+    def _read_records(self, records: ArrayLike) -> NDArray[Any]:
+        """Return records as a contiguous array of the right type and shape."""
+        if self.dtype is np.int64:
+            return read_integers(records, self.width)
+        if self.width is None:
+            return read_numbers(records)
+        return read_floats("records", records, self.width)
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log f(x_i | theta) for each record, (n,)."""
+        array = self._read_records(records)
+        out = np.empty(len(array))
+        if not self.compiled.log_likelihood(*self._read(theta), array, out):
+            self.check_records(records)
+        return out
+
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
+        """Return the records F(u_i; theta)."""
+        innovations = read_floats("innovations", innovations, self.innovations.width)
+        n = len(innovations)
+        shape = (n,) if self.width is None else (n, self.width)
+        records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
+        self.compiled.build(*self._read(theta), innovations, records)
+        return records
+
+    def recover_innovations(
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
+        """Return u_i with F(u_i; theta) = x_i; uniform ones are drawn from all that give x_i."""
+        array = self._read_records(records)
+        if self.innovations.kind == "normal":
+            innovations = np.empty((len(array), self.innovations.width))
+        elif rng is None:
+            raise TypeError("rng must be given: more than one u makes the same record")
+        else:
+            innovations = self.innovations.draw(len(array), rng)
+        if not self.compiled.recover(*self._read(theta), array, innovations):
+            self.check_records(records)
+        return innovations
 
 
 def _plain(value: Any, default: Any) -> Any:

@@ -29,8 +29,8 @@ With n_g records of mean y_g in group g, given v,
 this order. The first three lines are one draw of (tau, mu, m) given v and x, up to the slice step,
 so that the funnel of m and tau is never walked along.
 
-The stretch
------------
+Scaling the records
+-------------------
 A noisy sum knows y_g and not v. `StratifiedMeans.scale_records` keeps every y_g and pushes the
 records away from it, x_i' = y_g + exp(s/2) (x_i - y_g), v' = exp(s) v. With Q_g the sum of
 (x_i - y_g)^2 in group g, the likelihood is prop. to
@@ -45,63 +45,37 @@ their groups' means, K groups having records, by exp(s/2) each. So
 
 The construction x = F(u; theta)
 --------------------------------
-That of `normal_groups.py`: the outcome is m_g + sqrt(v) u, u standard normal. The transport move
+That of `grouped.py`: the outcome is m_g + sqrt(v) u, u standard normal. The transport move
 proposes in the coordinates of `noiseaware.models.hierarchical.NonCentred`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.models import normal_groups as shared
-from noiseaware.models.arguments import (
-    arguments_repr,
-    positive_number,
-    read_floats,
-    read_parameter,
-    real_number,
-)
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import positive_number, read_parameter
 from noiseaware.models.conjugate import log_inverse_gamma
-from noiseaware.models.groups import Groups, stacked
-from noiseaware.models.hierarchical import (
-    POOL,
-    SPREAD_OF_MEANS,
-    NonCentred,
-    draw_shared_prior,
-    log_shared_prior,
-    slice_step,
-    weigh,
-)
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.models.grouped import NormalGroups, sum_squares
+from noiseaware.models.hierarchical import POOL, SPREAD_OF_MEANS, Pooled, slice_step, weigh
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
 
 @njit(cache=True, nogil=True)
-def _scan(records, spread, variance, totals, sizes, hyper, scale, uniforms, normals, gamma, out):
+def _scan(records, spread, variance, data, scale, uniforms, normals, gamma, out):
     """Fill `out` with mu, tau, m_1, ..., m_G and v: the scan of the module docstring."""
+    totals, sizes, hyper = data
     n_groups = sizes.shape[0]
     means = out[2 : 2 + n_groups]
-    log_spread = slice_step(
-        SPREAD_OF_MEANS,
-        math.log(spread),
-        1.0,
-        0,
-        0.0,
-        0.0,
-        variance,
-        means,
-        totals,
-        sizes,
-        hyper,
-        uniforms,
-    )
+    held = (0, 0.0, 0.0, variance, means)
+    log_spread = slice_step(SPREAD_OF_MEANS, math.log(spread), 1.0, held, data, uniforms)
     squared = math.exp(2.0 * log_spread)
     precision, mean, _ = weigh(squared, variance, totals, sizes, hyper)
     location = mean + normals[0] / math.sqrt(precision)
@@ -112,18 +86,18 @@ def _scan(records, spread, variance, totals, sizes, hyper, scale, uniforms, norm
         centre = (location / squared + totals[g] / variance) / precision
         means[g] = centre + normals[1 + g] / math.sqrt(precision)
     squares = np.zeros(n_groups)
-    shared.sum_squares(records, means, squares)
+    sum_squares(records, means, squares)
     out[2 + n_groups] = (scale + 0.5 * squares.sum()) / gamma
 
 
 @njit(cache=True, nogil=True)
-def _stretch(records, means, totals, sizes, factor, stretched):
+def _scale(records, means, totals, sizes, factor, scaled):
     """Write y_g + factor (x_i - y_g); return sum_g n_g (y_g - m_g)^2."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         centre = totals[group] / sizes[group]
-        stretched[i, 0] = records[i, 0]
-        stretched[i, 1] = centre + factor * (records[i, 1] - centre)
+        scaled[i, 0] = records[i, 0]
+        scaled[i, 1] = centre + factor * (records[i, 1] - centre)
     between = 0.0
     for g in range(sizes.shape[0]):
         if sizes[g] > 0.0:
@@ -131,7 +105,7 @@ def _stretch(records, means, totals, sizes, factor, stretched):
     return between
 
 
-class StratifiedMeans:
+class StratifiedMeans(Pooled, NormalGroups):
     """Groups of known sizes with normal outcomes, whose means share an unknown normal prior.
 
     Parameters
@@ -164,13 +138,7 @@ class StratifiedMeans:
            [1., 4.]])
     """
 
-    uses_index = True
-    column_names = ("group", "outcome")
-    check_records = shared.check_records
-    sample_records = shared.sample_records
-    log_likelihood = shared.log_likelihood
-    build_records = shared.build_records
-    recover_innovations = shared.recover_innovations
+    group_parameter = "means"
 
     def __init__(
         self,
@@ -183,36 +151,18 @@ class StratifiedMeans:
         variance_scale: float = 2.0,
         labels: Sequence[str] | None = None,
     ) -> None:
-        self._groups = Groups(sizes, labels)
-        self.sizes, self.labels = self._groups.sizes, self._groups.labels
-        self.n_records = self._groups.n_records
-        self.location_mean = real_number("location_mean", location_mean)
-        self.location_sd = positive_number("location_sd", location_sd)
-        self.spread_scale = positive_number("spread_scale", spread_scale)
+        super().__init__(sizes, labels, location_mean, location_sd, spread_scale)
         self.variance_shape = positive_number("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
-        self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
-        n_groups = len(self.sizes)
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("location"),
-            Parameter("spread", (), "positive"),
-            Parameter("means", (n_groups,), "real", ("group",), self._groups.coords),
-            Parameter("variance", (), "positive"),
-        )
-        self.derived = (Parameter("overall"),)
-        self.coordinates = NonCentred("means", n_groups)
-        self.innovations = Innovations("normal", 1)
+        self.parameters = (*self.parameters, Parameter("variance", (), "positive"))
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return the mean and the variance of each group."""
-        n_groups = len(self.sizes)
-        means = read_parameter(theta, "means", (n_groups,))
-        return means, np.full(n_groups, float(theta["variance"]))
+        means = read_parameter(theta, "means", (self._n_groups,))
+        return means, np.full(self._n_groups, float(theta["variance"]))
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior."""
-        location, spread, means = draw_shared_prior(len(self.sizes), self._hyper, rng)
-        variance = self.variance_scale / rng.standard_gamma(self.variance_shape)
+    @staticmethod
+    def _theta(location: float, spread: float, means: Floats, variance: float) -> Theta:
         return {
             "location": np.array(location),
             "spread": np.array(spread),
@@ -220,55 +170,48 @@ class StratifiedMeans:
             "variance": np.array(variance),
         }
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Return log p(theta), normalised."""
-        means = read_parameter(theta, "means", (len(self.sizes),))
-        return log_shared_prior(
-            float(theta["location"]), float(theta["spread"]), means, self._hyper
-        ) + log_inverse_gamma(float(theta["variance"]), self.variance_shape, self.variance_scale)
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        shared = self._draw_shared(rng)
+        return self._theta(*shared, self.variance_scale / rng.standard_gamma(self.variance_shape))
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised."""
+        return self._log_shared(theta, self._read(theta)[0]) + log_inverse_gamma(
+            float(theta["variance"]), self.variance_shape, self.variance_scale
+        )
+
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one scan of p(theta | x); see the module docstring."""
-        records = read_floats("records", records, 2)
-        n_groups = len(self.sizes)
-        totals, sizes = shared.sums(self, records)
-        out = np.empty(3 + n_groups)
+        records = self._read_records(records)
+        out = np.empty(3 + self._n_groups)
         _scan(
             records,
             float(theta["spread"]),
             float(theta["variance"]),
-            totals,
-            sizes,
-            self._hyper,
+            (*self._totals(records), self._hyper),
             self.variance_scale,
             rng.random(POOL),
-            rng.standard_normal(1 + n_groups),
+            rng.standard_normal(1 + self._n_groups),
             rng.standard_gamma(self.variance_shape + 0.5 * len(records)),
             out,
         )
-        return {
-            "location": np.array(out[0]),
-            "spread": np.array(out[1]),
-            "means": out[2 : 2 + n_groups],
-            "variance": np.array(out[-1]),
-        }
+        return self._theta(out[0], out[1], out[2:-1], out[-1])
 
     def scale_records(
-        self, theta: Mapping[str, Any], records: ArrayLike, amount: float
-    ) -> tuple[Theta, NDArray[np.float64], float]:
+        self, theta: Theta, records: ArrayLike, amount: float
+    ) -> tuple[Theta, Floats, float]:
         """Push the records away from their groups' means; see the module docstring.
 
         Returns theta', the records, and the log ratio of the densities with the Jacobian.
         """
-        records = read_floats("records", records, 2)
-        totals, sizes = shared.sums(self, records)
-        means = read_parameter(theta, "means", (len(self.sizes),))
+        records = self._read_records(records)
+        totals, sizes = self._totals(records)
+        means, _ = self._read(theta)
         before = float(theta["variance"])
         after = before * math.exp(amount)
-        stretched = np.empty_like(records)
-        between = _stretch(records, means, totals, sizes, math.exp(0.5 * amount), stretched)
+        scaled = np.empty_like(records)
+        between = _scale(records, means, totals, sizes, math.exp(0.5 * amount), scaled)
         prior = (self.variance_shape, self.variance_scale)
         log_ratio = (
             log_inverse_gamma(after, *prior)
@@ -278,24 +221,7 @@ class StratifiedMeans:
         )
         new = {name: np.array(value, dtype=np.float64) for name, value in theta.items()}
         new["variance"] = np.array(after)
-        return new, stretched, log_ratio
+        return new, scaled, log_ratio
 
-    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """Return the weighted mean of draws of theta."""
-        return {"overall": stacked(theta, "means") @ (np.array(self.sizes) / self.n_records)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "StratifiedMeans",
-            "sizes": list(self.sizes),
-            "location_mean": self.location_mean,
-            "location_sd": self.location_sd,
-            "spread_scale": self.spread_scale,
-            "variance_shape": self.variance_shape,
-            "variance_scale": self.variance_scale,
-            "labels": self._groups.given_labels,
-        }
-
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(StratifiedMeans)

@@ -23,12 +23,12 @@ scan holds in turn
   l = sum_g [s_g h_g - n_g log(1 + exp(h_g))] + log prior, with h_g = mu + tau z_g.
 
 In the coordinates (mu, tau, z) the prior of z does not hold mu and tau, and |dh/dz| = tau^G takes
-the place of the prior's tau^-G; so both halves leave p(theta | x) alone. The first is fast where
-the groups are large, the second where they are small (Yu and Meng 2011 call it interweaving).
+the place of the prior's tau^-G; so both halves leave p(theta | x) invariant. The first is fast
+where the groups are large, the second where they are small (Yu and Meng 2011 call it interweaving).
 
 The construction x = F(u; theta)
 --------------------------------
-That of `binary_groups.py`: the outcome is 1 if u < p_g. The transport move proposes in the
+That of `grouped.py`: the outcome is 1 if u < p_g. The transport move proposes in the
 coordinates of `noiseaware.models.hierarchical.NonCentred`.
 
 Reference
@@ -39,111 +39,61 @@ Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the quest
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.models import binary_groups as shared
-from noiseaware.models.arguments import arguments_repr, positive_number, real_number
+from noiseaware.contract import Floats, Theta
 from noiseaware.models.conjugate import SMALLEST
-from noiseaware.models.groups import Groups, stacked
+from noiseaware.models.grouped import YesNoGroups
 from noiseaware.models.hierarchical import (
     LOCATION_GIVEN_Z,
     LOGIT,
     POOL,
     SPREAD_GIVEN_Z,
     SPREAD_OF_LOGITS,
-    NonCentred,
-    draw_shared_prior,
-    log_shared_prior,
+    Pooled,
     slice_step,
 )
 from noiseaware.models.inverse_cdf import SPACING
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.registry import MODELS
 
 
 @njit(cache=True, nogil=True)
-def _scan(location, spread, levels, totals, sizes, hyper, uniforms, normal):
+def _scan(location, spread, levels, data, uniforms, normal):
     """Do the scan of the module docstring; ``levels``, the h_g, are updated in place.
 
-    Returns mu and tau. ``uniforms`` is (G + 3, POOL).
+    Returns mu and tau. ``data`` is that of `log_target`, and ``uniforms`` is (G + 3, POOL).
     """
+    _, sizes, hyper = data
     n_groups = sizes.shape[0]
     for g in range(n_groups):
         width = 3.0 / math.sqrt(0.25 * sizes[g] + 1.0 / spread**2)
-        levels[g] = slice_step(
-            LOGIT,
-            levels[g],
-            width,
-            g,
-            location,
-            spread,
-            0.0,
-            levels,
-            totals,
-            sizes,
-            hyper,
-            uniforms[g],
-        )
+        held = (g, location, spread, 0.0, levels)
+        levels[g] = slice_step(LOGIT, levels[g], width, held, data, uniforms[g])
     precision = hyper[1] + n_groups / spread**2
     centre = hyper[0] * hyper[1] + levels.sum() / spread**2
     location = centre / precision + normal / math.sqrt(precision)
-    log_spread = slice_step(
-        SPREAD_OF_LOGITS,
-        math.log(spread),
-        1.0,
-        0,
-        location,
-        0.0,
-        0.0,
-        levels,
-        totals,
-        sizes,
-        hyper,
-        uniforms[n_groups],
-    )
+    held = (0, location, spread, 0.0, levels)
+    log_spread = math.log(spread)
+    log_spread = slice_step(SPREAD_OF_LOGITS, log_spread, 1.0, held, data, uniforms[n_groups])
     spread = math.exp(log_spread)
     deviations = (levels - location) / spread
-    location = slice_step(
-        LOCATION_GIVEN_Z,
-        location,
-        3.0 / math.sqrt(0.25 * sizes.sum() + hyper[1]),
-        0,
-        0.0,
-        spread,
-        0.0,
-        deviations,
-        totals,
-        sizes,
-        hyper,
-        uniforms[n_groups + 1],
-    )
-    log_spread = slice_step(
-        SPREAD_GIVEN_Z,
-        log_spread,
-        1.0,
-        0,
-        location,
-        0.0,
-        0.0,
-        deviations,
-        totals,
-        sizes,
-        hyper,
-        uniforms[n_groups + 2],
-    )
+    width = 3.0 / math.sqrt(0.25 * sizes.sum() + hyper[1])
+    held = (0, location, spread, 0.0, deviations)
+    location = slice_step(LOCATION_GIVEN_Z, location, width, held, data, uniforms[n_groups + 1])
+    held = (0, location, spread, 0.0, deviations)
+    log_spread = slice_step(SPREAD_GIVEN_Z, log_spread, 1.0, held, data, uniforms[n_groups + 2])
     spread = math.exp(log_spread)
     for g in range(n_groups):
         levels[g] = location + spread * deviations[g]
     return location, spread
 
 
-class StratifiedProportions:
+class StratifiedProportions(Pooled, YesNoGroups):
     """Groups of known sizes with yes-or-no outcomes, whose log odds share a normal prior.
 
     Parameters
@@ -175,14 +125,7 @@ class StratifiedProportions:
            [1, 0]])
     """
 
-    uses_index = True
-    column_names = ("group", "outcome")
-    _read = shared.read
-    check_records = shared.check_records
-    sample_records = shared.sample_records
-    log_likelihood = shared.log_likelihood
-    build_records = shared.build_records
-    recover_innovations = shared.recover_innovations
+    group_parameter = "proportions"
 
     def __init__(
         self,
@@ -193,25 +136,10 @@ class StratifiedProportions:
         spread_scale: float = 1.0,
         labels: Sequence[str] | None = None,
     ) -> None:
-        self._groups = Groups(sizes, labels)
-        self.sizes, self.labels = self._groups.sizes, self._groups.labels
-        self.n_records = self._groups.n_records
-        self.location_mean = real_number("location_mean", location_mean)
-        self.location_sd = positive_number("location_sd", location_sd)
-        self.spread_scale = positive_number("spread_scale", spread_scale)
-        self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
-        n_groups = len(self.sizes)
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("location"),
-            Parameter("spread", (), "positive"),
-            Parameter("proportions", (n_groups,), "unit", ("group",), self._groups.coords),
-        )
-        self.derived = (Parameter("overall"),)
-        self.coordinates = NonCentred("proportions", n_groups)
-        self.innovations = Innovations("uniform", 1)
+        super().__init__(sizes, labels, location_mean, location_sd, spread_scale)
 
     @staticmethod
-    def _theta(location: float, spread: float, levels: NDArray[np.float64]) -> Theta:
+    def _theta(location: float, spread: float, levels: Floats) -> Theta:
         proportions = 1.0 / (1.0 + np.exp(-levels))
         return {
             "location": np.array(location),
@@ -219,55 +147,28 @@ class StratifiedProportions:
             "proportions": np.clip(proportions, SMALLEST, 1.0 - SPACING),
         }
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
-        return self._theta(*draw_shared_prior(len(self.sizes), self._hyper, rng))
+        return self._theta(*self._draw_shared(rng))
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
-        p = self._read(theta)
+        (p,) = self._read(theta)
         if not ((p > 0.0) & (p < 1.0)).all():
             return -math.inf
         log_yes, log_no = np.log(p), np.log1p(-p)
-        shared = log_shared_prior(
-            float(theta["location"]), float(theta["spread"]), log_yes - log_no, self._hyper
-        )
-        return float(shared - (log_yes + log_no).sum())  # dh/dp = 1 / (p (1 - p))
+        # dh/dp = 1 / (p (1 - p))
+        return float(self._log_shared(theta, log_yes - log_no) - (log_yes + log_no).sum())
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one scan of p(theta | x); see the module docstring."""
-        n_groups = len(self.sizes)
-        ones, sizes = shared.count(self, records)
-        p = self._read(theta)
+        data = (*self._totals(records), self._hyper)
+        (p,) = self._read(theta)
         levels = np.log(p) - np.log1p(-p)
-        location, spread = _scan(
-            float(theta["location"]),
-            float(theta["spread"]),
-            levels,
-            ones,
-            sizes,
-            self._hyper,
-            rng.random((n_groups + 3, POOL)),
-            rng.standard_normal(),
-        )
+        uniforms = rng.random((self._n_groups + 3, POOL))
+        start = float(theta["location"]), float(theta["spread"])
+        location, spread = _scan(*start, levels, data, uniforms, rng.standard_normal())
         return self._theta(location, spread, levels)
 
-    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """Return the weighted mean of draws of theta."""
-        return {"overall": stacked(theta, "proportions") @ (np.array(self.sizes) / self.n_records)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "StratifiedProportions",
-            "sizes": list(self.sizes),
-            "location_mean": self.location_mean,
-            "location_sd": self.location_sd,
-            "spread_scale": self.spread_scale,
-            "labels": self._groups.given_labels,
-        }
-
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(StratifiedProportions)

@@ -22,7 +22,7 @@ With n_g records of sum S_g in group g,
 
 The construction x = F(u; theta)
 --------------------------------
-That of `normal_groups.py`: the outcome is m_g + sqrt(v_g) u, u standard normal.
+That of `grouped.py`: the outcome is m_g + sqrt(v_g) u, u standard normal.
 
 What is derived
 ---------------
@@ -33,26 +33,19 @@ What is derived
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.models import normal_groups as shared
-from noiseaware.models.arguments import (
-    arguments_repr,
-    positive_number,
-    read_floats,
-    read_parameter,
-    real_number,
-)
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import positive_number, read_parameter, real_number
 from noiseaware.models.conjugate import log_inverse_gamma
-from noiseaware.models.groups import Groups, stacked
-from noiseaware.parameters import Innovations, Parameter
-
-Theta = dict[str, NDArray[np.float64]]
+from noiseaware.models.grouped import NormalGroups, sum_squares
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -66,7 +59,7 @@ def _draw_means(sums, sizes, variances, prior_mean, prior_precision, means):
         means[g] = centre + means[g] / math.sqrt(precision)
 
 
-class TwoMeans:
+class TwoMeans(NormalGroups):
     """Two groups of known sizes, each with its own unknown mean and variance.
 
     Parameters
@@ -98,13 +91,8 @@ class TwoMeans:
            [1. , 4. ]])
     """
 
-    uses_index = True
-    column_names = ("group", "outcome")
-    check_records = shared.check_records
-    sample_records = shared.sample_records
-    log_likelihood = shared.log_likelihood
-    build_records = shared.build_records
-    recover_innovations = shared.recover_innovations
+    number = 2
+    derived = (Parameter("difference"), Parameter("effect_size"))
 
     def __init__(
         self,
@@ -117,39 +105,34 @@ class TwoMeans:
         equal_variances: bool = False,
         labels: Sequence[str] | None = None,
     ) -> None:
-        self._groups = Groups(sizes, labels, number=2)
-        self.sizes, self.labels = self._groups.sizes, self._groups.labels
-        self.n_records = self._groups.n_records
+        super().__init__(sizes, labels)
         self.mean_mean = real_number("mean_mean", mean_mean)
         self.mean_sd = positive_number("mean_sd", mean_sd)
         self.variance_shape = positive_number("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
         self.equal_variances = bool(equal_variances)
-        self._variance = "variance" if self.equal_variances else "variances"
-        coords = self._groups.coords
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("means", (2,), "real", ("group",), coords),
+        variance = (
             Parameter("variance", (), "positive")
             if self.equal_variances
-            else Parameter("variances", (2,), "positive", ("group",), coords),
+            else self._each("variances", "positive")
         )
-        self.derived = (Parameter("difference"), Parameter("effect_size"))
-        self.innovations = Innovations("normal", 1)
+        self._variance = variance.name
+        self.parameters = (self._each("means", "real"), variance)
 
-    def _read(self, theta: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return the means and the variances of both groups."""
         means = read_parameter(theta, "means", (2,))
         if self.equal_variances:
             return means, np.full(2, float(theta["variance"]))
         return means, read_parameter(theta, "variances", (2,))
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         means = self.mean_mean + self.mean_sd * rng.standard_normal(2)
         gamma = rng.standard_gamma(self.variance_shape, () if self.equal_variances else 2)
         return {"means": means, self._variance: np.asarray(self.variance_scale / gamma)}
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
         means, variances = self._read(theta)
         total = -2.0 * math.log(self.mean_sd) - _LOG_2PI
@@ -160,44 +143,28 @@ class TwoMeans:
             total += log_inverse_gamma(float(variance), self.variance_shape, self.variance_scale)
         return total
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = read_floats("records", records, 2)
-        sums, sizes = shared.sums(self, records)
+        records = self._read_records(records)
+        sums, sizes = self._totals(records)
         _, variances = self._read(theta)
         means = rng.standard_normal(2)
         _draw_means(sums, sizes, variances, self.mean_mean, self.mean_sd**-2, means)
         squares = np.zeros(2)
-        shared.sum_squares(records, means, squares)
+        sum_squares(records, means, squares)
         if self.equal_variances:
             squares, sizes = squares.sum(), sizes.sum()
         gamma = rng.standard_gamma(self.variance_shape + 0.5 * sizes)
         variance = np.asarray((self.variance_scale + 0.5 * squares) / gamma)
         return {"means": means, self._variance: variance}
 
-    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+    def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the difference and the effect size of draws of theta."""
-        means = stacked(theta, "means")
+        means, variance = np.asarray(theta["means"]), np.asarray(theta[self._variance])
         difference = means[..., 1] - means[..., 0]
-        variance = stacked(theta, self._variance)
         if not self.equal_variances:
             variance = variance.mean(axis=-1)
         return {"difference": difference, "effect_size": difference / np.sqrt(variance)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "TwoMeans",
-            "sizes": list(self.sizes),
-            "mean_mean": self.mean_mean,
-            "mean_sd": self.mean_sd,
-            "variance_shape": self.variance_shape,
-            "variance_scale": self.variance_scale,
-            "equal_variances": self.equal_variances,
-            "labels": self._groups.given_labels,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(TwoMeans)

@@ -13,7 +13,7 @@ independent: `TwoProportions.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-That of `binary_groups.py`: the outcome is 1 if u < p_g.
+That of `grouped.py`: the outcome is 1 if u < p_g.
 
 What is derived
 ---------------
@@ -24,23 +24,23 @@ the prior allows p_0 near 0; exp of the quantiles of its logarithm are its quant
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from noiseaware.models import binary_groups as shared
-from noiseaware.models.arguments import arguments_repr, positive_number
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import positive_number
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
-from noiseaware.models.groups import Groups, stacked
+from noiseaware.models.grouped import YesNoGroups
 from noiseaware.models.inverse_cdf import SPACING
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
 
-Theta = dict[str, NDArray[np.float64]]
 
-
-class TwoProportions:
+class TwoProportions(YesNoGroups):
     """Two groups of known sizes, each with its own unknown probability of a one.
 
     Parameters
@@ -69,14 +69,8 @@ class TwoProportions:
            [1, 0]])
     """
 
-    uses_index = True
-    column_names = ("group", "outcome")
-    _read = shared.read
-    check_records = shared.check_records
-    sample_records = shared.sample_records
-    log_likelihood = shared.log_likelihood
-    build_records = shared.build_records
-    recover_innovations = shared.recover_innovations
+    number = 2
+    derived = (Parameter("difference"), Parameter("log_ratio"))
 
     def __init__(
         self,
@@ -86,60 +80,42 @@ class TwoProportions:
         *,
         labels: Sequence[str] | None = None,
     ) -> None:
-        self._groups = Groups(sizes, labels, number=2)
-        self.sizes, self.labels = self._groups.sizes, self._groups.labels
-        self.n_records = self._groups.n_records
+        super().__init__(sizes, labels)
         self.a = positive_number("a", a)
         self.b = positive_number("b", b)
         self._log_constant = 2.0 * log_dirichlet_constant(np.array([self.a, self.b]))
-        self.parameters: tuple[Parameter, ...] = (
-            Parameter("proportions", (2,), "unit", ("group",), self._groups.coords),
-        )
-        self.derived = (Parameter("difference"), Parameter("log_ratio"))
-        self.innovations = Innovations("uniform", 1)
+        self.parameters = (self._each("proportions", "unit"),)
 
     @staticmethod
-    def _draw(a: Any, b: Any, rng: np.random.Generator) -> Theta:
+    def _draw(a: Any, b: Any, rng: Generator) -> Theta:
         # A beta variable can round to 0 or 1; the open interval keeps its logit finite.
         return {"proportions": np.clip(rng.beta(a, b, size=2), SMALLEST, 1.0 - SPACING)}
 
-    def sample_prior(self, rng: np.random.Generator) -> Theta:
+    def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         return self._draw(self.a, self.b, rng)
 
-    def log_prior(self, theta: Mapping[str, Any]) -> float:
+    def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
         total = self._log_constant
-        for p in self._read(theta).tolist():
+        for p in self._read(theta)[0].tolist():
             if not 0.0 < p < 1.0:
                 return -math.inf
             total += (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
         return total
 
-    def update_parameters(
-        self, theta: Mapping[str, Any], records: ArrayLike, rng: np.random.Generator
-    ) -> Theta:
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
-        ones, sizes = shared.count(self, records)
+        ones, sizes = self._totals(records)
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
 
-    def derive(self, theta: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+    def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the difference and the log ratio of draws of theta."""
-        p = stacked(theta, "proportions")
+        p = np.asarray(theta["proportions"])
         return {
             "difference": p[..., 1] - p[..., 0],
             "log_ratio": np.log(p[..., 1]) - np.log(p[..., 0]),
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
-        return {
-            "type": "TwoProportions",
-            "sizes": list(self.sizes),
-            "a": self.a,
-            "b": self.b,
-            "labels": self._groups.given_labels,
-        }
 
-    def __repr__(self) -> str:
-        return arguments_repr(self)
+MODELS.add(TwoProportions)

@@ -1,0 +1,258 @@
+"""Categories with Dirichlet priors: `Categorical`, `ContingencyTable` and `NaiveBayes`.
+
+A record is a class y, of I, and K features x_1, ..., x_K, feature k with J_k levels, all integers
+from 0. P(y = i) = p_i, and given y = i the features are independent, P(x_k = j) = p^k_{ij}. Each
+row of probabilities has its own Dirichlet prior, with the same concentrations a_0, a_1, ... The
+docstring of `naive_bayes.py` has the conditional of the parameters and the construction
+x = F(u; theta). A categorical variable, or the cell of a table, is a class without features, K = 0.
+
+In the compiled functions ``classes`` is p as one row, (1, I), and ``features`` holds the p^k_{i-}
+in rows, (I K, J): row i K + k. J is the largest J_k; a shorter row uses its first ``levels[k]``
+entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import check_levels, real_array
+from noiseaware.models.conjugate import (
+    draw_dirichlet,
+    gamma_pool,
+    log_dirichlet,
+    log_dirichlet_constant,
+    longer_pool,
+    pool_size,
+)
+from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
+from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.parameters import Innovations
+
+_DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
+NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
+MOST_VALUES = 256
+"""Possible records that are worth listing: going through them all for each record must be cheap."""
+
+
+@njit(cache=True, nogil=True)
+def _fill_tables(classes, features, levels, class_edges, feature_edges):
+    """Write the edges of every row."""
+    n_features = levels.shape[0]
+    fill_edges(classes, 0, classes.shape[1], class_edges)
+    for row in range(features.shape[0]):
+        fill_edges(features, row, levels[row % n_features], feature_edges)
+
+
+@njit(cache=True, nogil=True)
+def _build_records(classes, features, levels, innovations, records):
+    """Write the class and the features that each row of ``innovations`` gives."""
+    n_classes = classes.shape[1]
+    n_features = levels.shape[0]
+    class_edges = np.empty((1, n_classes + 1))
+    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
+    _fill_tables(classes, features, levels, class_edges, feature_edges)
+    for i in range(innovations.shape[0]):
+        y = level_of(innovations[i, 0], class_edges, 0, n_classes)
+        records[i, 0] = y
+        row = y * n_features
+        for k in range(n_features):
+            records[i, 1 + k] = level_of(innovations[i, 1 + k], feature_edges, row + k, levels[k])
+
+
+@njit(cache=True, nogil=True)
+def _recover_innovations(classes, features, levels, records, innovations):
+    """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
+    n_classes = classes.shape[1]
+    n_features = levels.shape[0]
+    class_edges = np.empty((1, n_classes + 1))
+    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
+    _fill_tables(classes, features, levels, class_edges, feature_edges)
+    for i in range(records.shape[0]):
+        y = records[i, 0]
+        if not 0 <= y < n_classes:
+            return False
+        innovations[i, 0] = uniform_between(
+            class_edges[0, y], class_edges[0, y + 1], innovations[i, 0]
+        )
+        for k in range(n_features):
+            x = records[i, 1 + k]
+            if not 0 <= x < levels[k]:
+                return False
+            row = y * n_features + k
+            innovations[i, 1 + k] = uniform_between(
+                feature_edges[row, x], feature_edges[row, x + 1], innovations[i, 1 + k]
+            )
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _log_likelihood(classes, features, levels, records, out):
+    """Write log p_y + sum_k log p^k_{y x_k} for each record."""
+    n_classes = classes.shape[1]
+    n_features = levels.shape[0]
+    log_classes = np.empty(n_classes)
+    log_features = np.empty(features.shape)
+    for y in range(n_classes):
+        log_classes[y] = math.log(classes[0, y]) if classes[0, y] > 0.0 else -math.inf
+    for row in range(features.shape[0]):
+        for j in range(levels[row % n_features]):
+            p = features[row, j]
+            log_features[row, j] = math.log(p) if p > 0.0 else -math.inf
+    for i in range(records.shape[0]):
+        y = records[i, 0]
+        if not 0 <= y < n_classes:
+            return False
+        total = log_classes[y]
+        for k in range(n_features):
+            x = records[i, 1 + k]
+            if not 0 <= x < levels[k]:
+                return False
+            total += log_features[y * n_features + k, x]
+        out[i] = total
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _draw_probabilities(
+    records,
+    levels,
+    concentrations,
+    normals,
+    uniforms,
+    class_boosts,
+    feature_boosts,
+    classes,
+    features,
+):
+    """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
+
+    With no records this is a draw from the prior.
+    """
+    n_classes = classes.shape[1]
+    n_features = levels.shape[0]
+    class_shapes, feature_shapes = np.empty(classes.shape), np.empty(features.shape)
+    for j in range(n_classes):
+        class_shapes[:, j] = concentrations[j]
+    for j in range(features.shape[1]):
+        feature_shapes[:, j] = concentrations[j]
+    for i in range(records.shape[0]):
+        y = records[i, 0]
+        if not 0 <= y < n_classes:
+            return _WRONG_LEVEL
+        class_shapes[0, y] += 1.0
+        for k in range(n_features):
+            x = records[i, 1 + k]
+            if not 0 <= x < levels[k]:
+                return _WRONG_LEVEL
+            feature_shapes[y * n_features + k, x] += 1.0
+    used = draw_dirichlet(class_shapes, 0, n_classes, normals, uniforms, 0, class_boosts, classes)
+    if used < 0:
+        return _POOL_ENDED
+    for row in range(features.shape[0]):
+        used = draw_dirichlet(
+            feature_shapes,
+            row,
+            levels[row % n_features],
+            normals,
+            uniforms,
+            used,
+            feature_boosts,
+            features,
+        )
+        if used < 0:
+            return _POOL_ENDED
+    return _DONE
+
+
+@njit(cache=True, nogil=True)
+def _log_prior(classes, features, levels, exponents):
+    """Return the sum of the log densities of all rows, without their constants."""
+    total = log_dirichlet(classes, 0, classes.shape[1], exponents)
+    for row in range(features.shape[0]):
+        total += log_dirichlet(features, row, levels[row % levels.shape[0]], exponents)
+    return total
+
+
+def concentrations(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return one concentration for all cells, as an array (), or one for each."""
+    given = real_array(name, value, () if np.ndim(value) == 0 else shape)
+    if not (given > 0).all():
+        raise ValueError(f"{name} must be positive; got {given.tolist()}")
+    return given
+
+
+class Discrete(CompiledModel):
+    """Records of a class and features; a model adds names and shapes of the probabilities."""
+
+    dtype = np.int64
+    compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
+
+    def _prepare(
+        self, n_classes: int, n_levels: Sequence[int], concentrations: Floats, names: Sequence[str]
+    ) -> None:
+        """Work out once what every call needs; a name for each entry of a record, for messages."""
+        self._sizes, self._names = (n_classes, *n_levels), names
+        self._levels = np.array(n_levels, dtype=np.int64)
+        self._rows = (n_classes * len(n_levels), max(n_levels, default=0))
+        self._concentrations = concentrations
+        self._exponents = concentrations - 1.0
+        self._boosted = bool((concentrations < 1.0).any())
+        self._pool_size = pool_size(n_classes * (1 + sum(n_levels)))
+        constants = {J: log_dirichlet_constant(concentrations[:J]) for J in set(self._sizes)}
+        self._log_constant = constants[n_classes] + n_classes * sum(constants[J] for J in n_levels)
+        self.width = len(self._sizes)
+        self.innovations = Innovations("uniform", self.width)
+        self._no_records = np.empty((0, self.width), dtype=np.int64)
+
+    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""
+        raise NotImplementedError
+
+    def _theta(self, classes: Floats, features: Floats) -> Theta:
+        """Return theta of what `_read` returns of it."""
+        raise NotImplementedError
+
+    def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
+        """Draw theta given the records; with none, from the prior."""
+        pool = gamma_pool(rng, self._pool_size)
+        class_boosts = feature_boosts = _NO_BOOSTS
+        classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
+        if self._boosted:
+            class_boosts, feature_boosts = rng.random(classes.shape), rng.random(features.shape)
+        while status := _draw_probabilities(
+            records,
+            self._levels,
+            self._concentrations,
+            *pool,
+            class_boosts,
+            feature_boosts,
+            classes,
+            features,
+        ):
+            if status == _WRONG_LEVEL:
+                check_levels(records, self._sizes, self._names)
+            pool = longer_pool(rng, pool)
+        return self._theta(classes, features)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        check_levels(self._read_records(records), self._sizes, self._names)
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        return self._draw(self._no_records, rng)
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised, over all but the last entry of each row."""
+        return self._log_constant + _log_prior(*self._read(theta), self._exponents)
+
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
+        """Return a new theta drawn from p(theta | x); the old one plays no part."""
+        return self._draw(self._read_records(records), rng)
