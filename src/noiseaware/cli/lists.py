@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,9 +49,23 @@ class Listed:
 
 
 def _toml(kind: Any) -> str:
-    from noiseaware.cli.examples import model_example
+    """Return a whole model file; the optional arguments stand in comments."""
+    lines = [f'type = "{kind.__name__}"']
+    tables: list[str] = []
+    for name, argument in inspect.signature(kind).parameters.items():
+        value = kind.example.get(name, argument.default)
+        if isinstance(value, dict):
+            tables += ["", f"[{name}]", *(f"{key} = {_value(v)}" for key, v in value.items())]
+        elif name in kind.example:
+            lines.append(f"{name} = {_value(value)}")
+        else:
+            lines.append(f"# {name} = {'...' if value is None else _value(value)}")
+    return "\n".join([*lines, *tables, "", "[report]", 'question = "What do you want to know?"'])
 
-    return model_example(kind.__name__)
+
+def _value(value: Any) -> str:
+    """Return a value as TOML and JSON write it."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 def _json(kind: Any) -> str:
