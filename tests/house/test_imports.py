@@ -60,6 +60,7 @@ VALUES = {
     "Parameter": "declared by a model",
     "ReadyModel": "a model inside a model, told from a plain argument",
     "Release": "what `sample` is given",
+    "SeparableDensity": "what the `terms` of a mechanism return; compiled loops go by its type",
 }
 """Classes that a user hands over as values: a wrong argument has to be told from a right one."""
 
