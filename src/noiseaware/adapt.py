@@ -25,21 +25,26 @@ class StepSize:
         The share of steps to accept.
     smallest, largest
         Between these it stays.
+
+    Attributes
+    ----------
+    acceptance
+        What was noted since `tune` was last called.
     """
 
     def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
         self.size = size
         self.wanted = wanted
         self.bounds = (smallest, largest)
-        self._acceptance: list[float] = []
+        self.acceptance: list[float] = []
 
     def note(self, log_ratio: float) -> None:
         """Note how likely a step was accepted; a ratio of NaN (records not finite) is a no."""
-        self._acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0)
+        self.acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0)
 
     def tune(self, count: int) -> None:
         """Learn from the steps that were noted since the last call, in iteration `count`."""
-        for acceptance in self._acceptance:
+        for acceptance in self.acceptance:
             self.size *= math.exp(log_change(acceptance, self.wanted, count))
         self.size = min(max(self.size, self.bounds[0]), self.bounds[1])
-        self._acceptance.clear()
+        self.acceptance.clear()

@@ -794,9 +794,8 @@ BUGS = {
         "exponential", "log_exponential", "= parameters[1]", "= 0.5 * parameters[1]"
     ),
     "the first output": formula("exponential", "log_exponential", "int(parameters[0])", "0"),
-    "exponentials of utilities that are not compared with the largest": Bug(
-        lambda seed: check_far_utilities(),
-        (Edit(joint, "log_exponential", "largest = max(largest, total[k])", "pass"), *CALLERS),
+    "the released output not compared with the best": formula(
+        "exponential", "log_exponential", "[int(parameters[0])] - largest", "[int(parameters[0])]"
     ),
     "a grid without the ridge": formula(
         "quantile", "log_gradient_grid", "parameters, 4, 1.0", "0.0 * parameters, 4, 1.0"

@@ -539,7 +539,7 @@ def test_crank_nicolson_ratio_is_the_whole_metropolis_hastings_ratio():
                 state = ChainState(theta, records.copy(), None, GivenNormals(z, uniform))
                 tuning = {**move.start(target, state), "angle": fixed(angle)}
                 assert move.step(target, state, tuning) == (float(accept),)
-                assert tuning["acceptance"] == [pytest.approx(chance, rel=1e-9)]
+                assert tuning["angle"].acceptance == [pytest.approx(chance, rel=1e-9)]
                 expected = np.column_stack([x, y]) if accept else records
                 np.testing.assert_allclose(state.records, expected, rtol=1e-12, atol=1e-12)
     assert min(seen) < 0.5
