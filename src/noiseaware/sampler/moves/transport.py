@@ -189,8 +189,11 @@ class Transport:
         excess = max(1.0, geometry.autocorrelation_time() / expected)
         cost = costs(target.n, proposals)
         if self.steps is None:
-            least = 0 if target.abilities.can_update else 1
-            most = MOST_COST[target.n < FEW_RECORDS]
+            few = target.n < FEW_RECORDS
+            formula = any(proposal.formula_total is not None for proposal in proposals)
+            # One warm-up may be too hopeful; with few records a step of each costs little.
+            least = 1 if not target.abilities.can_update or (few and not formula) else 0
+            most = MOST_COST[few]
             tuning["steps"] = choose_steps(proposals, gains, others, cost, least=least, most=most)
         steps = tuning["steps"]
         # The history was made with steps; it does not speak of a chain without them.
