@@ -528,8 +528,8 @@ MUTANTS = (
             Edit(
                 transport_module,
                 "place",
-                "model.log_prior(inside) + log_jacobian",
-                "model.log_prior(inside)",
+                "target.log_prior(inside) + log_jacobian",
+                "target.log_prior(inside)",
             ),
         ),
     ),

@@ -290,13 +290,15 @@ def estimate_jacobian(
         geometry.covariance_given_u = geometry.covariance
         return
     u, coordinates = target.recover(state), target.coordinates
+    by_formula = None
+    for proposal in proposals:
+        proposal.condition_on(target, u)
+        by_formula = by_formula or proposal.formula_total
 
     def total_at(v: np.ndarray) -> np.ndarray:
+        if by_formula is not None:
+            return by_formula(v)
         return target.total(target.build(coordinates.from_vector(v)[0], u))
 
-    for proposal in proposals:
-        if proposal.formula_total is not None:
-            proposal.condition_on(target, u)
-            total_at = proposal.formula_total
     v = coordinates.to_vector(state.theta)
     geometry.estimate_jacobian(total_at, target.terms.parameters[:, 1], v)
