@@ -9,6 +9,7 @@ foundation.py  Algorithm 1 against fused loops, large n, memory, import, a new p
 peers.py       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
 plot.py        ESS per second against epsilon, from what peers wrote (extra ``bench``)
 own_model.py   a plain NumPy model of one's own against the built-in one
+ablation.py    what each part of the transport move is worth
 mixing.py      the default call over many simulated releases: R-hat and ESS
 
 What they stand on:

@@ -9,6 +9,7 @@ plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on an example of every ready model
+ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
 Every section prints its tables, with the target next to what was measured, and writes them as
@@ -31,7 +32,17 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-SECTIONS = ("foundation", "mechanisms", "peers", "plot", "steps", "own", "models", "mixing")
+SECTIONS = (
+    "foundation",
+    "mechanisms",
+    "peers",
+    "plot",
+    "steps",
+    "own",
+    "models",
+    "ablation",
+    "mixing",
+)
 FILES = {"own": "own_model"}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
@@ -63,13 +74,22 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--models",
         type=listed(str),
-        help=f"mixing, peers: of {','.join(MODELS)} (peers: known only)",
+        help=f"mixing, peers, ablation: of {','.join(MODELS)} (peers: known only)",
     )
-    parser.add_argument("--sizes", type=listed(int), help="mixing, peers: n, such as 100,1000")
-    parser.add_argument("--epsilons", type=listed(float), help="mixing, peers: such as 0.1,1")
-    parser.add_argument("--releases", type=int, help="mixing (20), peers (3): at each setting")
+    parser.add_argument(
+        "--sizes", type=listed(int), help="mixing, peers, ablation: n, such as 100,1000"
+    )
+    parser.add_argument(
+        "--epsilons", type=listed(float), help="mixing, peers, ablation: such as 0.1,1"
+    )
+    parser.add_argument(
+        "--releases", type=int, help="mixing (20), peers (3), ablation (1): at each setting"
+    )
+    parser.add_argument("--parts", type=listed(str), help="ablation: only these parts")
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
-    parser.add_argument("--fresh", action="store_true", help="mixing: forget what is on file")
+    parser.add_argument(
+        "--fresh", action="store_true", help="mixing, ablation: forget what is on file"
+    )
     chosen = parser.parse_args()
     for section in chosen.sections:
         if section not in SECTIONS:

@@ -16,6 +16,7 @@ import numpy as np
 
 import noiseaware as na
 from benchmarks import settings, tables
+from noiseaware.contract import model_abilities
 
 N_RECORDS = 200
 EPSILONS = (0.1, 1.0, 10.0)
@@ -136,6 +137,18 @@ EXAMPLES: dict[str, Example] = {
     ),
 }
 """Name -> model, query, parameters of the simulated records."""
+
+IN_MIXING = ("LinearRegression", "NaiveBayes")
+"""Examples that are settings of ``mixing``, too."""
+
+
+def sized(name: str, n: int) -> Example:
+    """Return an example whose groups, if it has some, have n records in all."""
+    model, query, theta = EXAMPLES[name]
+    if model_abilities(model).n_records is None:
+        return EXAMPLES[name]
+    shares = np.cumsum([0, *model.sizes]) / sum(model.sizes)
+    return type(model)(np.diff(np.round(n * shares)).astype(int).tolist()), query, theta
 
 
 def run(options: Namespace) -> None:

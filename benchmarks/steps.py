@@ -1,7 +1,8 @@
-"""What the parts of a transport move cost, next to the constants of `tuning.costs`.
+"""What the parts of a transport move cost, next to what `tuning.costs` counts.
 
-Microseconds of an iteration of algorithm1(), of the start of a transport move, of one more step of
-each of its proposals, and of preparing a formula, next to what the constants say.
+An iteration of algorithm1() in microseconds, and, in such iterations, the start of a transport
+move, one more step of each of its proposals, and preparing a formula: as measured, and as counted
+in calls and passes over the records.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def run(options: Namespace) -> None:
             for n in options.sizes or (SIZES[:1] if options.quick else SIZES):
                 rows += _parts(model, n)
     tables.show(
-        "Parts of a transport move, microseconds",
-        {"model": "", "n": ",.0f", "part": "", "measured": ",.1f", "constants": ",.1f"},
+        "Parts of a transport move, in iterations of algorithm1()",
+        {"model": "", "n": ",.0f", "part": "", "microseconds": ",.1f", "measured": ".2f",
+         "counted": ".2f"},
         rows,
-    )
+    )  # fmt: skip
     tables.write(options.out / "steps.csv", rows)
 
 
@@ -53,18 +55,15 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
     count = max(20_000 // n, 10)
 
     def seconds(steps: list[int]) -> float:
-        told = {**tuning, "steps": steps, "guards": []}
+        told = {**tuning, "steps": steps}
         return _best(lambda: transport.step(target, state, told), count)
 
     iteration = sum(
         _best(lambda move=move: move.step(target, state, {}), count)
         for move in na.moves.algorithm1()
     )
-    explores = [isinstance(p, SurrogateJump) for p in proposals]
-    holds = [isinstance(p, FORMULA) for p in proposals]
-    constants = costs(target, explores, holds, getattr(proposals[-1], "steps", 0))
-    unit = constants.iteration
-    rows = [("iteration of algorithm1()", iteration, unit)]
+    counted = costs(n, proposals)
+    rows = [("iteration of algorithm1()", iteration, 1.0)]
     seen: set[type] = set()
     for k, proposal in enumerate(proposals):
         if type(proposal) in seen:
@@ -75,13 +74,14 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
         one = seconds(steps)
         steps[k] = 4
         each = (seconds(steps) - one) / 3
-        rows.append((type(proposal).__name__, each, float(constants.each[k]) * unit))
-        first = constants.start + (constants.hold if holds[k] else 0.0)
-        rows.append((f"start of {type(proposal).__name__}", one - each, first * unit))
+        rows.append((type(proposal).__name__, each, float(counted.each[k])))
+        first = counted.start + (counted.hold if counted.holds[k] else 0.0)
+        rows.append((f"start of {type(proposal).__name__}", one - each, first))
     return [
-        {"model": model, "n": n, "part": part, "measured": 1e6 * found, "constants": said}
+        {"model": model, "n": n, "part": part, "microseconds": 1e6 * found,
+         "measured": found / iteration, "counted": said}
         for part, found, said in rows
-    ]
+    ]  # fmt: skip
 
 
 def _best(call: Any, count: int, turns: int = 5) -> float:

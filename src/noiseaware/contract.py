@@ -443,9 +443,9 @@ class MoveAbilities:
 
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends; what was learned is final."""
-    outlook: Callable[[dict[str, Any]], Any] | None = None
-    """tuning -> `autocorrelation_time` and `cost` that the move expects, after warm-up.
-    `Interweave`."""
+    outlook: Callable[[dict[str, Any]], tuple[float, float]] | None = None
+    """tuning -> iterations that an effective draw should cost after warm-up, and what the move
+    costs in iterations of Algorithm 1. `Interweave`."""
     moves: Sequence[Any] = ()
     """The moves inside this one. Messages that name a user's method look into them."""
     kernel: Any = None

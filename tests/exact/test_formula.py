@@ -23,10 +23,9 @@ import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware import formulas
 from noiseaware.sampler.moves import formula as module
-from noiseaware.sampler.moves.formula import AIMED, JUMP, WALK, WALK_GIVEN_U, FormulaJump
+from noiseaware.sampler.moves.formula import JUMP, WALK, WALK_GIVEN_U, FormulaJump
 from noiseaware.sampler.moves.geometry import Geometry
-from noiseaware.sampler.moves.proposals import AimedJump
-from noiseaware.sampler.moves.transport import Position, Transport
+from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -137,7 +136,7 @@ def table():
     return grid, weight / weight.sum()
 
 
-def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
+def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP)):
     """Raise unless the formula alone, with u held, leaves p(theta | u, s_dp) invariant."""
     target, u = setting()
     rng = np.random.default_rng(SEED)
@@ -146,9 +145,9 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
     tuning = move.start(target, state)
     jump = tuning["proposals"][-1]
     geometry = Geometry(rng.standard_normal((500, 2)) * [1.0, 0.8] + [0.3, 0.5])
-    jump.held.condition_on(target, u)
+    jump.condition_on(target, u)
     scales = target.terms.parameters[:, 1]
-    geometry.estimate_jacobian(jump.held.total, scales, np.array([0.3, 0.5]), forget=True)
+    geometry.estimate_jacobian(jump.total, scales, np.array([0.3, 0.5]))
     jump.set_geometry(geometry)
     wider = jump.noise.terms.parameters * [1.0, 0.5, 1.0, 1.0]  # pi* is far from pi
     jump.noise = jump.noise._replace(terms=jump.noise.terms._replace(parameters=wider))
@@ -156,26 +155,6 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP, AIMED)):
     jump.steps.shares[list(kinds)] = 1.0 / len(kinds)
     jump.formula_steps = 5
     tuning.update(steps=[*[0] * (len(tuning["proposals"]) - 1), 1], warming=False)
-    check_steps(target, u, move, state, tuning)
-
-
-def check_aimed():
-    """Raise unless aimed jumps that look at the records, five in an iteration, do so too."""
-    target, u = setting()
-    rng = np.random.default_rng(SEED)
-    move = Transport()
-    state = ChainState({"coefficients": np.zeros(2)}, np.empty((10, 2)), None, rng)
-    tuning = move.start(target, state)
-    geometry = Geometry(rng.standard_normal((500, 2)) * 1.5)
-
-    def total_at(v):
-        return target.total(target.build({"coefficients": v}, u))
-
-    scales = target.terms.parameters[:, 1]
-    geometry.estimate_jacobian(total_at, scales, np.array([0.3, 0.5]), forget=True)
-    jump = AimedJump(np.arange(2), target.terms)
-    jump.set_geometry(geometry)
-    tuning.update(proposals=[jump], steps=[5], warming=False)
     check_steps(target, u, move, state, tuning)
 
 
@@ -199,9 +178,7 @@ def check_steps(target, u, move, state, tuning):
     assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
 
 
-@pytest.mark.parametrize(
-    "kinds", [(WALK_GIVEN_U, WALK, JUMP, AIMED), (WALK,), (JUMP,), (AIMED,)], ids=str
-)
+@pytest.mark.parametrize("kinds", [(WALK_GIVEN_U, WALK, JUMP), (WALK,), (JUMP,)], ids=str)
 def test_the_chain_draws_from_its_target(kinds):
     check_chain(kinds)
 
@@ -210,14 +187,11 @@ BUGS = {
     "the ratio of the formula left out": Edit(
         FormulaJump, "propose", "return before - after", "return 0.0"
     ),
-    "the way back of an aimed jump left out": Edit(
-        module, "explore", "log_q += log_t(v, index, mean, factor, DOF)", "log_q += 0.0"
-    ),
     "the offset moves with the chain": Edit(
         FormulaJump,
         "propose",
         "proposed[:] = v",
-        "proposed[:] = v\n        self.held.offset = self.held.offset + 0.5 * self.held.total(v)",
+        "proposed[:] = v\n        self.noise.offset[:] += 0.5 * self.total(v)",
     ),
     "log pi* of the last proposal, not of the end": Edit(
         module, "explore", "return before, now", "return before, there"
@@ -232,31 +206,6 @@ BUGS = {
 def test_planted_bugs(bug):
     with planted(BUGS[bug]), pytest.raises(AssertionError, match="z ="):
         check_chain()
-
-
-def test_aimed_jumps_draw_from_their_target():
-    check_aimed()
-
-
-AIMED_BUGS = {
-    "the way back left out": Edit(AimedJump, "log_reverse", "return log_t(", "return 0.0 * log_t("),
-    "the way there left out": Edit(AimedJump, "propose", "return -log_t(", "return 0.0 * log_t("),
-    "the total before the last step": Edit(
-        Position,
-        "accept",
-        "self.total, self.log_g = self.total_new, self.log_g_new",
-        "self.log_g = self.log_g_new",
-    ),
-    "the total of the way there on the way back": Edit(
-        Position, "propose", "self.v_new, self.total_new)", "self.v_new, self.total)"
-    ),
-}
-
-
-@pytest.mark.parametrize("bug", AIMED_BUGS)
-def test_planted_bugs_of_aimed_jumps(bug):
-    with planted(AIMED_BUGS[bug]), pytest.raises(AssertionError, match="z ="):
-        check_aimed()
 
 
 def clamped_moments(mean, covariance):
@@ -318,10 +267,10 @@ def test_a_release_that_is_open_below(name):
     floor = jump.noise.floor
     assert not np.isnan(floor).any()
     assert np.isfinite(floor).all() == (name == "regression")
-    jump.held.condition_on(target, target.recover(state))
+    jump.condition_on(target, target.recover(state))
     proposed = np.empty(target.coordinates.size)
     v = target.coordinates.to_vector(theta)
-    assert math.isfinite(jump.propose(v, np.empty(0), jump.prepare(1, rng), 0, proposed))
+    assert math.isfinite(jump.propose(v, jump.prepare(1, rng), 0, proposed))
 
 
 def check_clamped(mean, covariance, tolerance):
@@ -381,10 +330,12 @@ def test_clamping_brings_the_formula_to_the_records():
     theta = {"coefficients": np.array([0.5, 0.5])}
     state = ChainState(theta, target.build(theta, u), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.held.condition_on(target, u)
+    jump.condition_on(target, u)
     points = 0.5 + 0.6 * rng.standard_normal((200, 2))
     totals = np.stack([target.total(target.build({"coefficients": v}, u)) for v in points])
     without, with_it = (
-        np.stack([jump.held.totals(v)[which] for v in points]) - totals for which in (0, 1)
+        np.stack([jump.formula.totals(jump._natural(v), jump.summary)[which] for v in points])
+        - totals
+        for which in (0, 1)
     )
     assert (with_it**2).sum() < 0.1 * (without**2).sum()

@@ -20,7 +20,7 @@ SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220617"))
 def log_pi(jump, target, v):
     """Return log pi*(v), from the model's prior and the whole table."""
     theta, log_jacobian = target.coordinates.from_vector(v)
-    total = jump.held.total(v) + jump.held.offset
+    total = jump.total(v) + jump.noise.offset
     values, inverse = jump.noise.terms.parameters[:, :2].T
     return target.model.log_prior(theta) + log_jacobian - np.sum(np.abs(values - total) * inverse)
 
@@ -54,8 +54,7 @@ def compare(n_classes, levels, concentration):
     target = Target(model, release)
     state = ChainState(theta, records, None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.held.condition_on(target, target.recover(state))
-    jump.noise = jump.noise._replace(offset=jump.held.offset)
+    jump.condition_on(target, target.recover(state))
     jump.steps.shares[:] = [0.3, 0.3, 0.4]
     jump.steps.block_shares[0] += 0.5  # not in proportion to what is touched
     jump.steps.block_shares[:] /= jump.steps.block_shares.sum()

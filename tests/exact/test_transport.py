@@ -135,14 +135,14 @@ def fitted(proposal):
 def proposed_from(proposal, v, prepared):
     """Where a proposal goes, and the log ratio that it returns."""
     there = np.full(len(v), np.nan)
-    log_q = proposal.propose(v, np.empty(0), prepared, 0, there)
+    log_q = proposal.propose(v, prepared, 0, there)
     return there, log_q
 
 
 def check_walk():
     """The step is v' = v + size L z: the reverse step has -z, and so the same density."""
     proposal = fitted(proposals.Walk(INDEX, 0, given_u=False))
-    proposal.size = 0.7
+    proposal.step_size.size = 0.7
     rng = np.random.default_rng(4)
     v = rng.normal(size=4)
     for _ in range(20):
@@ -179,7 +179,7 @@ def check_jump_is_a_t():
     distances = []
     inverse = np.linalg.inv(COVARIANCE[BLOCK])
     for k in range(m):
-        proposal.propose(MEAN, np.empty(0), (normals, radius), k, v)
+        proposal.propose(MEAN, (normals, radius), k, v)
         z = v[INDEX] - MEAN[INDEX]
         distances.append(z @ inverse @ z / 3)
     assert stats.kstest(distances, stats.f(3, proposals.DOF).cdf).pvalue > 1e-5

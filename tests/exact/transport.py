@@ -37,7 +37,7 @@ class Told(Proposal):
     def __init__(self, where, log_q) -> None:
         self.where, self.log_q = [np.asarray(v, dtype=float) for v in where], list(log_q)
 
-    def propose(self, v, total, prepared, k, proposed):
+    def propose(self, v, prepared, k, proposed):
         proposed[:] = self.where[k]
         return self.log_q[k]
 

@@ -423,8 +423,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "propose",
-                "target.model.log_prior(self.theta_new) + log_jacobian",
-                "target.model.log_prior(self.theta) + log_jacobian",
+                "target.log_prior(self.theta_new) + log_jacobian",
+                "target.log_prior(self.theta) + log_jacobian",
             ),
         ),
     ),
@@ -528,8 +528,8 @@ MUTANTS = (
             Edit(
                 transport_module,
                 "place",
-                "model.log_prior(inside) + log_jacobian",
-                "model.log_prior(inside)",
+                "target.log_prior(inside) + log_jacobian",
+                "target.log_prior(inside)",
             ),
         ),
     ),
@@ -540,8 +540,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "accept",
-                "self.total, self.log_g = self.total_new, self.log_g_new",
-                "self.total = self.total_new",
+                "self.log_g = self.log_g_new",
+                "pass",
             ),
         ),
     ),

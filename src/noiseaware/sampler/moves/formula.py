@@ -25,32 +25,16 @@ posterior mean that warm-up found, and T(r) a look at the records, one for all s
 The noise of pi* is wider than that of pi, and may have a floor (`SOFTER`, `FLOOR`): whatever pi*
 is, the ratio is the one above.
 
-**The proposals of P** are those of `proposals`: two walks, a jump and, for a regression, an aimed
-jump. Where the formula without clamping, B, can be solved for theta, the walk that is shaped like
-theta given u is made in it instead: B' = B(v) + s c b z, with the noise's scales b, and v' solves
-B(v') = B'. The posterior is as wide there as the noise, whatever its shape in theta. In B the walk
-is symmetric, so that in v
+**The proposals of P** are those of `proposals`: two walks and a jump. Where the formula without
+clamping, B, can be solved for theta, the walk that is shaped like theta given u is made in it
+instead: B' = B(v) + s c b z, with the noise's scales b, and v' solves B(v') = B'. The posterior is
+as wide there as the noise, whatever its shape in theta. In B the walk is symmetric, so that in v
 
     q(v | v') / q(v' | v)  =  |dB / dv|(v) / |dB / dv|(v').
 
 With cells, a proposal for one block changes the rows of probabilities in the block and the cells
 that these make, and only these are computed anew. The prior's part of log pi* is, with the
 Jacobian, the concentration times the sum of all log probabilities.
-
-**The solved jump.** Where B can be solved, the release itself says where theta is: draw a total T'
-around s_dp, as wide as the noise, and take the theta' at which the formula gives it. Nothing is
-taken as linear or as normal, so that this works on a posterior of any shape, as long as the noise
-leaves a solution. Let c be where the release draws T to, b its noise's scale, and o = T(r) - B(r)
-how far off the formula is at r. The proposal
-
-    T'_j = c_j - o_j + b_j e_j,  e_j standard Laplace,   v' the solution of B(v') = T'
-
-does not depend on v, and has the density
-
-    q(v') = prod_j exp(-|B_j(v') + o_j - c_j| / b_j) / (2 b_j)  *  |dB / dv|(v').
-
-The ratio of `transport` needs log q(v) - log q(v'). Where no solution exists the proposal is
-refused; there is none to come back from either.
 """
 
 from __future__ import annotations
@@ -61,6 +45,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.adapt import log_change
 from noiseaware.coordinates import constrain, fill_simplex
 from noiseaware.formulas import (
     Formula,
@@ -71,44 +56,33 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
-from noiseaware.mechanisms.terms import SeparableDensity, term
+from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, SeparableDensity, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
     DOF,
     SPREAD,
     WANTED,
     Proposal,
-    aim,
-    centres_of,
     factor_of,
     jump,
-    leap,
-    log_t,
     walk,
 )
 from noiseaware.sampler.target import Target
 
-WALK_GIVEN_U, WALK, JUMP, AIMED = range(4)
-KINDS = 4
-"""The proposals of the chain, in this order; with cells only the first three."""
+WALK_GIVEN_U, WALK, JUMP = range(3)
+KINDS = 3
+"""The proposals of the chain, in this order."""
 
 FLOOR = 4.0
 """With a regression, in no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: the formula
 may be far off while T fits, and a chain that got there would hardly ever leave it by a proposal
 that takes the formula at its word."""
 
-WALKS_WORTH = 0.06
-LEAST_SHARE = 0.05
-"""Each kind of jump gets a share of the steps that is proportional to its acceptance, where both
-walks together count as much as a jump with this acceptance, and no less than the least."""
+STEPS = 64
+"""Steps with the formula for one look at the records."""
 
-STEPS = 10
-FEWEST, MOST = 32, 64
-"""Steps with the formula for one look at the records: so many a coordinate, within bounds."""
-
-MOST_EVER = 400
-"""Where a pass over the records is long, more steps with the formula cost little: a third of an
-iteration of Algorithm 1, and with cells a seventh (`FormulaJump.per_record`)."""
+STEPS_A_CALL = 16.0
+"""Steps with the formula that cost about as much as the calls of one pass over the records."""
 
 
 class Noise(NamedTuple):
@@ -141,15 +115,6 @@ class Steps(NamedTuple):
     means: np.ndarray
     shares: np.ndarray
     block_shares: np.ndarray
-
-
-class Aim(NamedTuple):
-    """What an aimed jump knows, as `proposals.aim` reads it; the pulls by block."""
-
-    centres: np.ndarray
-    pulls: np.ndarray
-    prior_pulls: np.ndarray
-    prior_mean: np.ndarray
 
 
 class Numbers(NamedTuple):
@@ -232,7 +197,7 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solvable, v, counts):
+def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, v, counts):
     """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
 
     `natural` is room for theta, all its parameters one after another.
@@ -240,9 +205,8 @@ def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solv
     d = noise.offset.shape[0]
     theta, room = read_theta(formula, natural), make_room(formula)
     p = theta.mean.shape[0]
-    total, total_there = np.empty(d), np.empty(d)
+    total = np.empty(d)
     unclamped, unclamped_there = np.empty(d), np.empty(d)
-    mean = np.empty(steps.blocks.shape[1])
     proposed = np.empty_like(v)
     jacobian = constrain(layout, v, natural)
     before = log_target(formula, summary, noise, jacobian, theta, room, unclamped, total)
@@ -250,15 +214,7 @@ def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solv
     for k in range(numbers.uniforms.shape[0]):
         kind = _place(numbers.uniforms[k, 0], steps.shares)
         block = _place(numbers.uniforms[k, 1], steps.block_shares)
-        width = steps.widths[block]
-        index = steps.blocks[block, :width]
-        factor = steps.factors[kind, block, :width, :width]
-        pull, prior_pull = aims.pulls[block], aims.prior_pulls[block]
-        if kind == AIMED:
-            aim(v, total, index, aims.centres, pull, prior_pull, aims.prior_mean, mean)
-            leap(v, index, mean, factor, numbers.normals[k], _radius(numbers, k), proposed)
-            log_q = -log_t(proposed, index, mean, factor, DOF)
-        elif kind == WALK_GIVEN_U and solvable:
+        if kind == WALK_GIVEN_U and solvable:
             size = _size(steps, kind, block, numbers, k)
             for j in range(d):
                 step = size * numbers.normals[k, j] / noise.terms.parameters[j, 1]
@@ -270,16 +226,10 @@ def explore(formula, summary, layout, natural, noise, steps, aims, numbers, solv
         else:
             log_q = _propose(steps, kind, block, numbers, k, v, proposed)
         jacobian = constrain(layout, proposed, natural)
-        there = log_target(
-            formula, summary, noise, jacobian, theta, room, unclamped_there, total_there
-        )
-        if kind == AIMED:
-            aim(proposed, total_there, index, aims.centres, pull, prior_pull, aims.prior_mean, mean)
-            log_q += log_t(v, index, mean, factor, DOF)
+        there = log_target(formula, summary, noise, jacobian, theta, room, unclamped_there, total)
         if _accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
             v[:] = proposed
             unclamped[:] = unclamped_there
-            total[:] = total_there
             now = there
     return before, now
 
@@ -406,103 +356,75 @@ def explore_cells(formula, touched, natural, noise, steps, numbers, v, counts):
 # ------------------------------------------------------------------ the proposals
 
 
-class HeldFormula:
-    """A formula with the u that is held; what it is off by at r is added to it.
+class FormulaJump(Proposal):
+    """The end of a chain that was run with a formula for the total; all of theta.
+
+    Parameters
+    ----------
+    formula
+        The formula.
+    blocks
+        The coordinates that the chain proposes together.
+    target
+        What is sampled.
 
     Attributes
     ----------
     reference
         r, as a vector.
     summary
-        What the formula needs of u.
-    offset, offset_unclamped
-        T(r) - A(r) and T(r) - B(r), (d,).
+        What the formula needs of the u that it is conditioned on.
     """
 
-    scratch = ("summary", "offset", "offset_unclamped")
+    scratch = ("counts", "noise", "summary")
+    softer = 0.95
+    """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
+    this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured
+    by `python -m benchmarks ablation`."""
 
-    def __init__(self, formula: Formula, target: Target) -> None:
+    def __init__(self, formula: Formula, blocks: list[np.ndarray], target: Target) -> None:
+        assert target.terms is not None
         self.formula = formula
         self.coordinates = target.coordinates
         self.reference = np.zeros(target.coordinates.size)
         self.summary = np.empty((0, 0))
-        self.offset = self.offset_unclamped = np.zeros(target.d)
-
-    def condition_on(self, target: Target, u: np.ndarray) -> None:
-        """Prepare for steps with this u."""
-        self.summary = self.formula.summarise(u)
-        theta, _ = target.coordinates.from_vector(self.reference)
-        at_reference = target.total(target.build(theta, u))
-        unclamped, at_formula = self.totals(self.reference)
-        self.offset = at_reference - at_formula
-        self.offset_unclamped = at_reference - unclamped
-
-    def totals(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return B(v) and A(v), (d,) each, with the u that is held."""
-        natural = np.empty(self.coordinates.natural_size)
-        constrain(self.coordinates.layout, v, natural)
-        return self.formula.totals(natural, self.summary)
-
-    def total(self, v: np.ndarray) -> np.ndarray:
-        """Return A(v), (d,)."""
-        return self.totals(v)[1]
-
-
-class FormulaJump(Proposal):
-    """The end of a chain that was run with a formula for the total; all of theta.
-
-    Parameters
-    ----------
-    held
-        The formula.
-    blocks
-        The coordinates that the chain proposes together.
-    target
-        What is sampled.
-    """
-
-    scratch = ("counts", "noise")
-    learning_steps = 1
-    kinds = KINDS
-    softer = 0.95
-    """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
-    this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher."""
-    per_record = 0.02
-    """Steps with the formula for each record; see `MOST_EVER`."""
-
-    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
-        assert target.terms is not None
-        self.held = held
-        size, d = target.coordinates.size, target.d
-        self.formula_steps = max(
-            min(max(STEPS * size, FEWEST), MOST), min(int(self.per_record * target.n), MOST_EVER)
-        )
+        self.formula_total = self.total
+        self.formula_steps = STEPS
+        self.more_calls = STEPS / STEPS_A_CALL
         count, widest = len(blocks), max(map(len, blocks))
-        padded, widths = _filled_up(blocks)
         self.steps = Steps(
-            padded,
-            widths,
-            factors=np.zeros((self.kinds, count, widest, widest)),
-            sizes=np.ones((self.kinds, count)),
+            *_filled_up(blocks),
+            factors=np.zeros((KINDS, count, widest, widest)),
+            sizes=np.ones((KINDS, count)),
             means=np.zeros((count, widest)),
-            shares=np.array([0.4, 0.2, 0.4, 0.0])[: self.kinds],
+            shares=np.full(KINDS, 1.0 / KINDS),
             block_shares=np.full(count, 1.0 / count),
         )
-        self.aims = Aim(
-            centres_of(target.terms),
-            pulls=np.zeros((count, widest, d)),
-            prior_pulls=np.zeros((count, widest, size)),
-            prior_mean=np.zeros(size),
-        )
-        self.counts = Counts(np.zeros((self.kinds, count)), np.zeros((self.kinds, count)))
+        self.counts = Counts(np.zeros((KINDS, count)), np.zeros((KINDS, count)))
+        wider = target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0])
         self.noise = Noise(
-            target.terms._replace(
-                parameters=target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0])
-            ),
-            floor=np.full(d, -np.inf),
-            offset=np.zeros(d),
+            target.terms._replace(parameters=wider),
+            floor=np.full(target.d, -np.inf),
+            offset=np.zeros(target.d),
         )
-        self._normals = max(widest, d) if held.formula.solvable else widest
+        self._normals = max(widest, target.d) if formula.solvable else widest
+
+    def total(self, v: np.ndarray) -> np.ndarray:
+        """Return A(v), (d,), with the u that is held."""
+        return self.formula.totals(self._natural(v), self.summary)[1]
+
+    def _natural(self, v: np.ndarray) -> np.ndarray:
+        """Return theta(v), all its parameters one after another."""
+        natural = np.empty(self.coordinates.natural_size)
+        constrain(self.coordinates.layout, v, natural)
+        return natural
+
+    def condition_on(self, target: Target, u: np.ndarray) -> None:
+        """Prepare for steps with this u: one look at the records, at r."""
+        self.summary = self.formula.summarise(u)
+        theta, _ = target.coordinates.from_vector(self.reference)
+        offset = target.total(target.build(theta, u)) - self.total(self.reference)
+        self.noise = self.noise._replace(offset=offset)
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Take the shapes of the proposals, and the posterior mean as the reference."""
@@ -512,31 +434,17 @@ class FormulaJump(Proposal):
             factors[WALK_GIVEN_U] = factor_of(geometry.covariance_given_u, index)
             factors[WALK] = factors[JUMP] = factor_of(geometry.covariance, index)
             self.steps.means[b, :width] = geometry.mean[index]
-            if self.kinds > AIMED:
-                covariance, pull, prior_pull = geometry.aimed(index)
-                factors[AIMED] = np.linalg.cholesky(covariance)
-                self.aims.pulls[b, :width] = pull
-                self.aims.prior_pulls[b, :width] = prior_pull
-        self.aims.prior_mean[:] = geometry.prior_mean
-        self.held.reference = geometry.mean.copy()
+        self.reference = geometry.mean.copy()
 
     def tune(self, count: int) -> None:
-        """Tune the walks' sizes and the shares of all, after `count` iterations.
-
-        Robbins-Monro for both: the sizes on their logarithms, the shares towards what the
-        acceptance of the last steps speaks for.
-        """
+        """Tune the sizes of the walks in every block."""
         tried, taken = self.counts
-        sizes, shares = self.steps.sizes, self.steps.shares
-        rate = 1.0 / math.sqrt(count)
-        excess = taken - WANTED * tried
-        many = np.maximum(tried, 1.0)
-        sizes[:JUMP] *= np.exp(2.0 * rate * excess / many)[:JUMP]
-        np.clip(sizes, 1e-4, 10.0, out=sizes)
-        worth = taken.sum(axis=1) / np.maximum(tried.sum(axis=1), 1.0)
-        worth[:JUMP] = 2.0 / 3.0 * WALKS_WORTH, 1.0 / 3.0 * WALKS_WORTH
-        wanted = LEAST_SHARE + (1.0 - self.kinds * LEAST_SHARE) * worth / worth.sum()
-        shares += min(1.0, 2.0 * rate) * (wanted - shares)
+        sizes = self.steps.sizes
+        for at in np.argwhere(tried[:JUMP]):
+            kind, block = at.tolist()
+            acceptance = float(taken[kind, block] / tried[kind, block])
+            size = sizes[kind, block] * math.exp(log_change(acceptance, WANTED, count, gain=2.0))
+            sizes[kind, block] = min(max(size, 1e-4), 10.0)
         tried[:] = 0.0
         taken[:] = 0.0
 
@@ -549,10 +457,9 @@ class FormulaJump(Proposal):
             rng.standard_exponential((*shape, 3)),
         )
 
-    def propose(self, v, total, prepared, k, proposed) -> float:
+    def propose(self, v, prepared, k, proposed) -> float:
         """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
         proposed[:] = v
-        self.noise = self.noise._replace(offset=self.held.offset)
         before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), proposed)
         return before - after
 
@@ -564,112 +471,51 @@ class FormulaJump(Proposal):
 class RegressionJump(FormulaJump):
     """The chain of a regression, with `FLOOR`."""
 
-    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
-        super().__init__(held, blocks, target)
-        self.noise = self.noise._replace(floor=_floor(self.noise, self.aims.centres, target.n))
+    def __init__(self, formula: Formula, blocks: list[np.ndarray], target: Target) -> None:
+        super().__init__(formula, blocks, target)
+        self.noise = self.noise._replace(floor=_floor(self.noise, target.n))
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
-        held, natural = self.held, np.empty(self.held.coordinates.natural_size)
         return explore(
-            held.formula, held.summary, held.coordinates.layout, natural, self.noise, self.steps,
-            self.aims, numbers, held.formula.solvable, v, self.counts,
+            self.formula, self.summary, self.coordinates.layout, self._natural(v), self.noise,
+            self.steps, numbers, self.formula.solvable, v, self.counts,
         )  # fmt: skip
 
 
-def _floor(noise: Noise, centres: np.ndarray, n: int) -> np.ndarray:
+def _floor(noise: Noise, n: int) -> np.ndarray:
     """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
-    low, high = centres
+    family, parameters = noise.terms
+    low = parameters[:, 0]
+    high = np.where((family >= BETWEEN) & (family < TRUNCATED), parameters[:, 2], low)
     # A release may be an interval that is open below, above, or both.
     at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
     highest = [term(noise.terms, j, total) for j, total in enumerate(at)]
-    return np.array(highest) - FLOOR - np.log1p(n * noise.terms.parameters[:, 1])
+    return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])
 
 
 class CellsJump(FormulaJump):
     """The chain with cells. Its formula is the rougher one, so its noise is wider."""
 
-    kinds = JUMP + 1
     softer = 0.85
-    per_record = 0.015
 
-    def __init__(self, held: HeldFormula, blocks: list[np.ndarray], target: Target) -> None:
-        super().__init__(held, blocks, target)
-        assert held.formula.cell_places is not None
-        self.touched = touched_by(blocks, target.coordinates.layout, *held.formula.cell_places)
+    def __init__(self, formula: Formula, blocks: list[np.ndarray], target: Target) -> None:
+        super().__init__(formula, blocks, target)
+        assert formula.cell_places is not None
+        self.touched = touched_by(blocks, target.coordinates.layout, *formula.cell_places)
         # A block that touches more cells is harder to move, and gets more of the steps.
         weights = np.sqrt(self.touched.n_cells)
         self.steps = self.steps._replace(block_shares=weights / weights.sum())
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
-        natural = np.empty(self.held.coordinates.natural_size)
         return explore_cells(
-            self.held.formula, self.touched, natural, self.noise, self.steps, numbers, v,
+            self.formula, self.touched, self._natural(v), self.noise, self.steps, numbers, v,
             self.counts,
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def solved_jump(
-    formula, summary, layout, offset, centre, inverse_scales, noise, v, natural, proposed
-):
-    """Fill `proposed` with the solution for the total that `noise` leads to.
-
-    Returns log q(v) - log q(v'), or minus infinity, with v in `proposed`, if there is no solution.
-    """
-    theta, room = read_theta(formula, natural), make_room(formula)
-    p = theta.mean.shape[0]
-    total = np.empty(offset.shape[0])
-    constrain(layout, v, natural)
-    fits = approximate(formula, summary, theta, room, total) > -math.inf
-    log_ratio = 0.0
-    for j in range(total.shape[0]):
-        away = total[j] + offset[j] - centre[j]
-        log_ratio += abs(noise[j]) - abs(away) * inverse_scales[j]
-        total[j] = centre[j] - offset[j] + noise[j] / inverse_scales[j]
-    if not (fits and solve(formula, summary, total, proposed, room)):
-        proposed[:] = v
-        return -math.inf
-    return log_ratio + log_volume(p, v) - log_volume(p, proposed)
-
-
-class SolvedJump(Proposal):
-    """A draw of all of theta from where the release points, with u held.
-
-    Parameters
-    ----------
-    held
-        The formula; it must be solvable.
-    centre, inverse_scales
-        Where the release draws T to, and the noise's 1 / b, (d,) each.
-    """
-
-    learning_steps = 1
-
-    def __init__(self, held: HeldFormula, centre: np.ndarray, inverse_scales: np.ndarray) -> None:
-        self.held = held
-        self.centre = centre
-        self.inverse_scales = inverse_scales
-
-    def prepare(self, steps: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the noise of every step."""
-        return rng.laplace(size=(steps, len(self.centre)))
-
-    def propose(self, v, total, prepared, k, proposed) -> float:  # noqa: D102
-        held = self.held
-        natural = np.empty(held.coordinates.natural_size)
-        return solved_jump(
-            held.formula, held.summary, held.coordinates.layout, held.offset_unclamped,
-            self.centre, self.inverse_scales, prepared[k], v, natural, proposed,
-        )  # fmt: skip
-
-
-def formula_proposals(formula: Formula, blocks: list[np.ndarray], target: Target) -> list[Proposal]:
-    """Return the proposals that a formula makes possible; they share what is held."""
-    held = HeldFormula(formula, target)
-    chain = (RegressionJump if formula.cell_places is None else CellsJump)(held, blocks, target)
-    low, high = chain.aims.centres
-    if not (formula.solvable and (low == high).all()):  # the release must point to one total
-        return [chain]
-    return [SolvedJump(held, low, chain.noise.terms.parameters[:, 1].copy()), chain]
+def formula_jump(formula: Formula, blocks: list[np.ndarray], target: Target) -> FormulaJump:
+    """Return the proposal that a formula makes possible."""
+    kind = RegressionJump if formula.cell_places is None else CellsJump
+    return kind(formula, blocks, target)

@@ -25,7 +25,7 @@ class Geometry:
         T(F(u; theta)), which is nearly linear in v over the width of the noise. With J = dT/dv
         and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
         of the prior. It is small in the directions that the release leaves free and large in
-        those that it pins down, and it is known after one estimate, before the chain has mixed.
+        those that it pins down, and it is known after one estimate of J, before the chain mixes.
     history
         v after each iteration so far.
     """
@@ -34,12 +34,7 @@ class Geometry:
         self.history: list[np.ndarray] = []
         self.mean, self.covariance = moments(prior)
         self.covariance_given_u = self.covariance
-        self.prior_mean = self.mean
         self._prior_precision = np.linalg.inv(self.covariance)
-        self._information = np.zeros_like(self.covariance)
-        self._weighted = np.zeros((1, len(self.mean)))  # J / b, summed over the estimates
-        self._inverse_scales = np.zeros(1)
-        self._estimates = 0
 
     def learn(self) -> None:
         """Take mean and covariance from the later half of the history."""
@@ -55,10 +50,8 @@ class Geometry:
         total_at: Callable[[np.ndarray], np.ndarray],
         inverse_scales: np.ndarray,
         v: np.ndarray,
-        *,
-        forget: bool,
     ) -> None:
-        """Estimate dT/dv at v by differences.
+        """Estimate dT/dv at v by differences, and with it the covariance given u.
 
         Parameters
         ----------
@@ -68,8 +61,6 @@ class Geometry:
             1 / b_j, (d,).
         v
             Where to estimate it.
-        forget
-            Whether to forget earlier estimates.
         """
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
         jacobian = np.empty((len(inverse_scales), len(v)))
@@ -80,34 +71,9 @@ class Geometry:
             moved[j] = v[j] - width
             jacobian[:, j] = (above - total_at(moved)) / (2 * width)
         weighted = jacobian * inverse_scales[:, None]
-        information = weighted.T @ weighted
-        if not np.isfinite(information).all():
-            return
-        if forget or self._estimates == 0:
-            self._information, self._weighted = np.zeros_like(information), np.zeros_like(weighted)
-            self._inverse_scales, self._estimates = inverse_scales, 0
-        self._information += information
-        self._weighted += weighted
-        self._estimates += 1
-        precision = self._information / self._estimates + self._prior_precision
-        self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
-
-    def aimed(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return how a block of v is drawn to the release, by the mean J of the estimates so far.
-
-        With u and the other coordinates held, T linear in v and noise and prior taken as normal,
-        the block has covariance S = (J' diag(1/b^2) J + P)^-1 and mean v + S J' diag(1/b^2) (s - T)
-        + S P (m - v), P and m being the prior's precision (the block's rows) and mean.
-
-        Returns
-        -------
-        S, S J' diag(1/b^2), S P
-        """
-        weighted = self._weighted[:, index] / max(self._estimates, 1)
-        prior = self._prior_precision[index]
-        precision = weighted.T @ weighted + prior[:, index]
-        covariance = np.linalg.inv(0.5 * (precision + precision.T))
-        return covariance, covariance @ (weighted.T * self._inverse_scales), covariance @ prior
+        precision = weighted.T @ weighted + self._prior_precision
+        if np.isfinite(precision).all():
+            self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
 
 
 def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

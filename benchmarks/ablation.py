@@ -1,0 +1,239 @@
+"""What each part of the transport move is worth: effective draws per second without it.
+
+One part at a time is switched off, or changed, and the default call sampled: 2 chains, 500 warm-up,
+500 draws. The figure is the smallest bulk ESS over the parameters, divided by CPU time, as a ratio
+to that of the whole sampler on the same release in the same process, which takes a turn after every
+few parts. The settings are the three models of ``mixing`` at epsilon 0.1, 1 and 10, and the
+examples of ``models`` at epsilon 1. A single ratio has a standard error of 20 to 30%, so the table
+shows the median over settings and releases, and the lowest and highest median of a setting.
+
+Every run is a line of ``ablation-runs.csv`` as soon as it is done; the table is made from all lines
+that the same code has written, so that a run can be stopped and continued with more releases.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import noiseaware as na
+from benchmarks import measure, models, tables
+from benchmarks.subjects import MODELS, code, subject
+from noiseaware.formulas import RegressionFormula
+from noiseaware.sampler.moves import formula, interweave, proposals, transport, tuning
+
+WHOLE = "whole"
+SIZES = (100, 1_000, 10_000)
+EPSILONS = (0.1, 1.0, 10.0)
+TURN = 5
+"""Parts between two turns of the whole sampler."""
+
+Patches = list[Any]
+
+
+def changed(owner: Any, **values: Any) -> Callable[[], Patches]:
+    """Return a part: these attributes of a module or a class have other values."""
+    return lambda: [mock.patch.object(owner, name, value) for name, value in values.items()]
+
+
+def without(match: Callable[[Any], bool]) -> Callable[[], Patches]:
+    """Return a part: proposals that match are not made."""
+
+    def patches() -> Patches:
+        make = transport.make_proposals
+
+        def fewer(target: Any) -> list[Any]:
+            return [proposal for proposal in make(target) if not match(proposal)]
+
+        return [mock.patch.object(transport, "make_proposals", fewer)]
+
+    return patches
+
+
+def no_spread() -> Patches:
+    """All steps of a walk have the size that is tuned."""
+    prepare = formula.FormulaJump.prepare
+
+    def even(self: Any, steps: int, rng: Any) -> Any:
+        uniforms, normals, waits = prepare(self, steps, rng)
+        normals[..., -1] = 0.0
+        return uniforms, normals, waits
+
+    return [
+        mock.patch.object(proposals, "SPREAD", 0.0),
+        mock.patch.object(formula.FormulaJump, "prepare", even),
+    ]
+
+
+EVERYWHERE: dict[str, Callable[[], Patches]] = {
+    "prior jump": without(lambda p: not p.needs_v),
+    "walk given u": without(lambda p: isinstance(p, proposals.Walk) and p.given_u),
+    "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
+    "jump": without(lambda p: isinstance(p, proposals.Jump)),
+    "spread of walks": no_spread,
+    "shares of walks and prior": changed(tuning, _share=lambda *_: None),
+    "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
+    "ENOUGH, half": changed(interweave, ENOUGH={True: 1.5, False: 3.0}),
+    "ENOUGH, twice": changed(interweave, ENOUGH={True: 6.0, False: 12.0}),
+    "MOST_COST, half": changed(transport, MOST_COST={True: 4.5, False: 1.5}),
+    "MOST_COST, twice": changed(transport, MOST_COST={True: 18.0, False: 6.0}),
+    "FIRST_WINDOW 128": changed(transport, FIRST_WINDOW=128),
+    "LARGEST_BLOCK 6": changed(transport, LARGEST_BLOCK=6),
+    "CALL 500": changed(tuning, CALL=500.0),
+    "CALL 4500": changed(tuning, CALL=4500.0),
+    "SWEEP 4": changed(tuning, SWEEP=4.0),
+    "SWEEP 16": changed(tuning, SWEEP=16.0),
+}
+WITH_FORMULA: dict[str, Callable[[], Patches]] = {
+    "formula": without(lambda p: p.formula_total is not None),
+    "softer noise": changed(formula.FormulaJump, softer=1.0),
+    "STEPS 32": changed(formula, STEPS=32),
+    "STEPS 128": changed(formula, STEPS=128),
+}
+WITH_MOMENTS: dict[str, Callable[[], Patches]] = {"FLOOR": changed(formula, FLOOR=math.inf)}
+SOLVABLE: dict[str, Callable[[], Patches]] = {
+    "walk in the total": changed(RegressionFormula, solvable=False),
+}
+
+
+def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
+    """Return the parts that play a role for a model."""
+    parts = dict(EVERYWHERE)
+    if name in MODELS:
+        parts |= WITH_FORMULA
+    if name in ("regression", "unknown"):
+        parts |= WITH_MOMENTS
+    if name == "unknown":
+        parts |= SOLVABLE
+    return parts
+
+
+def release_of(name: str, n: int, epsilon: float, seed: int) -> tuple[Any, Any, str | None]:
+    """Return a model, a release of it, and the parameter that counts, if not all do."""
+    if name in MODELS:
+        return subject(name, n, epsilon, seed)
+    model, query, theta = models.sized(name, n)
+    rng = np.random.default_rng([seed, round(10 * epsilon)])
+    values = {key: np.asarray(value, dtype=np.float64) for key, value in theta.items()}
+    records = model.sample_records(values, n, rng)
+    return model, na.mechanisms.Laplace(query, epsilon=epsilon).privatize(records, rng), None
+
+
+def run(options: Namespace) -> None:
+    """Measure, and print and write the table."""
+    now = code()
+    path = options.out / "ablation-runs.csv"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    columns = ("model", "n", "epsilon", "seed", "part")
+    done = {tuple(row[column] for column in columns) for row in _rows(path, now)}
+    settings = [(name, epsilon) for epsilon in options.epsilons or EPSILONS for name in MODELS]
+    settings += [(name, 1.0) for name in models.EXAMPLES if name not in models.IN_MIXING]
+    for n in options.sizes or (SIZES[:1] if options.quick else SIZES):
+        for seed in range(1, (options.releases or 1) + 1):
+            for name, epsilon in settings[:3] if options.quick else settings:
+                if options.models and name not in options.models:
+                    continue
+                parts = {
+                    part: patches
+                    for part, patches in parts_of(name).items()
+                    if part in (options.parts or (part,))
+                    and (name, n, epsilon, seed, part) not in done
+                }
+                if parts:
+                    _take_turns(path, now, name, n, epsilon, seed, parts)
+    show(options, _rows(path, now))
+
+
+def _rows(path: Path, now: str) -> list[dict[str, Any]]:
+    return [row for row in tables.read(path) if row["code"] == now]
+
+
+def _take_turns(
+    path: Path,
+    now: str,
+    name: str,
+    n: int,
+    epsilon: float,
+    seed: int,
+    parts: dict[str, Callable[[], Patches]],
+) -> None:
+    """Measure the whole sampler and some parts on one release, and write each run."""
+    model, release, interest = release_of(name, n, epsilon, seed)
+    _sample(model, release, seed, warmup=40, draws=2)  # compiles
+    turns: list[tuple[str, Callable[[], Patches]]] = []
+    for k, part in enumerate(parts.items()):
+        turns += [(WHOLE, list)] if k % TURN == 0 else []
+        turns.append(part)
+    for turn, (part, patches) in enumerate(turns):
+        with ExitStack() as stack:
+            for patch in patches():
+                stack.enter_context(patch)
+            began = time.process_time()
+            posterior = _sample(model, release, seed + (100 * turn if part == WHOLE else 0))
+            seconds = time.process_time() - began
+        found = posterior["posterior"]
+        names = [interest] if interest else list(found.data_vars)
+        ess = min(measure.smallest_ess(found[name].to_numpy()) for name in names)
+        row = {"model": name, "n": n, "epsilon": epsilon, "seed": seed, "part": part}
+        tables.append(path, {"code": now, **row, "ess": ess, "cpu": seconds})
+
+
+def _sample(model: Any, release: Any, seed: int, warmup: int = 500, draws: int = 500) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return na.sample(
+            model,
+            release,
+            chains=2,
+            warmup=warmup,
+            draws=draws,
+            cores=1,
+            random_seed=seed,
+            progressbar=False,
+        )
+
+
+def show(options: Namespace, runs: list[dict[str, Any]]) -> None:
+    """Print and write one row for each part, from all runs on file."""
+    rates: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in runs:
+        setting = f"{row['model']}, n = {row['n']:,}, epsilon = {row['epsilon']:g}"
+        rates[setting][row["part"]].append(row["ess"] / row["cpu"])
+    ratios: dict[str, dict[str, float]] = defaultdict(dict)
+    for setting, parts in rates.items():
+        for part, values in parts.items():
+            ratios[part][setting] = median(values) / median(parts[WHOLE])
+    table = []
+    for part, by_setting in ratios.items():
+        lowest = min(by_setting, key=by_setting.__getitem__)
+        highest = max(by_setting, key=by_setting.__getitem__)
+        table.append(
+            {
+                "without": part,
+                "settings": len(by_setting),
+                "median": median(by_setting.values()),
+                "lowest": by_setting[lowest],
+                "where": lowest,
+                "highest": by_setting[highest],
+                "where it is": highest,
+            }
+        )
+    tables.show(
+        "Effective draws per second without a part, as a ratio to the whole sampler",
+        {"without": "", "settings": "d", "median": ".2f", "lowest": ".2f", "where": "",
+         "highest": ".2f", "where it is": ""},
+        table,
+    )  # fmt: skip
+    tables.write(options.out / "ablation.csv", table)
