@@ -1,6 +1,11 @@
-"""Every Python block of the README and the docs runs, in order, page by page."""
+"""Every Python block of the README and the docs runs, in order, page by page.
+
+`make test` runs them with short chains, wherever a block asks for no number of draws of its own;
+`make validate` runs them as they are written.
+"""
 
 import contextlib
+import functools
 import io
 import re
 from pathlib import Path
@@ -19,7 +24,11 @@ def test_there_are_pages_with_code():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]], ids=lambda p: p.name)
-def test_the_blocks_of_a_page_run(page):
+@pytest.mark.parametrize("short", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_the_blocks_of_a_page_run(page, short, monkeypatch):
+    if short:
+        quick = functools.partial(na.sample, draws=100, warmup=100, chains=2)
+        monkeypatch.setattr(na, "sample", quick)
     names = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for block in BLOCKS[page]:
