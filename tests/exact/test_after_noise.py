@@ -155,8 +155,8 @@ def test_enumeration_of_several(problem):
 
 
 def test_several_with_cells_are_cells_and_with_one_dense_part_dense():
-    assert hasattr(plain.several_cells().release.query, "cells")
-    assert not hasattr(plain.several_dense().release.query, "cells")
+    assert plain.several_cells().release.query.cells is not None
+    assert plain.several_dense().release.query.cells is None
     moments = na.queries.RegressionMoments(1, -1.0, 1.0)
     both = Several([Laplace(moments, epsilon=1.0), Gaussian(moments, rho=1.0)])
     sample = np.random.default_rng(1).normal(size=(9, 2))
@@ -659,9 +659,13 @@ BAD = {
         "Thresholded must have threshold, mechanism; 'threshold' is missing",
     ),
     "file: no mechanism": (lambda: from_dict({"type": "Clamped"}), "'mechanism' is missing"),
+    "file: several of one": (
+        lambda: from_dict({"type": "Several", "mechanisms": Laplace(COUNT, scale=1.0).to_dict()}),
+        "Several must have 'mechanisms', a list of mechanisms",
+    ),
     "file: several of nothing": (
         lambda: from_dict({"type": "Several"}),
-        "Several must have 'mechanisms', a list of mechanisms",
+        "Several must have mechanisms; 'mechanisms' is missing",
     ),
 }
 

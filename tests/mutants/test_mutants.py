@@ -197,7 +197,13 @@ MUTANTS = (
         "wrong index into the noisy cells",
         enumeration_of_cells,
         (
-            Edit(records, "shift", "p = parameters[cell]", "p = parameters[cell - 1]"),
+            Edit(
+                records,
+                "term",
+                "p = density.parameters",
+                "p = np.roll(density.parameters, 1, axis=0)",
+            ),
+            same(records, "shift"),
             same(records, "accept_cells"),
         ),
     ),
