@@ -365,7 +365,7 @@ BUGS = {
         check_bootstrap,
         Edit(
             additive.AdditiveNoise,
-            "privatize",
+            "_draw",
             "total + self._noise(len(total), rng)",
             "total",
         ),
