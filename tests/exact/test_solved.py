@@ -3,7 +3,7 @@
 **The solution** is put back into the formula, and **the volume** is compared with the determinant
 of differences.
 
-**The walks.** With u jump and all of theta unknown, independent draws from p(theta | u,
+**The walks.** With u held and all of theta unknown, independent draws from p(theta | u,
 s_dp) are made by rejection: theta from the prior, kept with probability g(s_dp, T) / max g, with T
 from NumPy. `Transport.step` is run a few times from each, with a formula that walks in the total.
 The release's bounds clamp many records, so that the formula is badly wrong and only the ratio makes
@@ -46,14 +46,9 @@ def regression(p, n):
 
 
 def formula_of(target, u):
-    """Return the formula with this u jump."""
-    jump = (
-        Transport()
-        .start(target, ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng()))[
-            "proposals"
-        ][-1]
-        .jump
-    )
+    """Return the proposal with a formula, with this u held."""
+    state = ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng())
+    jump = Transport().start(target, state)["proposals"][-1]
     jump.condition_on(target, u)
     return jump
 
@@ -184,7 +179,7 @@ def functions(v):
 
 
 def check():
-    """Raise unless walks in the total, with u jump, leave p(theta | u, s_dp) invariant."""
+    """Raise unless walks in the total, with u held, leave p(theta | u, s_dp) invariant."""
     target, u = setting()
     starts = independent_draws()
     random = np.random.default_rng(SEED + 1)
