@@ -165,6 +165,7 @@ class Table:
         ]
 
     def p_values(self, found):
+        """Both margins, and two mixed moments."""
         p_values, centred = [], []
         for values, axis, step, margin in zip(
             found, self.axes, self.steps, self.margins, strict=True
