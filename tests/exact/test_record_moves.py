@@ -340,7 +340,7 @@ def soma_matrix(problem, slots, each):
                 current = target.statistic(records, 0)
                 total = target.sum(current)
                 uniforms = np.array(uniforms)
-                offer(*target.terms, total, current, statistic, slots, each, uniforms, taken)
+                offer(target.terms, total, current, statistic, slots, each, uniforms, taken)
                 assert np.abs(total - target.sum(current)).max() < TOLERANCE
                 return tuple(problem.n if slot < 0 else int(slot) for slot in taken)
 

@@ -39,14 +39,25 @@ class ReadyModel:
         return self.build_records(theta, self.innovations.draw(n, rng), **index)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
+        """Return the type and the constructor's arguments, ready for JSON.
+
+        A class of yours that derives from a ready model with other arguments has none: ValueError.
+        """
         arguments = inspect.signature(type(self)).parameters
-        written = {name: _plain(getattr(self, name), a.default) for name, a in arguments.items()}
+        try:
+            written = {
+                name: _plain(getattr(self, name), a.default) for name, a in arguments.items()
+            }
+        except AttributeError as error:
+            raise ValueError(f"{type(self).__name__} cannot be written as JSON: {error}") from None
         return {"type": type(self).__name__, **written}
 
     def __repr__(self) -> str:
         """Write the call that makes the model, without the arguments left at their defaults."""
-        written = self.to_dict()
+        try:
+            written = self.to_dict()
+        except ValueError:
+            return f"{type(self).__name__}(...)"
         shown = [
             f"{name}={written[name]!r}"
             for name, argument in inspect.signature(type(self)).parameters.items()
