@@ -922,8 +922,8 @@ JOINT_BUGS = {
     "ones for zeros": (
         "bernoulli",
         "bernoulli.py",
-        "self.a + ones,",
-        "self.a + len(records) - ones,",
+        "self._draw(self.a + ones,",
+        "self._draw(self.a + len(records) - ones,",
     ),
     "n left out of the shape": (
         "normal",

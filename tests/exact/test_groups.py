@@ -117,8 +117,8 @@ BUGS = {  # case, file, what is there, what is planted
     "groups swapped": (
         "two proportions",
         "two_proportions.py",
-        "self.a + ones,",
-        "self.a + ones[::-1],",
+        "self._draw(self.a + ones,",
+        "self._draw(self.a + ones[::-1],",
     ),
     "means without their variances": ("two means", TWO, "sizes[g] / variances[g]\n", "sizes[g]\n"),
     "n left out of the shape": (
