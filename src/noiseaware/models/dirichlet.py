@@ -29,9 +29,9 @@ that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
 
 * As a function of one v_j it is the density of `shape_kernels` with a = c_j, b = L_j - b,
   c = a - C, o = A - alpha_j, r = 1, m = n.
-* Along v + t (1, ..., 1), which multiplies A by exp(t) and keeps the mean, C cancels, and it
-  is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A, m = n,
-  w = alpha.
+* Along v + t (1, ..., 1), which multiplies A by exp(t) and leaves the mean unchanged, C cancels,
+  and it is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A,
+  m = n, w = alpha.
 
 `Dirichlet.update_parameters` makes a slice step in the common direction, which undoes the ridge,
 then one in each coordinate. Both are lines in v, where a step leaves p(v | x) invariant. Only the
