@@ -41,7 +41,7 @@ import numpy as np
 from numba import njit
 
 import noiseaware as na
-from noiseaware.mechanisms.terms import log_g, term
+from noiseaware.mechanisms.terms import log_g, needs_long, term
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
@@ -138,7 +138,9 @@ def add_to_cell(density, total, gains, cell, step):
     if cell < 0:
         return
     total[cell] += step
-    gains[cell] = term(density, cell, total[cell] + 1.0) - term(density, cell, total[cell])
+    long, family, parameters = needs_long(density), density.family, density.parameters
+    after = term(long, family, parameters, cell, total[cell] + 1.0)
+    gains[cell] = after - term(long, family, parameters, cell, total[cell])
 
 
 @njit(cache=True, nogil=True)

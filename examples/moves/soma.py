@@ -57,7 +57,7 @@ from numba import njit
 
 import noiseaware as na
 from noiseaware.arguments import whole_number
-from noiseaware.mechanisms.terms import log_g
+from noiseaware.mechanisms.terms import log_g, needs_long
 from noiseaware.sampler.moves.records import shift
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
@@ -85,12 +85,13 @@ def weigh_cells(density, total, current, begin, end, offered, log_weights):
     The record leaves its cells and the candidate enters its own, one at a time, each scored at
     the total as it then stands; `total` is put back.
     """
+    long, family, parameters = needs_long(density), density.family, density.parameters
     for k in range(begin, end):
         log_weight = 0.0
         for a in range(offered.shape[0]):
             if current[k, a] != offered[a]:
-                log_weight += shift(density, total, current[k, a], -1.0)
-                log_weight += shift(density, total, offered[a], 1.0)
+                log_weight += shift(long, family, parameters, total, current[k, a], -1.0)
+                log_weight += shift(long, family, parameters, total, offered[a], 1.0)
         for a in range(offered.shape[0]):
             if current[k, a] != offered[a]:
                 if current[k, a] >= 0:

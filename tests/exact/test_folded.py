@@ -157,6 +157,7 @@ def test_a_planted_bug_is_caught(bug):
     edits = [
         Edit(terms, "log_folded_laplace", *BUGS[bug]),
         same(terms, "formula"),
+        same(terms, "add_terms"),
         same(terms, "log_g"),
     ]
     with planted(*edits), pytest.raises(AssertionError):

@@ -754,6 +754,7 @@ CALLERS = (
     same(target_module, "log_joint"),
     same(target_module, "log_density"),
     same(record_moves, "log_density"),
+    same(record_moves, "log_joint"),
     same(record_moves, "accept_dense"),
 )
 
@@ -838,8 +839,8 @@ BUGS = {
             Edit(
                 record_moves,
                 "accept_dense",
-                "trial[j] - offer.current[i, j] + offer.proposed[i, j]",
-                "trial[j] + offer.proposed[i, j]",
+                "trial[j] - current[i, j] + proposed[i, j]",
+                "trial[j] + proposed[i, j]",
             ),
         ),
     ),

@@ -484,9 +484,11 @@ BUGS = {
         (
             Edit(terms, "plain_formula", "return total * p1", "return -total * p1"),
             same(terms, "formula"),
+            same(terms, "add_terms"),
             same(target_module, "log_g"),
             same(target_module, "log_density"),
             same(record_moves, "log_density"),
+            same(record_moves, "add_terms"),
             same(record_moves, "accept_dense"),
         ),
     ),

@@ -126,17 +126,17 @@ class Mutant:
 
 LEAVE_AND_ENTER = """\
                 if current[i, a] != proposed[i, a]:
-                    log_ratio += shift(terms, total, current[i, a], -1.0)
-                    log_ratio += shift(terms, total, proposed[i, a], 1.0)
+                    log_ratio += shift(long, family, parameters, total, current[i, a], -1.0)
+                    log_ratio += shift(long, family, parameters, total, proposed[i, a], 1.0)
 """
 TWO_STEPS = """\
-                log_ratio += shift(terms, total.copy(), current[i, a], -1.0)
-                log_ratio += shift(terms, total.copy(), proposed[i, a], 1.0)
+                log_ratio += shift(long, family, parameters, total.copy(), current[i, a], -1.0)
+                log_ratio += shift(long, family, parameters, total.copy(), proposed[i, a], 1.0)
                 if current[i, a] != proposed[i, a]:
-                    shift(terms, total, current[i, a], -1.0)
-                    shift(terms, total, proposed[i, a], 1.0)
+                    shift(long, family, parameters, total, current[i, a], -1.0)
+                    shift(long, family, parameters, total, proposed[i, a], 1.0)
 """
-DECIDE = "decide(offer, start, end, log_ratio)"
+DECIDE = "decide(correction, log_uniform[start // size], accepted, start, end, log_ratio)"
 
 MUTANTS = (
     # Tables of counts.
@@ -200,8 +200,8 @@ MUTANTS = (
             Edit(
                 records,
                 "term",
-                "p = density.parameters",
-                "p = np.roll(density.parameters, 1, axis=0)",
+                "p = parameters",
+                "p = np.roll(parameters, 1, axis=0)",
             ),
             same(records, "shift"),
             same(records, "accept_cells"),
@@ -257,7 +257,7 @@ MUTANTS = (
                 records,
                 "decide",
                 "accept = ",
-                "accept = (end < len(offer.accepted) or end == 1) and ",
+                "accept = (end < len(accepted) or end == 1) and ",
             ),
             same(records, "accept_cells"),
         ),

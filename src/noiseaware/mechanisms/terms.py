@@ -47,7 +47,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
@@ -153,22 +153,46 @@ def formula(family, p0, p1, p2, p3, total):
     return plain_formula(family, p0, p1, total)
 
 
-def term(density, j, total):
-    """Return phi_j(T_j) of coordinate j, for T_j = `total`."""
-    p = density.parameters
-    return formula(density.family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
+def needs_long(density):
+    """Return True if the long formulas are needed, else None: the two are of different types.
+
+    A loop takes this and the arrays out of a density before it begins. Inside, numba would count
+    references to both arrays each time, which costs more than a formula.
+    """
+    return True if isinstance(density, ExtendedDensity) else None
+
+
+@overload(needs_long)
+def _compiled_needs_long(density):
+    if issubclass(density.instance_class, ExtendedDensity):
+        return lambda density: True
+    return lambda density: None
+
+
+def term(long, family, parameters, j, total):
+    """Return phi_j(T_j) of coordinate j, for T_j = `total`; `long` as `needs_long` says."""
+    p = parameters
+    return formula(family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
 
 
 @overload(term)
-def _compiled_term(density, j, total):
-    if issubclass(density.instance_class, ExtendedDensity):
+def _compiled_term(long, family, parameters, j, total):
+    if not isinstance(long, types.NoneType):
         return term
 
-    def plain_term(density, j, total):
-        p = density.parameters
-        return plain_formula(density.family[j], p[j, 0], p[j, 1], total)
+    def plain_term(long, family, parameters, j, total):
+        return plain_formula(family[j], parameters[j, 0], parameters[j, 1], total)
 
     return plain_term
+
+
+@njit(cache=True, nogil=True)
+def add_terms(long, family, parameters, total):
+    """Return sum_j phi_j(T_j)."""
+    result = 0.0
+    for j in range(total.shape[0]):
+        result += term(long, family, parameters, j, total[j])
+    return result
 
 
 @njit(cache=True, nogil=True)
@@ -186,10 +210,7 @@ def log_g(density, total):
     -------
     float
     """
-    result = 0.0
-    for j in range(total.shape[0]):
-        result += term(density, j, total[j])
-    return result
+    return add_terms(needs_long(density), density.family, density.parameters, total)
 
 
 def log_density(density: SeparableDensity, total: ArrayLike) -> float:

@@ -56,7 +56,7 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
-from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, SeparableDensity, term
+from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, SeparableDensity, needs_long, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
     DOF,
@@ -189,10 +189,12 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
     """Return log pi*, up to a constant, and fill in the total without and with clamping."""
     log_prior = approximate(formula, summary, theta, room, unclamped)
     clamped(summary[0, 0], unclamped, room.moments, total)
+    terms, floor, offset = noise
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
     log_g = 0.0
     for j in range(total.shape[0]):
-        total[j] += noise.offset[j]
-        log_g += max(term(noise.terms, j, total[j]), noise.floor[j])
+        total[j] += offset[j]
+        log_g += max(term(long, family, parameters, j, total[j]), floor[j])
     return log_prior + log_jacobian + log_g
 
 
@@ -298,7 +300,8 @@ def log_cell(formula, noise, natural, cell):
     """Return a cell's part of log pi*."""
     of_class, of_level = formula.class_place[cell], formula.level_place[cell]
     total = formula.n * natural[of_class] * natural[of_level] + noise.offset[cell]
-    return term(noise.terms, cell, total)
+    terms = noise.terms
+    return term(needs_long(terms), terms.family, terms.parameters, cell, total)
 
 
 @njit(cache=True, nogil=True)
@@ -490,7 +493,7 @@ def _floor(noise: Noise, n: int) -> np.ndarray:
     high = np.where((family >= BETWEEN) & (family < TRUNCATED), parameters[:, 2], low)
     # A release may be an interval that is open below, above, or both.
     at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
-    highest = [term(noise.terms, j, total) for j, total in enumerate(at)]
+    highest = [term(True, family, parameters, j, total) for j, total in enumerate(at)]
     return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])
 
 

@@ -40,9 +40,10 @@ import numpy as np
 from numba import njit
 
 from noiseaware.arguments import whole_number
-from noiseaware.mechanisms.terms import term
+from noiseaware.mechanisms.joint import log_joint
+from noiseaware.mechanisms.terms import add_terms, needs_long, term
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import CHUNK, Target, log_density
+from noiseaware.sampler.target import CHUNK, SEPARABLE, Target, log_density
 
 FIRST_WINDOW = 32
 """Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
@@ -87,14 +88,14 @@ class Offer(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def decide(offer, start, end, log_ratio):
+def decide(correction, log_uniform, accepted, start, end, log_ratio):
     """Decide about the records from `start` to `end`, given the log ratio of g."""
-    if offer.correction.shape[0] > 0:
+    if correction.shape[0] > 0:
         for i in range(start, end):
-            log_ratio += offer.correction[i]
-    accept = offer.log_uniform[start // offer.size] < log_ratio
+            log_ratio += correction[i]
+    accept = log_uniform < log_ratio
     for i in range(start, end):
-        offer.accepted[i] = accept
+        accepted[i] = accept
     return accept
 
 
@@ -116,21 +117,27 @@ def accept_dense(density, total, offer):
     float
         The smallest log ratio of g that was met, at most 0.
     """
-    m, d = offer.proposed.shape
+    current, proposed, correction, log_uniform, size, accepted = offer
+    code, terms, numbers = density
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
+    m, d = proposed.shape
     trial = np.empty(d)
     log_now = log_density(density, total)
     lowest = 0.0
-    for start in range(0, m, offer.size):
-        end = min(start + offer.size, m)
+    for start in range(0, m, size):
+        end = min(start + size, m)
         for j in range(d):
             trial[j] = total[j]
         for i in range(start, end):
             for j in range(d):
-                trial[j] = trial[j] - offer.current[i, j] + offer.proposed[i, j]
-        log_new = log_density(density, trial)
+                trial[j] = trial[j] - current[i, j] + proposed[i, j]
+        if code == SEPARABLE:
+            log_new = add_terms(long, family, parameters, trial)
+        else:
+            log_new = log_joint(code, numbers, trial)
         log_ratio = log_new - log_now
         lowest = min(lowest, log_ratio)
-        if decide(offer, start, end, log_ratio):
+        if decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
             log_now = log_new
             for j in range(d):
                 total[j] = trial[j]
@@ -138,13 +145,13 @@ def accept_dense(density, total, offer):
 
 
 @njit(cache=True, nogil=True)
-def shift(terms, total, cell, step):
+def shift(long, family, parameters, total, cell, step):
     """Add `step` to one cell of `total`; return what that adds to log g. Cell -1 is no cell."""
     if cell < 0:
         return 0.0
-    before = term(terms, cell, total[cell])
+    before = term(long, family, parameters, cell, total[cell])
     total[cell] += step
-    return term(terms, cell, total[cell]) - before
+    return term(long, family, parameters, cell, total[cell]) - before
 
 
 @njit(cache=True, nogil=True)
@@ -155,20 +162,21 @@ def accept_cells(density, total, offer):
     scored at the total as it then stands; a cell that it keeps is not touched. A rejected block is
     walked back.
     """
+    current, proposed, correction, log_uniform, size, accepted = offer
     terms = density.terms
-    current, proposed = offer.current, offer.proposed
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
     m, k = proposed.shape
     lowest = 0.0
-    for start in range(0, m, offer.size):
-        end = min(start + offer.size, m)
+    for start in range(0, m, size):
+        end = min(start + size, m)
         log_ratio = 0.0
         for i in range(start, end):
             for a in range(k):
                 if current[i, a] != proposed[i, a]:
-                    log_ratio += shift(terms, total, current[i, a], -1.0)
-                    log_ratio += shift(terms, total, proposed[i, a], 1.0)
+                    log_ratio += shift(long, family, parameters, total, current[i, a], -1.0)
+                    log_ratio += shift(long, family, parameters, total, proposed[i, a], 1.0)
         lowest = min(lowest, log_ratio)
-        if not decide(offer, start, end, log_ratio):
+        if not decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
             for i in range(start, end):
                 for a in range(k):
                     if current[i, a] >= 0:
@@ -180,18 +188,19 @@ def accept_cells(density, total, offer):
 
 def accept_called(log_g: Callable[[np.ndarray], float], total: np.ndarray, offer: Offer) -> float:
     """As `accept_dense`, for a mechanism whose log density is a Python function of T."""
-    m = len(offer.proposed)
+    current, proposed, correction, log_uniform, size, accepted = offer
+    m = len(proposed)
     log_now = log_g(total)
     lowest = 0.0
-    for start in range(0, m, offer.size):
-        end = min(start + offer.size, m)
+    for start in range(0, m, size):
+        end = min(start + size, m)
         trial = total.copy()
         for i in range(start, end):
-            trial = trial - offer.current[i] + offer.proposed[i]
+            trial = trial - current[i] + proposed[i]
         log_new = log_g(trial)
         log_ratio = log_new - log_now
         lowest = min(lowest, log_ratio)
-        if decide(offer, start, end, log_ratio):
+        if decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
             log_now = log_new
             total[:] = trial
     return lowest

@@ -50,6 +50,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.mechanisms.terms import needs_long
 from noiseaware.sampler.moves.records import shift
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -149,6 +150,8 @@ def table_steps(density, total, counts, table, steps):
     `density` is the target's, separable; `total` (d,) is T(n) and `counts` (C,) int64 is n, both
     updated in place.
     """
+    terms = density.terms
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
     far = np.empty(table.levels.shape[0], dtype=np.int64)
     change = np.zeros(total.shape[0])
     accepted = 0
@@ -169,7 +172,7 @@ def table_steps(density, total, counts, table, steps):
                     change[table.cells[cell, a]] += step
         for j in range(change.shape[0]):
             if change[j] != 0.0:
-                log_ratio += shift(density.terms, total, j, change[j])
+                log_ratio += shift(long, family, parameters, total, j, change[j])
         keep = steps.log_uniform[i] < log_ratio
         accepted += keep
         if not keep:
