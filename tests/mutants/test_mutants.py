@@ -136,7 +136,7 @@ TWO_STEPS = """\
                     shift(long, family, parameters, total, current[i, a], -1.0)
                     shift(long, family, parameters, total, proposed[i, a], 1.0)
 """
-DECIDE = "decide(correction, log_uniform[start // size], accepted, start, end, log_ratio)"
+DECIDE = "decide(correction, log_uniform[block], accepted, start, end, log_ratio)"
 
 MUTANTS = (
     # Tables of counts.

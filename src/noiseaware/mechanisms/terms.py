@@ -175,7 +175,7 @@ def term(long, family, parameters, j, total):
     return formula(family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
 
 
-# Inlined: a call that is handed arrays takes longer than a formula.
+# Inlined, as is `add_terms`: a call that is handed arrays takes longer than a formula.
 @overload(term, inline="always")
 def _compiled_term(long, family, parameters, j, total):
     if not isinstance(long, types.NoneType):
@@ -187,7 +187,7 @@ def _compiled_term(long, family, parameters, j, total):
     return plain_term
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def add_terms(long, family, parameters, total):
     """Return sum_j phi_j(T_j)."""
     result = 0.0

@@ -125,8 +125,8 @@ def accept_dense(density, total, offer):
     trial = np.empty(d)
     log_now = log_density(density, total)
     lowest = 0.0
-    for start in range(0, m, size):
-        end = min(start + size, m)
+    for block in range(len(log_uniform)):
+        start, end = block * size, min(block * size + size, m)
         for j in range(d):
             trial[j] = total[j]
         for i in range(start, end):
@@ -138,14 +138,14 @@ def accept_dense(density, total, offer):
             log_new = log_joint(code, numbers, trial)
         log_ratio = log_new - log_now
         lowest = min(lowest, log_ratio)
-        if decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
+        if decide(correction, log_uniform[block], accepted, start, end, log_ratio):
             log_now = log_new
             for j in range(d):
                 total[j] = trial[j]
     return lowest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def shift(long, family, parameters, total, cell, step):
     """Add `step` to one cell of `total`; return what that adds to log g. Cell -1 is no cell."""
     if cell < 0:
@@ -168,8 +168,8 @@ def accept_cells(density, total, offer):
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     m, k = proposed.shape
     lowest = 0.0
-    for start in range(0, m, size):
-        end = min(start + size, m)
+    for block in range(len(log_uniform)):
+        start, end = block * size, min(block * size + size, m)
         log_ratio = 0.0
         for i in range(start, end):
             for a in range(k):
@@ -177,7 +177,7 @@ def accept_cells(density, total, offer):
                     log_ratio += shift(long, family, parameters, total, current[i, a], -1.0)
                     log_ratio += shift(long, family, parameters, total, proposed[i, a], 1.0)
         lowest = min(lowest, log_ratio)
-        if not decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
+        if not decide(correction, log_uniform[block], accepted, start, end, log_ratio):
             for i in range(start, end):
                 for a in range(k):
                     if current[i, a] >= 0:
@@ -193,15 +193,15 @@ def accept_called(log_g: Callable[[np.ndarray], float], total: np.ndarray, offer
     m = len(proposed)
     log_now = log_g(total)
     lowest = 0.0
-    for start in range(0, m, size):
-        end = min(start + size, m)
+    for block in range(len(log_uniform)):
+        start, end = block * size, min(block * size + size, m)
         trial = total.copy()
         for i in range(start, end):
             trial = trial - current[i] + proposed[i]
         log_new = log_g(trial)
         log_ratio = log_new - log_now
         lowest = min(lowest, log_ratio)
-        if decide(correction, log_uniform[start // size], accepted, start, end, log_ratio):
+        if decide(correction, log_uniform[block], accepted, start, end, log_ratio):
             log_now = log_new
             total[:] = trial
     return lowest
