@@ -8,7 +8,7 @@ peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an ite
 plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
-models      the default call on an example of every ready model
+models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
 ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
@@ -77,18 +77,23 @@ def options() -> argparse.Namespace:
         help=f"mixing, peers, ablation: of {','.join(MODELS)} (peers: known only)",
     )
     parser.add_argument(
-        "--sizes", type=listed(int), help="mixing, peers, ablation: n, such as 100,1000"
+        "--sizes", type=listed(int), help="mixing, models, peers, ablation: n, such as 100,1000"
     )
     parser.add_argument(
-        "--epsilons", type=listed(float), help="mixing, peers, ablation: such as 0.1,1"
+        "--epsilons", type=listed(float), help="mixing, models, peers, ablation: such as 0.1,1"
     )
     parser.add_argument(
-        "--releases", type=int, help="mixing (20), peers (3), ablation (1): at each setting"
+        "--releases",
+        type=int,
+        help="mixing (20), models (1), peers (3), ablation (1): at each setting",
+    )
+    parser.add_argument(
+        "--examples", type=listed(str), help="models: only these, such as Normal,Gamma"
     )
     parser.add_argument("--parts", type=listed(str), help="ablation: only these parts")
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
     parser.add_argument(
-        "--fresh", action="store_true", help="mixing, ablation: forget what is on file"
+        "--fresh", action="store_true", help="mixing, models, ablation: forget what is on file"
     )
     chosen = parser.parse_args()
     for section in chosen.sections:

@@ -1,11 +1,14 @@
-"""The default call on each ready model: R-hat at most 1.01 and bulk ESS at least 400.
+"""The default call on each ready model: R-hat at most 1.01, bulk and tail ESS at least 400.
 
-Every model has an example: a query that fits it, and the parameters from which 200 records are
-simulated and released with Laplace noise at epsilon 0.1, 1 and 10. The worst parameter counts.
+Every model has an example: a query that fits it, and the parameters from which records are
+simulated and released, at several sizes and epsilons, with Laplace and with Gaussian noise. The
+worst parameter counts. What is on file is not measured again, so that the grid can be made in
+pieces: ``--sizes``, ``--epsilons``, ``--releases`` and ``--examples`` choose them.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import warnings
@@ -18,9 +21,20 @@ import noiseaware as na
 from benchmarks import settings, tables
 from noiseaware.contract import model_abilities
 
-N_RECORDS = 200
-EPSILONS = (0.1, 1.0, 10.0)
+SIZES = (20, 200, 2_000, 20_000)
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+QUICK = ((200,), (0.3, 3.0))
+NOISES = {
+    "Laplace": lambda query, epsilon: na.mechanisms.Laplace(query, epsilon=epsilon),
+    "Gaussian": lambda query, epsilon: na.mechanisms.Gaussian(query, rho=epsilon**2 / 2),
+}
+"""A Gaussian mechanism with rho = epsilon^2 / 2 is a usual counterpart of Laplace noise: pure
+epsilon implies that rho (Bun and Steinke 2016)."""
+
 STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
+
+KEYS = ("n", "model", "noise", "epsilon", "seed")
+FIGURES = ("r_hat", "ess_bulk", "ess_tail", "cpu")
 
 Example = tuple[Any, Any, dict[str, Any]]
 
@@ -152,28 +166,75 @@ def sized(name: str, n: int) -> Example:
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
-    rows = []
-    for name, (model, query, theta) in EXAMPLES.items():
-        for epsilon in options.epsilons or EPSILONS:
-            for seed in range(1, (options.releases or (1 if options.quick else 3)) + 1):
-                rows.append({"model": name, **measure(model, query, theta, epsilon, seed)})
+    """Measure what is not on file, and print and write both tables."""
+    path = options.out / "models.csv"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    rows = tables.read(path)
+    done = {tuple(row[key] for key in KEYS) for row in rows}
+    sizes, epsilons = QUICK if options.quick else (SIZES, EPSILONS)
+    names = [name for name in EXAMPLES if not options.examples or name in options.examples]
+    for n, name, noise, epsilon, seed in itertools.product(
+        options.sizes or sizes,
+        names,
+        NOISES,
+        options.epsilons or epsilons,
+        range(1, (options.releases or 1) + 1),
+    ):
+        key = dict(zip(KEYS, (n, name, noise, epsilon, seed), strict=True))
+        if tuple(key.values()) in done:
+            continue
+        rows.append(key | measure(*sized(name, n), n, noise, epsilon, seed))
+        tables.append(path, rows[-1])
     tables.show(
-        "The default call with 200 records (target: R-hat <= 1.01, ESS >= 400)",
-        {"model": "", "epsilon": "g", "seed": "d", "r_hat": ".3f", "ess": ".0f", "cpu": ".1f"},
-        rows,
+        "Releases that pass (R-hat <= 1.01, bulk and tail ESS >= 400), and the worst of each cell",
+        {"n": "d", "model": "", "noise": "", "epsilon": "g", "passed": "", "r_hat": ".3f"}
+        | {"ess_bulk": ".0f", "ess_tail": ".0f", "cpu": ".1f"},
+        cells(rows),
     )
-    tables.write(options.out / "models.csv", rows)
+
+
+def cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each setting: how many of its releases passed, and the worst figures."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in KEYS[:-1]), []).append(row)
+    made = []
+    for group in found.values():
+        numbers = {key: [float(row[key]) for row in group] for key in FIGURES}
+        passed = [
+            r <= 1.01 and min(bulk, tail) >= 400
+            for r, bulk, tail in zip(*(numbers[key] for key in FIGURES[:3]), strict=True)
+        ]
+        made.append(
+            {
+                "n": int(group[0]["n"]),
+                "model": group[0]["model"],
+                "noise": group[0]["noise"],
+                "epsilon": float(group[0]["epsilon"]),
+                "passed": f"{sum(passed)} of {len(passed)}",
+                "r_hat": max(numbers["r_hat"]),
+                "ess_bulk": min(numbers["ess_bulk"]),
+                "ess_tail": min(numbers["ess_tail"]),
+                "cpu": sum(numbers["cpu"]) / len(group),
+            }
+        )
+    return made
 
 
 def measure(
-    model: Any, query: Any, theta: dict[str, Any], epsilon: float, seed: int
+    model: Any,
+    query: Any,
+    theta: dict[str, Any],
+    n: int,
+    noise: str,
+    epsilon: float,
+    seed: int,
 ) -> dict[str, Any]:
     """Simulate a release, sample it with the defaults, and return the worst diagnostics."""
     rng = np.random.default_rng([seed, round(10 * epsilon)])
     values = {name: np.asarray(value, dtype=np.float64) for name, value in theta.items()}
-    mechanism = na.mechanisms.Laplace(query, epsilon=epsilon)
-    release = mechanism.privatize(model.sample_records(values, N_RECORDS, rng), rng)
+    release = NOISES[noise](query, epsilon).privatize(model.sample_records(values, n, rng), rng)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -181,9 +242,8 @@ def measure(
     seconds = time.process_time() - start
     summary = na.summary(posterior)
     return {
-        "epsilon": epsilon,
-        "seed": seed,
         "r_hat": float(summary["r_hat"].max()),
-        "ess": float(summary["ess_bulk"].min()),
+        "ess_bulk": float(summary["ess_bulk"].min()),
+        "ess_tail": float(summary["ess_tail"].min()),
         "cpu": seconds,
     }

@@ -19,6 +19,16 @@ For a simplex the density is with respect to its first J - 1 entries: d theta_j 
 theta_j (1[j = k] - theta_k), whose determinant is the product of all J entries (matrix determinant
 lemma). For a covariance it is with respect to the lower triangle: |d(L L') / d L| = 2^p prod_i
 L_ii^(p - i + 1), and the logarithm of the diagonal gives one more factor L_ii; i counts from 1.
+
+**At the edge of a support** doubles end before the mass of a sparse prior does: under
+Beta(.01, .01) a third of the mass is so close to 1 that it rounds to 1, and under Gamma(.001, .001)
+half of it is below the smallest double. A draw from there is kept as the last double, which stands
+for all that rounds to it; as records see no difference, a draw of theta given x or from the prior
+is as right as anywhere else. But v is not known there, and a density of v at that point would
+be wrong. So a density of v is only used in the set V of those v that theta(v) gives back to at
+least six digits: outside of V the log of the Jacobian is minus infinity. A Metropolis or a slice
+step that proposes nothing outside of V, and from outside of V stays where it is, leaves p(theta)
+invariant: it is the step for p(theta) restricted to V, and the identity elsewhere.
 """
 
 from __future__ import annotations
@@ -92,13 +102,20 @@ SUPPORTS = {
 _TINY = 1e-300
 """Probabilities below it are treated as it, so that a logarithm stays finite."""
 
+FARTHEST = 660.0
+"""|log theta| in V is at most this: exp(-660) is about 1e-287, and a few factors less a double."""
+
+FARTHEST_LOGIT = 23.0
+"""logit(theta) in V is at most this: 1 - theta is 1e-10 there, of which a double has six digits."""
+
 
 @njit(cache=True, nogil=True)
 def fill_simplex(v, source, natural, start, width):
-    """Fill `width` probabilities from `start` on; return the sum of their logarithms."""
-    top = 0.0
+    """Fill `width` probabilities from `start` on; return the sum of their logs, -inf off V."""
+    top = lowest = 0.0
     for j in range(width - 1):
         top = max(top, v[source + j])
+        lowest = min(lowest, v[source + j])
     mass = natural[start + width - 1] = math.exp(-top)
     above = 0.0
     for j in range(width - 1):
@@ -108,12 +125,13 @@ def fill_simplex(v, source, natural, start, width):
     inverse = 1.0 / mass
     for j in range(width):
         natural[start + j] *= inverse
-    return above - width * (top + math.log(mass))
+    log_total = top + math.log(mass)
+    return above - width * log_total if lowest - log_total >= -FARTHEST else -math.inf
 
 
 @njit(cache=True, nogil=True)
 def constrain(layout, v, natural):
-    """Fill `natural` with theta(v); return the log of the Jacobian.
+    """Fill `natural` with theta(v); return the log of the Jacobian, minus infinity outside of V.
 
     Each row of `layout` is one parameter: code, where it starts in `natural` and in `v`, its
     number of rows, and their width.
@@ -127,13 +145,15 @@ def constrain(layout, v, natural):
         elif code == POSITIVE:
             for i in range(rows * width):
                 natural[to + i] = math.exp(v[at + i])
-                log_jacobian += v[at + i]
+                log_jacobian += v[at + i] if abs(v[at + i]) <= FARTHEST else -math.inf
         elif code == UNIT:
             for i in range(rows * width):
                 # Stable for large |v|: log theta + log(1 - theta) = -|v| - 2 log(1 + exp(-|v|)).
                 soft = math.log1p(math.exp(-abs(v[at + i])))
                 natural[to + i] = math.exp(min(v[at + i], 0.0) - soft)
                 log_jacobian -= abs(v[at + i]) + 2.0 * soft
+                if not -FARTHEST <= v[at + i] <= FARTHEST_LOGIT:
+                    log_jacobian = -math.inf
         elif code == SIMPLEX:
             for r in range(rows):
                 log_jacobian += fill_simplex(
@@ -233,7 +253,7 @@ class Coordinates:
         return v
 
     def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
-        """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
+        """Return theta(v), in arrays of its own, and the log of the Jacobian, -inf outside of V."""
         natural = np.empty(self.natural_size)
         log_jacobian = constrain(self.layout, v, natural)
         theta = {

@@ -98,7 +98,7 @@ class RandomWalk:
                 new, theta = log_density(target, proposed, records)
                 ratio = new - now
                 expected += math.exp(min(0.0, ratio)) if new > -math.inf else 0.0
-                if log_uniform[k] < ratio:
+                if log_uniform[k] < ratio < math.inf:  # a v off V is not left; see `coordinates`
                     v, now = proposed, new
                     state.theta = theta
             if tuning["warming"]:

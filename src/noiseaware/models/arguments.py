@@ -32,6 +32,21 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
+LEAST_SHAPE = 0.02
+"""With this shape, 2e-6 of a gamma prior is below 1e-287 / rate, where the doubles are ending."""
+
+
+def prior_shape(name: str, value: Any) -> float:
+    """Return the shape of a gamma or inverse gamma prior of a parameter that scales the records."""
+    number = positive_number(name, value)
+    if number < LEAST_SHAPE:
+        raise ValueError(
+            f"{name} must be at least {LEAST_SHAPE}: a smaller shape puts part of the prior where "
+            f"the records would be no floating-point numbers any more; got {value!r}"
+        )
+    return number
+
+
 def not_both_known(**given: Any) -> None:
     """Raise ValueError if neither of two parameters is None, which is what stands for unknown."""
     if all(value is not None for value in given.values()):

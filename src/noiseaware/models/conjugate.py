@@ -212,6 +212,12 @@ def normalise_rows(out):
             out[row, j] = max(out[row, j] * inverse, SMALLEST)
 
 
+def draw_log_gammas(shapes: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw logarithms of gammas, as Gamma(a + 1) V^(1/a): a gamma of a small a is no double."""
+    logs: NDArray[np.float64] = np.log(rng.standard_gamma(shapes + 1.0))
+    return logs + np.log1p(-rng.random(shapes.shape)) / shapes
+
+
 def pool_size(n_gammas: int) -> int:
     """Return a pool length that suffices almost always for this many gammas."""
     return n_gammas + n_gammas // 8 + 16

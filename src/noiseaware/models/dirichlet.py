@@ -43,7 +43,15 @@ With u standard normal of length k and G_j the quantile of Gamma(alpha_j) at Phi
 `gamma_quantiles`), x_j = G_j / sum_l G_l. The sum S of the gammas is lost, but it is independent of
 the shares and Gamma(A) distributed: u given x is found by drawing S, then
 u_j = Phi^{-1}(P(Gamma(alpha_j) <= x_j S)). Gammas are handled by their logarithms, because those of
-a small alpha_j are no doubles any more. A share below the smallest double is that double.
+a small alpha_j are no doubles any more.
+
+Shares that are no doubles
+--------------------------
+A share below the smallest (normal) double d is recorded as d, and d has the probability of all of
+them: prop. to d^alpha_j / alpha_j, the integral of x_j^(alpha_j - 1), where the density at d has
+d^(alpha_j - 1). With D_j of them in column j, log p(v | x) has the further term -sum_j D_j v_j: the
+slice steps have c_j - D_j for c_j in a coordinate, and a - sum_j D_j for a in the common direction.
+Given x_j = d, log x_j is log d less an exponential variable with rate alpha_j.
 """
 
 from __future__ import annotations
@@ -61,6 +69,7 @@ from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import (
     one_or_each,
     positive_number,
+    prior_shape,
     read_finite,
     read_floats,
     read_parameter,
@@ -68,11 +77,12 @@ from noiseaware.models.arguments import (
 from noiseaware.models.conjugate import (
     SIMPLEX_TOLERANCE,
     SMALLEST,
+    draw_log_gammas,
     log_dirichlet,
     log_dirichlet_constant,
     log_gamma,
 )
-from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
+from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.ready import ReadyModel
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
@@ -99,17 +109,18 @@ def _normalise(logs, records):
 
 
 @njit(cache=True, nogil=True)
-def _sum_logs(records, sums):
-    """Write L_j = sum_i log x_ij."""
-    sums[:] = 0.0
+def _sum_logs(records, sums, smallest):
+    """Write L_j = sum_i log x_ij, and D_j, how many of column j are the smallest double."""
+    sums[:] = smallest[:] = 0.0
     for i in range(records.shape[0]):
         for j in range(records.shape[1]):
             sums[j] += math.log(max(records[i, j], SMALLEST))
+            smallest[j] += records[i, j] <= SMALLEST
 
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(alpha, records, out):
-    """Write log Dirichlet(x_i; alpha); -inf off the simplex."""
+    """Write log Dirichlet(x_i; alpha), the smallest double as a mass; -inf off the simplex."""
     k = alpha.shape[0]
     total = 0.0
     constant = 0.0
@@ -123,19 +134,21 @@ def _log_likelihood(alpha, records, out):
         for j in range(k):
             x = records[i, j]
             shares += x
-            if x > 0.0:
+            if x > SMALLEST:
                 value += (alpha[j] - 1.0) * math.log(x)
+            elif x > 0.0:
+                value += alpha[j] * math.log(SMALLEST) - math.log(alpha[j])
             else:
                 value = -math.inf
         out[i] = value if abs(shares - 1.0) <= SIMPLEX_TOLERANCE else -math.inf
 
 
 @njit(cache=True, nogil=True)
-def _slice_scan(alpha, sums, prior, n, width, one, uniforms):
+def _slice_scan(alpha, sums, smallest, prior, n, width, one, uniforms):
     """Move ``alpha`` by a step in the common direction and one in each coordinate, in place.
 
-    ``sums`` holds the L_j, ``prior`` the c_j, a and b. Returns False if the pool of uniforms came
-    to its end.
+    ``sums`` holds the L_j, ``smallest`` the D_j, ``prior`` the c_j, a and b. Returns False if the
+    pool of uniforms came to its end.
     """
     k = alpha.shape[0]
     concentration, a, b = prior
@@ -147,7 +160,12 @@ def _slice_scan(alpha, sums, prior, n, width, one, uniforms):
         slope += alpha[j] * sums[j]
         all_concentration += concentration[j]
     t, used = slice_step(
-        0.0, (a, slope - b * total, 0.0, 0.0, total, n, n), alpha, width, uniforms, 0
+        0.0,
+        (a - smallest.sum(), slope - b * total, 0.0, 0.0, total, n, n),
+        alpha,
+        width,
+        uniforms,
+        0,
     )
     if used < 0:
         return False
@@ -160,7 +178,7 @@ def _slice_scan(alpha, sums, prior, n, width, one, uniforms):
                 others += alpha[other]
         v, used = slice_step(
             math.log(max(alpha[j], SMALLEST)),
-            (concentration[j], sums[j] - b, a - all_concentration, others, 1.0, n, n),
+            (concentration[j] - smallest[j], sums[j] - b, a - all_concentration, others, 1.0, n, n),
             one,
             width,
             uniforms,
@@ -215,7 +233,9 @@ class Dirichlet(ReadyModel):
         self.mean_concentration = one_or_each(
             "mean_concentration", mean_concentration, k, positive=True
         )
-        self.precision_shape = positive_number("precision_shape", precision_shape)
+        for c in self.mean_concentration:
+            prior_shape("mean_concentration", c)
+        self.precision_shape = prior_shape("precision_shape", precision_shape)
         self.precision_rate = positive_number("precision_rate", precision_rate)
         self.column_names = [f"x{j}" for j in range(1, k + 1)]
         self.parameters = (
@@ -253,9 +273,10 @@ class Dirichlet(ReadyModel):
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
-        mean = np.maximum(rng.dirichlet(self.mean_concentration), SMALLEST)
+        mean = np.empty((1, self.n_parts))
+        _normalise(draw_log_gammas(self.mean_concentration, rng)[np.newaxis], mean)
         precision = rng.standard_gamma(self.precision_shape) / self.precision_rate
-        return {"mean": mean, "precision": np.array(precision)}
+        return {"mean": mean[0], "precision": np.array(precision)}
 
     def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised; the mean by its first k - 1 entries."""
@@ -278,12 +299,13 @@ class Dirichlet(ReadyModel):
         records = read_floats("records", records, self.n_parts)
         n = len(records)
         start = self._alpha(theta)
-        sums = np.empty(self.n_parts)
-        _sum_logs(records, sums)
+        sums, smallest = np.empty((2, self.n_parts))
+        _sum_logs(records, sums, smallest)
         prior = (self.mean_concentration, self.precision_shape, self.precision_rate)
         pool = rng.random(_POOL * (self.n_parts + 1))
         alpha = start.copy()
-        while not _slice_scan(alpha, sums, prior, float(n), step_width(n), self._one, pool):
+        width = step_width(n)
+        while not _slice_scan(alpha, sums, smallest, prior, float(n), width, self._one, pool):
             pool = np.concatenate((pool, rng.random(len(pool))))
             alpha = start.copy()
         precision = alpha.sum()
@@ -303,11 +325,10 @@ class Dirichlet(ReadyModel):
         precision = alpha.sum()
         if not 0.0 < precision < math.inf:
             return np.full(records.shape, math.nan)
-        # S ~ Gamma(A) as Gamma(A + 1) V^(1/A), V uniform, by its logarithm: S may be no double.
-        size = (len(records), 1)
-        log_total = np.log(rng.standard_gamma(precision + 1.0, size=size))
-        log_total += np.log1p(-rng.random(size)) / precision
-        return gamma_scores(alpha, np.log(np.maximum(records, SMALLEST)) + log_total)
+        log_total = draw_log_gammas(np.full((len(records), 1), precision), rng)
+        logs = np.log(np.maximum(records, SMALLEST)) + log_total
+        spread_below(logs, records <= SMALLEST, alpha, rng)
+        return gamma_scores(alpha, logs)
 
 
 MODELS.add(Dirichlet)

@@ -35,6 +35,7 @@ from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     check_durations,
     positive_number,
+    prior_shape,
     read_floats,
     read_numbers,
 )
@@ -85,7 +86,7 @@ class Exponential(GammaPriors):
     """
 
     def __init__(self, rate_shape: float = 2.0, rate_rate: float = 1.0) -> None:
-        self.rate_shape = positive_number("rate_shape", rate_shape)
+        self.rate_shape = prior_shape("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
         self.parameters = (Parameter("rate", (), "positive"),)
         self.innovations = Innovations("uniform", 1)

@@ -37,8 +37,19 @@ over the records, for S and L.
 The construction x = F(u; theta)
 --------------------------------
 x = Q(u; k) / r, where u is standard normal and Q(u; k) is the quantile of Gamma(k, 1) at Phi(u);
-see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)). A duration below the
-smallest double (k around 0.01 makes such) is that double.
+see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)).
+
+Durations that are no doubles
+-----------------------------
+A small k makes durations below the smallest (normal) double d: one in ten at k = 0.003. They are
+recorded as d, which queries cannot tell from them, and d then has the probability of all of them,
+
+    P(x <= d) = (r d)^k / Gamma(k + 1)     (exp(-r x) is 1 there)
+
+in place of a density. The density at d is r^k d^(k-1) / Gamma(k): the two differ by the factor
+d / k. So each such record adds -log k to log p(k | x), with log d for log x; in the density of
+`shape_kernels`, a is a_k less the number of them. The conditional of r has r^(n k) either way.
+Given x = d, P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
 """
 
 from __future__ import annotations
@@ -55,12 +66,13 @@ from noiseaware.models.arguments import (
     check_durations,
     not_both_known,
     positive_number,
+    prior_shape,
     read_floats,
     read_numbers,
 )
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.gamma_priors import GammaPriors
-from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles
+from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
@@ -81,24 +93,28 @@ def _scale(logs, log_rate, records):
 
 @njit(cache=True, nogil=True)
 def _sums(records):
-    """Return sum_i x_i and sum_i log x_i."""
+    """Return sum_i x_i, sum_i log x_i, and how many records are the smallest double."""
     total = 0.0
     logs = 0.0
+    smallest = 0
     for i in range(records.shape[0]):
         total += records[i]
         logs += math.log(max(records[i], SMALLEST))
-    return total, logs
+        smallest += records[i] <= SMALLEST
+    return total, logs, smallest
 
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(shape, rate, records, out):
-    """Write log Gamma(x_i; k, r); -inf at 0 and below."""
+    """Write log Gamma(x_i; k, r), log P(x <= d) at the smallest double d; -inf at 0 and below."""
     constant = shape * math.log(rate) - math.lgamma(shape)
     for i in range(records.shape[0]):
         x = records[i]
         out[i] = -math.inf
-        if x > 0.0:
+        if x > SMALLEST:
             out[i] = constant + (shape - 1.0) * math.log(x) - rate * x
+        elif x > 0.0:
+            out[i] = constant + shape * math.log(SMALLEST) - math.log(shape)
 
 
 class Gamma(GammaPriors):
@@ -144,9 +160,9 @@ class Gamma(GammaPriors):
         not_both_known(shape=shape, rate=rate)
         self.shape = None if shape is None else positive_number("shape", shape)
         self.rate = None if rate is None else positive_number("rate", rate)
-        self.shape_shape = positive_number("shape_shape", shape_shape)
+        self.shape_shape = prior_shape("shape_shape", shape_shape)
         self.shape_rate = positive_number("shape_rate", shape_rate)
-        self.rate_shape = positive_number("rate_shape", rate_shape)
+        self.rate_shape = prior_shape("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
         self.parameters = tuple(
             Parameter(name, (), "positive")
@@ -177,25 +193,28 @@ class Gamma(GammaPriors):
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta: a slice step in log k with r integrated out, then r given k."""
         records = read_numbers(records)
-        total, logs = _sums(records)
+        total, logs, smallest = _sums(records)
         new: Theta = {}
         shape = self.shape
         if shape is None:
-            shape = self._draw_shape(float(theta["shape"]), len(records), total, logs, rng)
+            a = self.shape_shape - smallest
+            shape = self._draw_shape(float(theta["shape"]), a, len(records), total, logs, rng)
             new["shape"] = np.array(shape)
         if self.rate is None:
             new["rate"] = self._draw("rate", rng, len(records) * shape, total)
         return new
 
-    def _draw_shape(self, shape: float, n: int, total: float, logs: float, rng: Generator) -> float:
+    def _draw_shape(
+        self, shape: float, a: float, n: int, total: float, logs: float, rng: Generator
+    ) -> float:
         """Make a slice step in log k; the terms are those of the module docstring."""
         slope = logs - self.shape_rate
         if self.rate is None:
             slope -= n * math.log(self.rate_rate + total)
-            terms = (self.shape_shape, slope, 0.0, self.rate_shape, float(n), 1.0, float(n))
+            terms = (a, slope, 0.0, self.rate_shape, float(n), 1.0, float(n))
         else:
             slope += n * math.log(self.rate)
-            terms = (self.shape_shape, slope, 0.0, 0.0, 0.0, 0.0, float(n))
+            terms = (a, slope, 0.0, 0.0, 0.0, 0.0, float(n))
         pool = rng.random(_POOL)
         width = step_width(n)
         v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
@@ -217,12 +236,13 @@ class Gamma(GammaPriors):
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
+        """Return u_i with F(u_i; theta) = x_i, ``(n, 1)``; only the smallest double needs `rng`."""
         records = read_numbers(records)
         shape, rate = self._read(theta)
         if not rate > 0.0:
             return np.full((len(records), 1), math.nan)
         logs = np.log(np.maximum(records, SMALLEST)) + math.log(rate)
+        spread_below(logs, records <= SMALLEST, shape, rng)
         return gamma_scores(np.array([shape]), logs[:, np.newaxis])
 
 

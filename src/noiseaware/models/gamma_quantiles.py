@@ -33,6 +33,7 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
@@ -169,3 +170,16 @@ def gamma_scores(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDAr
         log_below = np.minimum(a * logs[small] - special.gammaln(a + 1.0), 0.0)
         scores[small] = special.ndtri_exp(log_below)
     return np.clip(scores, -FARTHEST, FARTHEST)
+
+
+def spread_below(
+    logs: NDArray[np.float64], smallest: NDArray[np.bool_], shape: ArrayLike, rng: Generator | None
+) -> None:
+    """Move `logs`, where a gamma was too small for a double, to where below it may have been.
+
+    Below a small x the density of a gamma is proportional to x^(a - 1), so that log x - E / a, with
+    E standard exponential, has its distribution given that it is below x.
+    """
+    if rng is not None and smallest.any():
+        rates = np.broadcast_to(shape, logs.shape)[smallest]
+        logs[smallest] -= rng.standard_exponential(len(rates)) / rates

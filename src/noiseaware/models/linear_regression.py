@@ -53,7 +53,7 @@ from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilit
 from noiseaware.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models import regression_kernels as kernels
-from noiseaware.models.arguments import positive_number, read_floats
+from noiseaware.models.arguments import positive_number, prior_shape, read_floats
 from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.regression import Regression
@@ -134,7 +134,7 @@ class LinearRegression(Regression):
         self.noise_variance = (
             None if noise_variance is None else positive_number("noise_variance", noise_variance)
         )
-        self.noise_variance_shape = positive_number("noise_variance_shape", noise_variance_shape)
+        self.noise_variance_shape = prior_shape("noise_variance_shape", noise_variance_shape)
         self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
         self._gamma_shapes = self._features.gamma_shapes
         if noise_variance is None:

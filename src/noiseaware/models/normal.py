@@ -39,6 +39,7 @@ from noiseaware.contract import ClosedForm, Reading, Theta
 from noiseaware.models.arguments import (
     not_both_known,
     positive_number,
+    prior_shape,
     read_finite,
     read_numbers,
     real_number,
@@ -148,7 +149,7 @@ class Normal(CompiledModel):
         self.variance = None if variance is None else positive_number("variance", variance)
         self.mean_mean = real_number("mean_mean", mean_mean)
         self.mean_sd = positive_number("mean_sd", mean_sd)
-        self.variance_shape = positive_number("variance_shape", variance_shape)
+        self.variance_shape = prior_shape("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
         self._mean_precision = self.mean_sd**-2
         both = (Parameter("mean", (), "real"), Parameter("variance", (), "positive"))

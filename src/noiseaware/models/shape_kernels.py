@@ -29,8 +29,8 @@ import math
 
 from numba import njit
 
-FARTHEST = 300.0
-"""|v| beyond it has density 0: a shape of exp(300) or exp(-300) means nothing."""
+FARTHEST = 660.0
+"""|v| beyond it has density 0; what a prior may have there is below `arguments.LEAST_SHAPE`."""
 
 SMALLEST_SHAPE = 1e-300
 

@@ -60,7 +60,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.models.arguments import positive_number, read_parameter
+from noiseaware.models.arguments import positive_number, prior_shape, read_parameter
 from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.models.hierarchical import POOL, SPREAD_OF_MEANS, Pooled, slice_step, weigh
@@ -152,7 +152,7 @@ class StratifiedMeans(Pooled, NormalGroups):
         labels: Sequence[str] | None = None,
     ) -> None:
         super().__init__(sizes, labels, location_mean, location_sd, spread_scale)
-        self.variance_shape = positive_number("variance_shape", variance_shape)
+        self.variance_shape = prior_shape("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
         self.parameters = (*self.parameters, Parameter("variance", (), "positive"))
 

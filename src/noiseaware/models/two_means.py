@@ -41,7 +41,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.models.arguments import positive_number, read_parameter, real_number
+from noiseaware.models.arguments import positive_number, prior_shape, read_parameter, real_number
 from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.parameters import Parameter
@@ -108,7 +108,7 @@ class TwoMeans(NormalGroups):
         super().__init__(sizes, labels)
         self.mean_mean = real_number("mean_mean", mean_mean)
         self.mean_sd = positive_number("mean_sd", mean_sd)
-        self.variance_shape = positive_number("variance_shape", variance_shape)
+        self.variance_shape = prior_shape("variance_shape", variance_shape)
         self.variance_scale = positive_number("variance_scale", variance_scale)
         self.equal_variances = bool(equal_variances)
         variance = (

@@ -7,11 +7,13 @@ from noiseaware.sampler.moves import (
     BlockSweep,
     Interweave,
     MarkovBasisMove,
+    MirrorMove,
     ParameterUpdate,
     ScaleMove,
     Transport,
     algorithm1,
 )
+from noiseaware.sampler.moves.mirror import mirror_images
 from noiseaware.sampler.target import Target
 
 
@@ -22,14 +24,15 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     its records from innovations is transported, and, if it has a kernel for p(theta | x) too, the
     two are interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own,
     or a ready one if it has a prior and a likelihood only. A model that knows of a direction that
-    releases do not see is moved along it.
+    releases do not see is moved along it, and a database that the release does not tell from its
+    mirror image goes over to that.
     """
     able = target.abilities
     if target.uses_cells and able.table_concentrations is not None:
         return (MarkovBasisMove(), BlockSweep())
     if not able.can_transport:
         return algorithm1()
-    if not able.can_update:
-        return (Interweave(Transport(), BlockSweep()),)
-    scale = () if able.scale_records is None else (ScaleMove(),)
-    return (Interweave(ParameterUpdate(), Transport(), *scale, BlockSweep()),)
+    update = (ParameterUpdate(),) if able.can_update else ()
+    scale = (ScaleMove(),) if able.can_update and able.scale_records is not None else ()
+    mirror = (MirrorMove(),) if mirror_images(target) else ()
+    return (Interweave(*update, Transport(), *scale, *mirror, BlockSweep()),)

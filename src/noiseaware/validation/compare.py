@@ -171,7 +171,8 @@ def metropolis(
             step = np.where(np.arange(size) == keep, step, 0.0)
         proposed = v + math.exp(rng.standard_normal() - 0.5) * step
         new = log_density(proposed)
-        if -rng.standard_exponential() < new - now:
+        # From where there is no density (off the set V of `coordinates`) it does not move.
+        if -rng.standard_exponential() < new - now < math.inf:
             v, now = proposed, new
     return v
 

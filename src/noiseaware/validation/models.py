@@ -70,11 +70,12 @@ def log_prior(case: Case) -> str:
     ended = np.stack([compare.metropolis(density, v, factor, STEPS, rng) for v in started])
     values = [np.array([density(v) for v in part]) for part in (fresh, ended)]
     for v, value in zip(fresh, values[0], strict=True):
-        if not math.isfinite(value):
+        theta, log_jacobian = coordinates.from_vector(v)
+        if math.isfinite(log_jacobian) and not math.isfinite(value):
             raise ValueError(
-                f"{where} must be finite wherever sample_prior draws; got {value} at "
-                f"{coordinates.from_vector(v)[0]}"
+                f"{where} must be finite wherever sample_prior draws; got {value} at {theta}"
             )
+    values = [np.where(np.isfinite(part), part, 0.0) for part in values]  # off V: no density
     found = largest_difference(
         [*compare.folded_names(_coordinate_names(case)), "log_prior"],
         np.column_stack([compare.folded(fresh, pilot), values[0]]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.interweave import Interweave
+from noiseaware.sampler.moves.mirror import MirrorMove
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import BlockSweep, RecordSweep
 from noiseaware.sampler.moves.scale import ScaleMove
@@ -19,6 +20,7 @@ __all__ = [
     "BlockSweep",
     "Interweave",
     "MarkovBasisMove",
+    "MirrorMove",
     "ParameterUpdate",
     "RecordSweep",
     "ScaleMove",

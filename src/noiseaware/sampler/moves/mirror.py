@@ -1,0 +1,112 @@
+"""Go over to the mirror image where a release does not tell the two apart.
+
+A noisy sum of squares is the same for the records x and for -x: the sign of a normal mean is left
+open, the posterior has two modes, and no small step leads from one to the other. Write the records
+as x = F(u; theta(v)), with normal innovations u (`transport`), and let S and R be diagonal matrices
+with entries 1 and -1. The proposal is
+
+    v' = S v,     u' = u R,     x' = F(u'; theta(v')).
+
+**The ratio.** In the coordinates (v, u) the target is p(theta(v)) J(v) p(u) g(s_dp, T), J the
+Jacobian of theta(v). The map is its own inverse, its Jacobian determinant is 1 in absolute value,
+and p(u') = p(u), because the normal density is even. So it is accepted with probability min(1, r),
+
+    r = p(theta') J(v') g(s_dp, T(x')) / p(theta) J(v) g(s_dp, T(x)),
+
+which is right for every S and R, whether the release sees a difference or not.
+
+**Which S and R.** Before sampling, a few records are made and mirrored, by each pair of S and R if
+they are few: v_j and u_k change their signs, or do not. The pairs that leave t_i(x_i) of every
+record as it is are the ones worth proposing; for most releases there are none, and then the move is
+not part of the sampler. One of the pairs is drawn at random in each iteration.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.sampler.moves.transport import place
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+LOOK_AT = 32
+"""Records that are mirrored to see whether their statistics change."""
+
+MOST_SIGNS = 10
+"""Up to so many coordinates of v and u, all 2^10 pairs are tried; with more, only some."""
+
+
+def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the signs (S, R) of v and of u that leave the statistics of records unchanged."""
+    able = target.abilities
+    if not (able.can_transport and able.log_prior and able.innovations.kind == "normal"):
+        return []
+    rng = np.random.default_rng(0)
+    coordinates, width = target.coordinates, able.innovations.width
+    m = min(LOOK_AT, target.n)
+    theta, u = target.sample_prior(rng), able.innovations.draw(m, rng)
+    v = coordinates.to_vector(theta)
+    now = target.statistic(target.build(coordinates.from_vector(v)[0], u), 0)
+
+    def unseen(signs: np.ndarray) -> bool:
+        image, _ = coordinates.from_vector(signs[: len(v)] * v)
+        mirrored = target.statistic(target.build(image, u * signs[len(v) :]), 0)
+        return bool(np.allclose(mirrored, now, rtol=1e-9, atol=1e-12))
+
+    found = [signs for signs in _candidates(len(v), width) if unseen(signs)]
+    return [(signs[: len(v)], signs[len(v) :]) for signs in found]
+
+
+def _candidates(size: int, width: int) -> list[np.ndarray]:
+    """Return all vectors of signs, without the one that changes nothing; or some, if many."""
+    if size + width <= MOST_SIGNS:
+        every = itertools.product((1.0, -1.0), repeat=size + width)
+        return [np.array(signs) for signs in every][1:]
+    ones, parts = np.ones(size + width), [slice(k, k + 1) for k in range(size + width)]
+    parts += [slice(0, size), slice(size, size + width), slice(0, size + width)]
+    return [np.concatenate([ones[: p.start], -ones[p], ones[p.stop :]]) for p in parts]
+
+
+class MirrorMove:
+    """Propose a mirror image of the database that the release does not tell from it."""
+
+    reports = ("mirror_acceptance",)
+
+    def __repr__(self) -> str:
+        return "MirrorMove()"
+
+    def check(self, target: Target) -> None:
+        """Raise if there is no mirror image."""
+        if not mirror_images(target):
+            raise ValueError(
+                "MirrorMove needs a model with normal innovations, and a release that does not "
+                f"change when signs do; {target.abilities.name} with this release has none"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Look for mirror images."""
+        return {"images": mirror_images(target)}
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Propose one of the images; report whether it was accepted."""
+        rng, images = state.rng, tuning["images"]
+        signs, u_signs = images[rng.integers(len(images))]
+        v, log_prior = place(target, state.theta)
+        theta, log_jacobian = target.coordinates.from_vector(signs * v)
+        u = target.recover(state) * u_signs
+        records = target.build(theta, u)
+        log_ratio = target.log_prior(theta) + log_jacobian - log_prior
+        log_ratio += target.log_g(target.total(records)) - target.log_g(target.total(state.records))
+        accept = -rng.standard_exponential() < log_ratio < math.inf
+        if accept:
+            state.theta, state.records = theta, records
+            if state.innovations is not None:
+                state.innovations = u
+        return (float(accept),)
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Nothing is tuned."""

@@ -1,0 +1,148 @@
+"""Releases that leave a sign open: the posterior has two modes, which the chain has to cross.
+
+Records are N(m, 1) and only their noisy sum of squares is released. T is then noncentral chi-square
+with n degrees of freedom and noncentrality n m^2, so that p(m | s_dp), and P(m < 0 | s_dp) with it,
+is a sum over a fine grid of m and T. The draws of the default sampler are compared in P(m < 0); a
+check fails at |z| > 5 with the effective sample size of the sign, one exact sampler in 2 million.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+from scipy import stats
+
+import noiseaware as na
+from exact.known import SEED
+from mutants.planting import Edit, planted
+from noiseaware.mechanisms import Laplace
+from noiseaware.models import LinearRegression, MultivariateNormal, Normal
+from noiseaware.queries import Moments, RegressionMoments, Sum
+from noiseaware.sampler.moves import mirror
+from noiseaware.sampler.target import Target
+
+HIGHEST = 5.0
+
+
+class SumOfSquares:
+    """The sum of all squares, or of all products of two columns, without clamping."""
+
+    def __init__(self, pairs=((0, 0),)) -> None:
+        self.pairs = pairs
+        self.names = tuple(f"x{j} x{k}" for j, k in pairs)
+
+    def statistic(self, records):
+        x = np.asarray(records).reshape(len(records), -1)
+        return np.column_stack([x[:, j] * x[:, k] for j, k in self.pairs])
+
+    def sensitivity(self, norm, neighbours="change"):
+        return np.inf
+
+
+def probability_of_a_negative_mean(n, prior, released, scale):
+    m = np.linspace(prior[0] - 8 * prior[1], prior[0] + 8 * prior[1], 1601)
+    totals = released + scale * np.linspace(-20.0, 20.0, 201)
+    totals = totals[totals > 0.0]
+    weights = np.exp(-np.abs(totals - released) / scale)
+    likelihood = stats.ncx2.pdf(totals, n, np.maximum(n * m * m, 1e-9)[:, np.newaxis]) @ weights
+    posterior = likelihood * stats.norm.pdf(m, *prior)
+    return posterior[m < 0].sum() / posterior.sum()
+
+
+def release_of(query, values, scale, n):
+    return na.Release(np.array(values), Laplace(query, scale=scale), n_records=n)
+
+
+def difference(n, prior, released, scale=2.0, query=None, exactly=None, **options):
+    """z of the share of draws with a negative mean."""
+    model = Normal(variance=1.0, mean_mean=prior[0], mean_sd=prior[1])
+    release = release_of(query or SumOfSquares(), [released], scale, n)
+    options = {"random_seed": SEED, "progressbar": False, "cores": 1, **options}
+    negative = na.sample(model, release, **options).posterior["mean"].values < 0
+    if exactly is None:
+        exactly = probability_of_a_negative_mean(n, prior, released, scale)
+    effective = array_stats.ess(negative.astype(float), method="mean") if negative.std() else 1.0
+    return abs(negative.mean() - exactly) / np.sqrt(exactly * (1 - exactly) / effective)
+
+
+SETTINGS = {
+    "a mode of .12": (100, (3.0, 3.0), 1005.0),
+    "a flat prior": (100, (3.0, 10.0), 1005.0),
+    "more records": (300, (2.0, 3.0), 1505.0),
+    "one record": (1, (1.0, 2.0), 7.0),
+    "hardly any noise": (100, (3.0, 3.0), 1005.0, 1e-3),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_sign_of_a_mean(setting):
+    assert difference(*SETTINGS[setting]) < HIGHEST
+
+
+def test_no_prior_in_the_ratio():
+    ratio = "target.log_prior(theta) + log_jacobian - log_prior"
+    edit = Edit(mirror.MirrorMove, "step", ratio, "0.0")
+    with planted(edit):
+        assert difference(*SETTINGS["a mode of .12"]) > HIGHEST
+
+
+def by_all_signs(**options):
+    """A noisy sum, which sees every mirror image, sampled with all of them proposed."""
+    n, prior, released, scale = 20, (1.0, 2.0), 4.0, 12.0
+    m = np.linspace(-15.0, 17.0, 4001)
+    totals = released + scale * np.linspace(-25.0, 25.0, 4001)
+    weights = np.exp(-np.abs(totals - released) / scale)
+    likelihood = stats.norm.pdf(totals, n * m[:, np.newaxis], np.sqrt(n)) @ weights
+    posterior = likelihood * stats.norm.pdf(m, *prior)
+    exactly = posterior[m < 0].sum() / posterior.sum()
+    moves = (na.moves.ParameterUpdate(), na.moves.MirrorMove(), na.moves.RecordSweep())
+    return difference(
+        n, prior, released, scale, Sum(-1e9, 1e9), exactly, moves=moves, draws=4000, **options
+    )
+
+
+@pytest.fixture
+def all_signs(monkeypatch):
+    signs = [(np.array([a]), np.array([b])) for a in (1.0, -1.0) for b in (1.0, -1.0)][1:]
+    monkeypatch.setattr(mirror, "mirror_images", lambda target: signs)
+
+
+def test_images_that_the_release_sees(all_signs):
+    assert by_all_signs() < HIGHEST
+
+
+def test_no_release_in_the_ratio(all_signs):
+    bug = "        log_ratio += target.log_g(target.total(records))"
+    with planted(
+        Edit(mirror.MirrorMove, "step", bug, "        0.0 * target.log_g(target.total(records))")
+    ):
+        assert by_all_signs() > HIGHEST
+
+
+def images(model, query):
+    d = len(query.names)
+    return mirror.mirror_images(Target(model, release_of(query, np.zeros(d), 1.0, 50)))
+
+
+def test_images_are_found_where_there_are_some():
+    assert len(images(Normal(variance=1.0), SumOfSquares())) == 1
+    assert len(images(Normal(), SumOfSquares())) == 1
+    two = MultivariateNormal(2)
+    assert len(images(two, SumOfSquares(((0, 0), (0, 1), (1, 1))))) == 1
+    assert len(images(two, SumOfSquares(((0, 0), (1, 1))))) == 3
+    assert images(two, Moments(2, -5, 5)) == []
+    assert images(LinearRegression(1), RegressionMoments(1, -5, 5)) == []
+
+
+def test_it_is_part_of_the_default_only_where_it_has_something_to_do():
+    for query, there in ((SumOfSquares(), True), (Sum(-5, 5), False)):
+        release = release_of(query, [30.0], 5.0, 10)
+        posterior = na.sample(Normal(), release, draws=4, warmup=4, chains=2, progressbar=False)
+        assert ("mirror_acceptance" in posterior.sample_stats) is there
+
+
+def test_a_release_without_an_image_is_refused():
+    release = release_of(Sum(-5, 5), [3.0], 5.0, 10)
+    with pytest.raises(ValueError, match="MirrorMove needs a model with normal innovations, and"):
+        na.sample(Normal(), release, moves=(na.moves.ParameterUpdate(), na.moves.MirrorMove()))
