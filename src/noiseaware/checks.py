@@ -1,7 +1,8 @@
 """Verdicts on a posterior, in plain words.
 
-Three questions: do the chains agree (R-hat), are there enough effective draws (ESS), and is every
-acceptance probability as high as the release's privacy promise says it must be? The last one is
+Do the chains agree (R-hat), are there enough effective draws (ESS), did short runs from the prior
+find a mode that no chain has seen, and is every acceptance probability as high as the release's
+privacy promise says it must be? The last one is
 Proposition 3.1 of the paper: under pure epsilon-DP a record's proposal from the model is accepted
 with probability at least exp(-epsilon). It is a theorem about the stated query, clamping, scale
 and epsilon, so one probability below it means that they are not what made the release.
@@ -13,6 +14,7 @@ was seen, and never fails a posterior.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from html import escape
@@ -110,7 +112,12 @@ def check(posterior: DataTree) -> Checks:
             )
         )
     verdicts += [_agreement(posterior), _effective_draws(posterior)]
-    extra = (_fit(posterior), _acceptance(posterior), _usual_acceptance(posterior))
+    extra = (
+        _modes(posterior),
+        _fit(posterior),
+        _acceptance(posterior),
+        _usual_acceptance(posterior),
+    )
     verdicts += [verdict for verdict in extra if verdict is not None]
     return Checks(tuple(verdicts))
 
@@ -171,6 +178,25 @@ def _effective_draws(posterior: DataTree) -> Verdict:
         False,
         f"{words}; {LEAST_ESS:.0f} is wanted for means and interval ends that can be trusted. "
         "Run longer (draws)",
+    )
+
+
+def _modes(posterior: DataTree) -> Verdict | None:
+    """Say whether short runs from the prior found a place where no chain has been."""
+    if "scouts" not in posterior.attrs:
+        return None
+    found = json.loads(posterior.attrs["scouts"])
+    name, runs = "no other mode", found["runs"]
+    if not found["elsewhere"]:
+        return Verdict(
+            name, True, f"of {runs} short runs from the prior, none stayed where no chain has been"
+        )
+    return Verdict(
+        name,
+        False,
+        f"{found['elsewhere']} of {runs} short runs from the prior stayed where no chain has been, "
+        f"and fit the release as well: {found['where']}. The posterior may have another mode, "
+        "which these draws leave out. Run many chains (chains=16), and compare where they are",
     )
 
 

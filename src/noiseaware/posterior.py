@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_accep
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.sampler.run import Run
+from noiseaware.sampler.scouts import Scouts
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
 
@@ -44,7 +46,7 @@ PRIOR_KEY = 2**32 - 1
 """The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
 
-def collect(run: Run) -> DataTree:
+def collect(run: Run, found: Scouts | None = None) -> DataTree:
     """Put the draws of all chains together; see the module's description for the groups."""
     from arviz_base import from_dict
 
@@ -85,6 +87,8 @@ def collect(run: Run) -> DataTree:
             .assign(record_acceptance=(("chain", "record"), _record_acceptance(states)))
         )
     tree.attrs = {**_attributes(run), **_residuals(target, states)}
+    if found is not None:
+        tree.attrs["scouts"] = json.dumps(asdict(found))
     return tree
 
 

@@ -535,16 +535,16 @@ CLOSED_FORM_BUGS = [
     (
         "shares",
         "dirichlet.py",
-        "(concentration[j], sums[j] - b, a - all_concentration,",
-        "(concentration[j], sums[j] - b, a,",
+        "sums[j] - b, a - all_concentration,",
+        "sums[j] - b, a,",
     ),
     (
         "shares",
         "dirichlet.py",
-        "(concentration[j], sums[j] - b,",
+        "(concentration[j] - smallest[j], sums[j] - b,",
         "(concentration[j] - 1.0, sums[j] - b,",
     ),
-    ("shares", "dirichlet.py", "(a, slope - b * total, 0.0", "(a - 1.0, slope - b * total, 0.0"),
+    ("shares", "dirichlet.py", "(a - smallest.sum(), slope", "(a - 1.0, slope"),
     ("shares", "dirichlet.py", "if other != j:", "if True:"),
     (
         "shares",

@@ -8,6 +8,8 @@ check fails at |z| > 5 with the effective sample size of the sign, one exact sam
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -19,6 +21,7 @@ from mutants.planting import Edit, planted
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import LinearRegression, MultivariateNormal, Normal
 from noiseaware.queries import Moments, RegressionMoments, Sum
+from noiseaware.sampler import scouts
 from noiseaware.sampler.moves import mirror
 from noiseaware.sampler.target import Target
 
@@ -146,3 +149,45 @@ def test_a_release_without_an_image_is_refused():
     release = release_of(Sum(-5, 5), [3.0], 5.0, 10)
     with pytest.raises(ValueError, match="MirrorMove needs a model with normal innovations, and"):
         na.sample(Normal(), release, moves=(na.moves.ParameterUpdate(), na.moves.MirrorMove()))
+
+
+def without_mirrors(seed):
+    """Four chains that cannot change sides, on a release that leaves the sign of the mean open."""
+    model = Normal(variance=1.0, mean_mean=3.0, mean_sd=3.0)
+    moves = (na.moves.ParameterUpdate(), na.moves.RecordSweep())
+    release = release_of(SumOfSquares(), [1005.0], 2.0, 100)
+    return na.sample(
+        model, release, moves=moves, random_seed=seed, draws=400, warmup=100, progressbar=False
+    )
+
+
+def test_a_mode_that_no_chain_visits_is_found():
+    """With a sixth of the prior's draws on the other side, 24 runs miss it once in 70."""
+    for seed in range(30):
+        posterior = without_mirrors(seed)
+        if (posterior.posterior["mean"].values > 0).all():
+            break
+    verdict = next(v for v in na.check(posterior).verdicts if v.name == "no other mode")
+    assert not verdict.passed
+    assert "short runs from the prior stayed where no chain has been" in verdict.message
+    assert "mean = -" in verdict.message
+
+
+def test_scouts_do_not_change_the_draws_and_join_one_mode(monkeypatch):
+    release = release_of(Sum(-5, 5), [30.0], 5.0, 20)
+    options = {"random_seed": 2, "draws": 200, "warmup": 100, "progressbar": False}
+    posterior = na.sample(Normal(), release, **options)
+    found = json.loads(posterior.attrs["scouts"])
+    assert found["joined"] >= found["runs"] - 4
+    assert found["elsewhere"] == 0
+    monkeypatch.setattr(scouts, "RUNS", 1)
+    again = na.sample(Normal(), release, **options)
+    assert json.loads(again.attrs["scouts"])["runs"] == 1
+    assert again.posterior.equals(posterior.posterior)
+
+
+def test_too_few_draws_are_not_compared_with():
+    release = release_of(Sum(-5, 5), [30.0], 5.0, 20)
+    posterior = na.sample(Normal(), release, draws=20, warmup=20, progressbar=False)
+    assert "scouts" not in posterior.attrs
+    assert "no other mode" not in [v.name for v in na.check(posterior).verdicts]

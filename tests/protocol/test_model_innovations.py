@@ -64,12 +64,12 @@ INNOVATION_BUGS = [
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
     ("exponential.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
     (
-        "dirichlet.py",
-        "rng.standard_gamma(precision + 1.0, size=size)",
-        "np.full(size, precision)",
+        "conjugate.py",
+        "np.log(rng.standard_gamma(shapes + 1.0))",
+        "np.log(shapes)",
         "shares",
     ),
-    ("dirichlet.py", "rng.random(size)) / precision", "rng.random(size))", "shares"),
+    ("conjugate.py", "rng.random(shapes.shape)) / shapes", "rng.random(shapes.shape))", "shares"),
     (
         "linear_algebra.py",
         "total -= lower[j, k] * out[at, k]",

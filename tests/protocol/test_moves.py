@@ -44,6 +44,21 @@ def kernel_only():
     return type("KernelOnly", (), {name: vars(Coin)[name] for name in kept})()
 
 
+class Squares:
+    """The sum of the squares of records (n,), cut off at 9."""
+
+    names = ("squares",)
+
+    def check_records(self, records):
+        assert records.ndim == 1
+
+    def statistic(self, records):
+        return np.minimum(records[:, np.newaxis] ** 2, 9.0)
+
+    def sensitivity(self, norm, neighbours="change"):
+        return 9.0
+
+
 MOMENTS = na.queries.RegressionMoments(1, -3.0, 3.0)
 TARGETS = {
     "dense": (na.models.LinearRegression(1), Laplace(MOMENTS, epsilon=1.0)),
@@ -69,6 +84,7 @@ TARGETS = {
         na.models.StratifiedMeans([4, 5]),
         Laplace(na.queries.ByGroup(na.queries.Sum(-2.0, 2.0), 2), epsilon=1.0),
     ),
+    "squares": (na.models.Normal(), Laplace(Squares(), scale=2.0)),
     "joint": (na.models.Bernoulli(), WeightedNoise(na.queries.Count(), 2.0)),
     "kernel": (kernel_only(), Laplace(na.queries.Count(), epsilon=1.0)),
     "simulator": (Simulator(), Laplace(na.queries.Count(), epsilon=1.0)),
@@ -128,9 +144,10 @@ MOVES = {
     "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
     "MarkovBasisMove": (na.moves.MarkovBasisMove(), {"table"}),
+    "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
     "CrankNicolson": (
         CrankNicolson(steps=2),
-        {"dense", "known", "bins", "strata", "normal simulator"},
+        {"dense", "known", "bins", "squares", "strata", "normal simulator"},
     ),
     "Interweave": (
         na.moves.Interweave(

@@ -113,6 +113,14 @@ def advance(
     return state, draws
 
 
+def iterate(target: Target, moves: Sequence[Move], state: ChainState) -> None:
+    """Do one iteration after warm-up, in place, and keep nothing of it."""
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with quiet, blame(*_parts(target, moves)):
+        for move, tuning in zip(moves, state.tunings, strict=True):
+            move.step(target, state, tuning)
+
+
 class _Kept:
     """Room for the draws of one call of `advance`, filled one by one."""
 

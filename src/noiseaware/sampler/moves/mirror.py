@@ -42,13 +42,15 @@ MOST_SIGNS = 10
 
 def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the signs (S, R) of v and of u that leave the statistics of records unchanged."""
-    able = target.abilities
-    if not (able.can_transport and able.log_prior and able.innovations.kind == "normal"):
+    able, innovations = target.abilities, target.abilities.innovations
+    if not able.can_transport or able.log_prior is None:
+        return []
+    if innovations is None or innovations.kind != "normal":
         return []
     rng = np.random.default_rng(0)
-    coordinates, width = target.coordinates, able.innovations.width
-    m = min(LOOK_AT, target.n)
-    theta, u = target.sample_prior(rng), able.innovations.draw(m, rng)
+    coordinates, width = target.coordinates, innovations.width
+    theta = target.sample_prior(rng)
+    u = innovations.draw(min(LOOK_AT, target.n), rng)
     v = coordinates.to_vector(theta)
     now = target.statistic(target.build(coordinates.from_vector(v)[0], u), 0)
 
