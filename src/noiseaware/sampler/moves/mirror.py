@@ -41,7 +41,10 @@ MOST_SIGNS = 10
 
 
 def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the signs (S, R) of v and of u that leave the statistics of records unchanged."""
+    """Return the signs (S, R) of v and of u that leave the statistics of records unchanged.
+
+    S changes something: innovations whose sign does not matter anyway are no image.
+    """
     able, innovations = target.abilities, target.abilities.innovations
     if not able.can_transport or able.log_prior is None:
         return []
@@ -49,18 +52,21 @@ def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
         return []
     rng = np.random.default_rng(0)
     coordinates, width = target.coordinates, innovations.width
-    theta = target.sample_prior(rng)
-    u = innovations.draw(min(LOOK_AT, target.n), rng)
-    v = coordinates.to_vector(theta)
-    now = target.statistic(target.build(coordinates.from_vector(v)[0], u), 0)
+    v = coordinates.to_vector(target.sample_prior(rng))
+    size = len(v)
+    found = [signs for signs in _candidates(size, width) if (signs[:size] < 0.0).any()]
+    # A few records rule out nearly all; the others may be of groups that the few are not in.
+    for m in sorted({min(LOOK_AT, target.n), target.n}):
+        u = innovations.draw(m, rng)
+        now = target.statistic(target.build(coordinates.from_vector(v)[0], u), 0)
 
-    def unseen(signs: np.ndarray) -> bool:
-        image, _ = coordinates.from_vector(signs[: len(v)] * v)
-        mirrored = target.statistic(target.build(image, u * signs[len(v) :]), 0)
-        return bool(np.allclose(mirrored, now, rtol=1e-9, atol=1e-12))
+        def unseen(signs: np.ndarray, u: np.ndarray = u, now: np.ndarray = now) -> bool:
+            image, _ = coordinates.from_vector(signs[:size] * v)
+            mirrored = target.statistic(target.build(image, u * signs[size:]), 0)
+            return bool(np.allclose(mirrored, now, rtol=1e-9, atol=1e-12))
 
-    found = [signs for signs in _candidates(len(v), width) if unseen(signs)]
-    return [(signs[: len(v)], signs[len(v) :]) for signs in found]
+        found = [signs for signs in found if unseen(signs)]
+    return [(signs[:size], signs[size:]) for signs in found]
 
 
 def _candidates(size: int, width: int) -> list[np.ndarray]:
