@@ -9,6 +9,7 @@ plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
+modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
 ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
@@ -40,6 +41,7 @@ SECTIONS = (
     "steps",
     "own",
     "models",
+    "modes",
     "ablation",
     "mixing",
 )
@@ -85,7 +87,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--releases",
         type=int,
-        help="mixing (20), models (1), peers (3), ablation (1): at each setting",
+        help="mixing (20), models (1), modes (20), peers (3), ablation (1): at each setting",
     )
     parser.add_argument(
         "--examples", type=listed(str), help="models: only these, such as Normal,Gamma"
