@@ -1,4 +1,4 @@
-"""Copies of `noiseaware.models` with a bug planted in the source, for tests that must catch it.
+"""Copies of `noiseaware.models` and its densities with a bug planted, for tests that must catch it.
 
 The copy runs as plain Python (its kernels are not compiled), so a mutant costs no compilation. With
 no bug planted it is the same program as the package, which makes it a control.
@@ -31,7 +31,8 @@ def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""
     name = f"mutated_models_{next(_NUMBER)}"
     target = directory / name
     target.mkdir()
-    for source in Path(noiseaware.models.__file__).parent.glob("*.py"):
+    folder = Path(noiseaware.models.__file__).parent
+    for source in (*folder.glob("*.py"), folder.parent / "densities.py"):
         text = source.read_text()
         if source.name == file:
             assert text.count(old) == 1, f"{file} must hold {old!r} once; {text.count(old)} found"
@@ -39,6 +40,7 @@ def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""
         # A copy registers its classes with itself.
         for home, used in (("numba", "njit"), ("noiseaware.registry", "MODELS")):
             text = text.replace(f"from {home} import {used}", f"from {name}.plain import {used}")
+        text = text.replace("noiseaware.densities", f"{name}.densities")
         (target / source.name).write_text(text.replace("noiseaware.models", name))
     (target / "plain.py").write_text(_PLAIN)
     spec = importlib.util.spec_from_file_location(name, target / "__init__.py")

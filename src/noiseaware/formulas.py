@@ -52,6 +52,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from noiseaware.densities import log_inverse_gamma, log_inverse_wishart, log_normal_iid
+from noiseaware.linear_algebra import cholesky
+
 Floats = NDArray[np.float64]
 
 HALF_ROOT, NORMAL = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
@@ -85,10 +88,10 @@ class Formula(Protocol):
 class RegressionPrior(NamedTuple):
     """The hyperparameters of a regression, as its log density uses them."""
 
-    coefficient_precision: float
+    coefficient_sd: float
     noise_shape: float
     noise_scale: float
-    mean_precision: float
+    mean_sd: float
     covariance_df: float
     covariance_factor: Floats
 
@@ -160,12 +163,11 @@ class RegressionTheta(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for the calculations: G, G U, a Cholesky factor, a column, and clamped moments."""
+    """Room for the calculations: G, G U, a Cholesky factor, and clamped moments."""
 
     loadings: Floats
     products: Floats
     factor: Floats
-    column: Floats
     moments: Floats
 
 
@@ -178,7 +180,6 @@ def make_room(formula):
         np.empty((size, size)),
         np.empty((size, size)),
         np.empty((size, size)),
-        np.empty(p),
         np.empty((p + 1, 5)),
     )
 
@@ -216,57 +217,19 @@ def sum_products(innovations, out):
             out[k, j] = out[j, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def factorise(matrix, size):
-    """Replace the lower triangle of a matrix by its Cholesky factor; return whether it has one."""
-    for j in range(size):
-        for k in range(j + 1):
-            left = matrix[j, k]
-            for i in range(k):
-                left -= matrix[j, i] * matrix[k, i]
-            if k < j:
-                matrix[j, k] = left / matrix[k, k]
-            elif 0.0 < left < math.inf:
-                matrix[j, j] = math.sqrt(left)
-            else:
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_prior(formula, theta, factor, column):
-    """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart.
-
-    `factor` is the Cholesky factor of the covariance; `column` is room for p numbers.
-    """
+@njit(cache=True, nogil=True)
+def log_prior(formula, theta):
+    """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart."""
     prior = formula.prior
-    p = theta.mean.shape[0]
-    squares = 0.0
-    for j in range(p + 1):
-        squares += theta.coefficients[j] * theta.coefficients[j]
-    result = -0.5 * prior.coefficient_precision * squares
+    result = log_normal_iid(theta.coefficients, 0.0, prior.coefficient_sd)
     if formula.unknown_noise:
         variance = theta.noise_variance[0]
-        result -= (prior.noise_shape + 1.0) * math.log(variance) + prior.noise_scale / variance
+        result += log_inverse_gamma(variance, prior.noise_shape, prior.noise_scale)
     if formula.unknown_mean:
-        squares = 0.0
-        for j in range(p):
-            squares += theta.mean[j] * theta.mean[j]
-        result -= 0.5 * prior.mean_precision * squares
+        result += log_normal_iid(theta.mean, 0.0, prior.mean_sd)
     if formula.unknown_covariance:
-        # -(df + p + 1)/2 log|Sigma| - |L^-1 C|^2 / 2, as in `conjugate.log_inverse_wishart`.
-        determinant = 1.0
-        squares = 0.0
-        for k in range(p):
-            determinant *= factor[k, k]
-            for j in range(k, p):
-                left = prior.covariance_factor[j, k]
-                for i in range(k, j):
-                    left -= factor[j, i] * column[i]
-                left /= factor[j, j]
-                column[j] = left
-                squares += left * left
-        result -= (prior.covariance_df + p + 1.0) * math.log(determinant) + 0.5 * squares
+        factor = prior.covariance_factor
+        result += log_inverse_wishart(theta.covariance, prior.covariance_df, factor, 0.0)
     return result
 
 
@@ -292,7 +255,7 @@ def approximate(formula, summary, theta, room, total):
     for j in range(p):
         for k in range(p):
             factor[j, k] = theta.covariance[j, k]
-    if not factorise(factor, p):
+    if not cholesky(factor, p, factor):
         return -math.inf
 
     # G: the rows of (1, x, y), scaled, in terms of (1, u).
@@ -327,7 +290,7 @@ def approximate(formula, summary, theta, room, total):
         for k in range(j, p):
             total[pair] = _dot(products, k + 1, loadings, j + 1, j + 2)
             pair += 1
-    return log_prior(formula, theta, factor, room.column)
+    return log_prior(formula, theta)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -439,7 +402,7 @@ def solve(formula, summary, total, v, room):
             rows[1 + k, 1 + j] = total[pair]
             pair += 1
     lower[:] = summary
-    if not (factorise(rows, size) and factorise(lower, size)):
+    if not (cholesky(rows, size, rows) and cholesky(lower, size, lower)):
         return False
     # G C = D, row by row, in place of D.
     for a in range(1, size):

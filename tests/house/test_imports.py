@@ -23,6 +23,8 @@ LAYERS = (
     ("queries",),
     ("release",),
     ("mechanisms",),
+    ("linear_algebra",),
+    ("densities",),
     ("formulas",),
     ("models",),
     ("kernels", "sampler"),

@@ -76,9 +76,9 @@ def test_the_prior_integrates_to_1(case):
 
 
 DENSITY_BUGS = [
-    ("conjugate.py", "- (shape + 1.0) * math.log(value)", "- shape * math.log(value)", "positive"),
-    ("conjugate.py", "(shape - 1.0) * math.log(value)", "shape * math.log(value)", "gamma"),
-    ("conjugate.py", "- 0.5 * df * size * math.log(2.0)", "", "covariance"),
+    ("densities.py", "- (shape + 1.0) * math.log(value)", "- shape * math.log(value)", "positive"),
+    ("densities.py", "(shape - 1.0) * math.log(value)", "shape * math.log(value)", "gamma"),
+    ("densities.py", "- 0.5 * df * size * math.log(2.0)", "", "covariance"),
     (
         "conjugate.py",
         "math.lgamma(concentrations.sum()) - sum(",

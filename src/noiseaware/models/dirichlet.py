@@ -66,6 +66,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_gamma
 from noiseaware.models.arguments import (
     one_or_each,
     positive_number,
@@ -80,7 +81,6 @@ from noiseaware.models.conjugate import (
     draw_log_gammas,
     log_dirichlet,
     log_dirichlet_constant,
-    log_gamma,
 )
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.ready import ReadyModel

@@ -39,8 +39,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_normal_iid
 from noiseaware.models.arguments import positive_number, real_number
-from noiseaware.models.conjugate import SMALLEST, log_normal_iid
+from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import Grouped
 from noiseaware.models.inverse_cdf import inside
 from noiseaware.parameters import Parameter

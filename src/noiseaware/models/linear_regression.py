@@ -50,11 +50,11 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
+from noiseaware.densities import log_inverse_gamma
 from noiseaware.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import positive_number, prior_shape, read_floats
-from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.regression import Regression
 from noiseaware.parameters import Parameter
@@ -247,10 +247,10 @@ class LinearRegression(Regression):
         known = np.eye(p) if self.feature_covariance is None else self.feature_covariance
         return RegressionFormula(
             RegressionPrior(
-                self._prior_precision,
+                self.coefficient_sd,
                 self.noise_variance_shape,
                 self.noise_variance_scale,
-                self.feature_mean_sd**-2,
+                self.feature_mean_sd,
                 self.feature_covariance_df,
                 np.array(self._features.prior.scale_factor),
             ),

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
+from noiseaware.linear_algebra import cholesky
 from noiseaware.models import estimates
 from noiseaware.models.arguments import (
     not_both_known,
@@ -29,7 +30,7 @@ from noiseaware.models.arguments import (
     read_finite,
     read_floats,
 )
-from noiseaware.models.linear_algebra import cholesky, colour, whiten
+from noiseaware.models.linear_algebra import colour, whiten
 from noiseaware.models.normal_vectors import LOG_2PI, NormalVectors, draw_gammas
 from noiseaware.models.ready import ReadyModel
 from noiseaware.parameters import Innovations

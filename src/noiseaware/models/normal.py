@@ -36,6 +36,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.densities import log_inverse_gamma
 from noiseaware.models.arguments import (
     not_both_known,
     positive_number,
@@ -44,7 +45,6 @@ from noiseaware.models.arguments import (
     read_numbers,
     real_number,
 )
-from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_inverse_wishart, log_inverse_wishart_constant, log_normal_iid
 from noiseaware.models.arguments import (
     covariance_matrix,
     one_or_each,
@@ -40,13 +41,7 @@ from noiseaware.models.arguments import (
     read_parameter,
     real_array,
 )
-from noiseaware.models.conjugate import (
-    draw_inverse_wishart,
-    draw_normal_mean,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
+from noiseaware.models.conjugate import draw_inverse_wishart, draw_normal_mean
 from noiseaware.parameters import Parameter
 
 LOG_2PI = math.log(2.0 * math.pi)

@@ -17,8 +17,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_normal_iid
 from noiseaware.models.arguments import positive_number, read_finite, read_parameter
-from noiseaware.models.conjugate import log_normal_iid
 from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import ReadyModel
 from noiseaware.parameters import Innovations, Parameter

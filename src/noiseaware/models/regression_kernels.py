@@ -15,12 +15,12 @@ import numpy as np
 from numba import njit
 
 from noiseaware.contract import Floats
+from noiseaware.linear_algebra import cholesky
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,
     draw_normal_mean,
 )
-from noiseaware.models.linear_algebra import cholesky
 from noiseaware.models.normal_vectors import LOG_2PI
 
 

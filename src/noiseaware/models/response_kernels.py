@@ -43,13 +43,8 @@ import math
 import numpy as np
 from numba import njit
 
-from noiseaware.models.linear_algebra import (
-    cholesky,
-    colour,
-    solve_lower,
-    solve_upper,
-    whiten,
-)
+from noiseaware.linear_algebra import cholesky, solve_lower, solve_upper
+from noiseaware.models.linear_algebra import colour, whiten
 from noiseaware.models.normal_vectors import LOG_2PI
 
 LOGISTIC, POISSON = 0, 1

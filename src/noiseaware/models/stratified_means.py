@@ -60,8 +60,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_inverse_gamma
 from noiseaware.models.arguments import positive_number, prior_shape, read_parameter
-from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.models.hierarchical import POOL, SPREAD_OF_MEANS, Pooled, slice_step, weigh
 from noiseaware.parameters import Parameter

@@ -41,8 +41,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import log_inverse_gamma
 from noiseaware.models.arguments import positive_number, prior_shape, read_parameter, real_number
-from noiseaware.models.conjugate import log_inverse_gamma
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
