@@ -1,7 +1,7 @@
 """Every Python block of the README and the docs runs, in order, page by page.
 
-`make test` runs them with short chains, wherever a block asks for no number of draws of its own;
-`make validate` runs them as they are written.
+`make test` runs them with short chains and few replicates; `make validate` runs them as they are
+written.
 """
 
 import contextlib
@@ -23,12 +23,30 @@ def test_there_are_pages_with_code():
     assert sum(map(len, BLOCKS.values())) >= 5
 
 
+MOST = {
+    "sample": {"draws": 50, "warmup": 50, "chains": 2},
+    "sbc": {"replicates": 8},
+    "study": {"replicates": 4},
+}
+"""What the functions are given in `make test`, whatever a block asks for beyond it."""
+
+
+def at_most(function, **most):
+    """Return the function with these arguments cut down."""
+
+    @functools.wraps(function)
+    def called(*args, **given):
+        return function(*args, **{**given, **{k: min(given.get(k, m), m) for k, m in most.items()}})
+
+    return called
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]], ids=lambda p: p.name)
 @pytest.mark.parametrize("short", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_the_blocks_of_a_page_run(page, short, monkeypatch):
     if short:
-        quick = functools.partial(na.sample, draws=100, warmup=100, chains=2)
-        monkeypatch.setattr(na, "sample", quick)
+        for name, most in MOST.items():
+            monkeypatch.setattr(na, name, at_most(getattr(na, name), **most))
     names = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for block in BLOCKS[page]:

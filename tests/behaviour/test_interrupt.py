@@ -143,7 +143,12 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize(
-    ("cores", "group"), [(1, False), (2, False), (2, True)], ids=["one", "two", "two-terminal"]
+    ("cores", "group"),
+    [
+        pytest.param(1, False, id="one"),
+        pytest.param(2, False, id="two", marks=pytest.mark.full),
+        pytest.param(2, True, id="two-terminal"),
+    ],
 )
 def test_a_real_signal(cores, group, tmp_path):
     """SIGINT to the process; and to the whole group, as a terminal does it."""

@@ -72,15 +72,23 @@ LATER = {
     "a log density of -inf",
     "a kernel that draws from the prior",
     "a kernel that returns a list",
+    "a kernel that changes theta",
+    "one number for all records",
     "a sum that is not clamped",
     "a sensitivity for adding one",
     "a function that fails",
+    "no release",
+    "weights by the place among those asked for",
     "noise of another law",
     "a constant that depends on the total",
     "a density of NaN",
+    "no report",
+    "fails",
     "outside",
     "loses a record",
     "not a move",
+    "changes the records",
+    "returns one thing",
 }
 
 
@@ -591,26 +599,35 @@ def test_a_wrong_move(mistake):
     assert words in str(result), str(result)
 
 
-def test_a_wrong_kernel_and_a_wrong_proposal():
+def test_a_wrong_kernel():
     def kernel(theta, records, rng):
         return {"probability": rng.beta(1 + records.sum(), 1)}
 
-    def in_place(records, index, theta, release, rng):
-        records[index] = 1
-        return records[index], np.zeros(len(index))
-
-    def one_only(records, index, theta, release, rng):
-        return 1 - records[index]
-
-    sweep = na.moves.RecordSweep()
-    result = na.validate(Coin(), COUNT, moves=[na.moves.ParameterUpdate(kernel), sweep], **QUICK)
+    moves = [na.moves.ParameterUpdate(kernel), na.moves.RecordSweep()]
+    result = na.validate(Coin(), COUNT, moves=moves, **QUICK)
     assert failed(result) == ["moves"]
     assert "kernel must leave p(theta | x) invariant" in str(result)
-    for proposal, words in (
-        (in_place, "in_place must not change the records"),
-        (one_only, "one_only must return (candidates, log_ratio); got ndarray"),
-    ):
-        moves = [na.moves.ParameterUpdate(), na.moves.RecordSweep(proposal)]
-        result = na.validate(Coin(), COUNT, moves=moves, **QUICK)
-        assert failed(result) == ["moves"]
-        assert words in str(result)
+
+
+def in_place(records, index, theta, release, rng):
+    records[index] = 1
+    return records[index], np.zeros(len(index))
+
+
+def one_only(records, index, theta, release, rng):
+    return 1 - records[index]
+
+
+PROPOSALS = {
+    "changes the records": (in_place, "in_place must not change the records"),
+    "returns one thing": (one_only, "one_only must return (candidates, log_ratio); got ndarray"),
+}
+
+
+@pytest.mark.parametrize("mistake", kinds(PROPOSALS))
+def test_a_wrong_proposal(mistake):
+    proposal, words = PROPOSALS[mistake]
+    moves = [na.moves.ParameterUpdate(), na.moves.RecordSweep(proposal)]
+    result = na.validate(Coin(), COUNT, moves=moves, **QUICK)
+    assert failed(result) == ["moves"]
+    assert words in str(result)
