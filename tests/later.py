@@ -1,6 +1,6 @@
 """Which cases of a check run in `make test`, and which in `make validate` only."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
@@ -20,6 +20,12 @@ def all_but(later: Collection[Any], cases: Iterable[Any]) -> list[Any]:
     unknown = [case for case in later if case not in cases]
     assert not unknown, f"no such case: {unknown}"
     return [_param(case, pytest.mark.full if case in later else ()) for case in cases]
+
+
+def first_of_each(family: Callable[[Any], Any], cases: Iterable[Any]) -> list[Any]:
+    """Return the cases for `parametrize`, all but the first of each family marked `full`."""
+    cases = list(cases)
+    return only(list({family(case): case for case in reversed(cases)}.values()), cases)
 
 
 def _param(case: Any, marks: Any) -> Any:

@@ -310,6 +310,7 @@ def test_ctrl_c_saves_what_was_drawn(files, cores):
 
 
 @posix
+@pytest.mark.full
 def test_ctrl_c_in_warm_up_leaves_nothing(files):
     options = ("--draws", "10", "--warmup", "60000", "--chains", "2", "--cores", "1")
     process, err = _interrupt(files, options, "warming")

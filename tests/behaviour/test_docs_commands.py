@@ -2,9 +2,8 @@
 
 `make test` draws few samples where a line asks for no number of its own, so that a check of the
 chains may fail (exit code 1); `make validate` runs the lines as they are written. What another test
-of `make test` runs as it is written, it need not run twice: the command of the README is that of
-`make demo` (`test_docs`), and those of plan.md and reproduce.md are run by `test_plan` and
-`test_reproduce`.
+of `make test` runs, it need not run twice: the commands of plan.md and reproduce.md are those of
+`test_plan` and `test_reproduce`.
 """
 
 import json
@@ -51,7 +50,7 @@ def run_commands(page, tmp_path, monkeypatch, few=(), ends=(0,)):
         assert result.exit_code in right, f"{shlex.join(words)}\n{result.output}"
 
 
-TWICE = ("README.md", "plan.md", "reproduce.md")
+TWICE = ("plan.md", "reproduce.md")
 
 
 @pytest.mark.parametrize(

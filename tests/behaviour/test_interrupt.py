@@ -142,13 +142,9 @@ print(json.dumps({
 """
 
 
+@pytest.mark.full  # `make test` presses Ctrl-C on the command, in `test_command`
 @pytest.mark.parametrize(
-    ("cores", "group"),
-    [
-        pytest.param(1, False, id="one"),
-        pytest.param(2, False, id="two", marks=pytest.mark.full),
-        pytest.param(2, True, id="two-terminal"),
-    ],
+    ("cores", "group"), [(1, False), (2, False), (2, True)], ids=["one", "two", "two-terminal"]
 )
 def test_a_real_signal(cores, group, tmp_path):
     """SIGINT to the process; and to the whole group, as a terminal does it."""

@@ -73,7 +73,11 @@ def test_a_transport_without_the_prior_ratio(seed):
 
 @pytest.mark.parametrize(
     ("check", "moves"),
-    [(geweke, TRANSPORT), (geweke, None), pytest.param(sbc, TRANSPORT, marks=pytest.mark.full)],
+    [
+        (geweke, TRANSPORT),
+        pytest.param(geweke, None, marks=pytest.mark.full),
+        pytest.param(sbc, TRANSPORT, marks=pytest.mark.full),
+    ],
     ids=["geweke", "geweke of the default", "sbc"],
 )
 def test_a_transport_without_the_jacobian(check, moves, seed, monkeypatch):

@@ -198,7 +198,15 @@ def check_steps(target, u, move, state, tuning, chains=CHAINS):
     assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
 
 
-@pytest.mark.parametrize("kinds", [(WALK_GIVEN_U, WALK, JUMP), (WALK,), (JUMP,)], ids=str)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (WALK_GIVEN_U, WALK, JUMP),
+        pytest.param((WALK,), marks=pytest.mark.full),
+        pytest.param((JUMP,), marks=pytest.mark.full),
+    ],
+    ids=str,
+)
 def test_the_chain_draws_from_its_target(kinds):
     check_chain(kinds)
 

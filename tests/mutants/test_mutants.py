@@ -2,7 +2,8 @@
 
 The table `MUTANTS` reads: a name, the check that must fail, and the edits of the source that make
 the bug. Every check is one that a test in `tests/exact` runs; here it is seen to pass on the
-package as it is, and to fail (by an assertion, not by an error) with the bug.
+package as it is, and to fail (by an assertion, not by an error) with the bug. `make validate` also
+runs the functions as plain Python without their bugs.
 """
 
 from __future__ import annotations
@@ -599,6 +600,7 @@ CONTROLS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutant", CONTROLS.values(), ids=lambda mutant: mutant.name)
 def test_planting_alone_changes_nothing(mutant):
     """The control: the same functions as plain Python without the bug pass the check."""

@@ -68,11 +68,14 @@ LATER = {
     "a forgotten Jacobian",
     "floats, then integers",
     "columns that go together",
+    "another distribution of sample_records",
     "a log density that is too wide",
     "a log density of -inf",
     "a kernel that draws from the prior",
     "a kernel that returns a list",
     "a kernel that changes theta",
+    "a kernel that changes the records",
+    "a prior density of zero",
     "one number for all records",
     "a sum that is not clamped",
     "a sensitivity for adding one",
@@ -108,7 +111,7 @@ def failed(result):
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
-        (Coin(), COUNT),
+        pytest.param(Coin(), COUNT, marks=pytest.mark.full),
         (Simulator(), COUNT),
         (Line(), SUM),
     ],
@@ -157,6 +160,7 @@ def test_right_classes_pass_time_and_again(seed):
             assert result, str(result)
 
 
+@pytest.mark.full
 def test_same_seed_same_words():
     one, other = (str(na.validate(Simulator(), COUNT, **QUICK)) for _ in range(2))
     assert one == other
@@ -345,6 +349,7 @@ def test_a_wrong_model(mistake):
     assert "FAIL" in str(result)
 
 
+@pytest.mark.full
 def test_innovations_that_are_not_uniform():
     """The middle of the interval gives the records back, and is wrong all the same."""
 
