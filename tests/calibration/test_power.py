@@ -52,7 +52,7 @@ def sbc(model, mechanism, moves, seed, n_records=8, **more):
     return na.sbc(model, mechanism, n_records=n_records, moves=moves, random_seed=seed, **options)
 
 
-@pytest.mark.parametrize("check", [geweke, sbc])
+@pytest.mark.parametrize("check", [geweke, pytest.param(sbc, marks=pytest.mark.full)])
 def test_a_kernel_that_forgets_the_prior(check, seed):
     # The noise is large: a release that says much would outweigh the prior, right or wrong.
     noise = Laplace(COUNT, epsilon=0.2)

@@ -711,6 +711,7 @@ def test_geweke(name):
     assert check, check
 
 
+@pytest.mark.full  # the exact checks above catch them in `make test`
 @pytest.mark.parametrize(
     ("bug", "name"),
     [
