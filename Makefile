@@ -48,11 +48,15 @@ browser:
 		echo "To test the report in a browser: sudo apt-get install chromium chromium-driver"; \
 	fi
 
-test: lint browser
-	$(RUN) -m pytest -m "not full" -n 2
+# While one core reads the sources, the other compiles what most tests need. A file is run by one
+# worker, which compiles and draws what the tests of the file share.
+test: $(READY) browser
+	@$(RUN) examples/demo.py --compile & compiling=$$!; \
+	$(MAKE) --no-print-directory lint; linted=$$?; wait $$compiling; exit $$linted
+	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile
 
 coverage: $(READY) browser
-	$(RUN) -m pytest -m "not full" -n 2 --cov --cov-report=term --cov-report=html
+	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile --cov --cov-report=term --cov-report=html
 
 # Installed only if it is missing, so that the site builds without network.
 docs: $(READY)

@@ -216,7 +216,9 @@ def test_blocks_do_not_hide_a_sensitivity_that_is_not_true(seed, monkeypatch):
 def test_a_release_that_no_database_could_make_is_seen(released, fits, seed):
     mechanism = na.mechanisms.Laplace(na.queries.Count(value=1), epsilon=0.5)
     release = na.Release([released], mechanism, n_records=100)
-    posterior = na.sample(na.models.Bernoulli(), release, random_seed=seed, progressbar=False)
+    posterior = na.sample(
+        na.models.Bernoulli(), release, draws=300, warmup=200, random_seed=seed, progressbar=False
+    )
     assert verdicts(posterior)["the release fits the model"].passed is fits
 
 

@@ -289,7 +289,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is pressed on a PO
 
 
 @posix
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_ctrl_c_saves_what_was_drawn(files, cores):
     options = ("--draws", "60000", "--warmup", "10", "--chains", "2", "--cores", str(cores))
     process, err = _interrupt(files, options, "drawing")
@@ -310,6 +310,7 @@ def test_ctrl_c_saves_what_was_drawn(files, cores):
 
 
 @posix
+@pytest.mark.full
 def test_ctrl_c_in_warm_up_leaves_nothing(files):
     options = ("--draws", "10", "--warmup", "60000", "--chains", "2", "--cores", "1")
     process, err = _interrupt(files, options, "warming")

@@ -1,7 +1,7 @@
 """Every Python block of the README and the docs runs, in order, page by page.
 
-`make test` runs them with short chains, wherever a block asks for no number of draws of its own;
-`make validate` runs them as they are written.
+`make test` runs them with short chains and few replicates, but for six pages that cannot be cut
+down; `make validate` runs them all, as they are written, and the demo.
 """
 
 import contextlib
@@ -23,16 +23,50 @@ def test_there_are_pages_with_code():
     assert sum(map(len, BLOCKS.values())) >= 5
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]], ids=lambda p: p.name)
-@pytest.mark.parametrize("short", [True, pytest.param(False, marks=pytest.mark.full)])
-def test_the_blocks_of_a_page_run(page, short, monkeypatch):
-    if short:
-        quick = functools.partial(na.sample, draws=100, warmup=100, chains=2)
-        monkeypatch.setattr(na, "sample", quick)
+MOST = {
+    "sample": {"draws": 50, "warmup": 50, "chains": 2},
+    "sbc": {"replicates": 8},
+}
+"""What the functions are given in `make test`, whatever a block asks for beyond it."""
+
+
+def at_most(function, **most):
+    """Return the function with these arguments cut down."""
+
+    @functools.wraps(function)
+    def called(*args, **given):
+        return function(*args, **{**given, **{k: min(given.get(k, m), m) for k, m in most.items()}})
+
+    return called
+
+
+LONG = ("kernel.md", "mechanism.md", "move.md", "query.md", "tutorial.md", "studies.md")
+"""Pages that spend their time in `na.validate` and `na.study`: in `make validate` only."""
+
+
+def run_blocks(page):
     names = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for block in BLOCKS[page]:
             exec(compile(block, str(page), "exec"), names)
+
+
+WITH_BLOCKS = [page for page in PAGES if BLOCKS[page]]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in WITH_BLOCKS if page.name not in LONG], ids=lambda p: p.name
+)
+def test_the_blocks_of_a_page_run(page, monkeypatch):
+    for name, most in MOST.items():
+        monkeypatch.setattr(na, name, at_most(getattr(na, name), **most))
+    run_blocks(page)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.name)
+def test_the_blocks_of_a_page_run_as_they_are_written(page):
+    run_blocks(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -42,6 +76,7 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
+@pytest.mark.full
 def test_the_demo_prints_what_the_readme_shows(tmp_path, monkeypatch, capfd):
     import importlib.util
 

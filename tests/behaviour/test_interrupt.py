@@ -142,6 +142,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.full  # `make test` presses Ctrl-C on the command, in `test_command`
 @pytest.mark.parametrize(
     ("cores", "group"), [(1, False), (2, False), (2, True)], ids=["one", "two", "two-terminal"]
 )

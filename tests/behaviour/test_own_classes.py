@@ -11,7 +11,7 @@ import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise, small_release
 from noiseaware.sampler import chain
 
-LONG = {"draws": 3000, "warmup": 500, "chains": 4, "progressbar": False}
+LONG = {"draws": 500, "warmup": 500, "chains": 4, "progressbar": False}
 
 
 def assert_mean(posterior, name, exact, errors=5.0):
@@ -45,7 +45,7 @@ def test_a_coin_however_it_is_written(model, moves, seed):
         release,
         moves=None if moves == "default" else na.moves.algorithm1(),
         random_seed=seed,
-        **(LONG | ({} if isinstance(model, na.models.Bernoulli) else {"draws": 1000})),
+        **LONG,
     )
     exact = exact_mean(6, lambda x: -1.5 * abs(5.0 - x.sum()))
     assert_mean(posterior, "probability", exact)
@@ -72,7 +72,7 @@ def test_a_mechanism_of_ones_own_with_weights_by_index(seed):
     weights = np.array([1, 2, 3, 1, 2, 3])
     exact = exact_mean(6, lambda x: -0.5 * ((7.0 - weights @ x) / 1.5) ** 2)
     for model in (Coin(), na.models.Bernoulli()):
-        posterior = na.sample(model, release, random_seed=seed, **(LONG | {"draws": 1000}))
+        posterior = na.sample(model, release, random_seed=seed, **LONG)
         assert_mean(posterior, "probability", exact)
         assert math.isnan(posterior.attrs["change_epsilon"])
         assert "acceptance against" not in str(na.check(posterior))
@@ -81,7 +81,7 @@ def test_a_mechanism_of_ones_own_with_weights_by_index(seed):
 def test_a_query_of_ones_own(seed):
     query = na.Query(lambda x: (x == 1).astype(float), ["ones"], sensitivity=1.0)
     release = na.Release([5.0], na.mechanisms.Laplace(query, epsilon=1.5), n_records=6)
-    posterior = na.sample(Coin(), release, random_seed=seed, **(LONG | {"draws": 1000}))
+    posterior = na.sample(Coin(), release, random_seed=seed, **LONG)
     assert_mean(posterior, "probability", exact_mean(6, lambda x: -1.5 * abs(5.0 - x.sum())))
 
 

@@ -58,7 +58,10 @@ def test_the_command(file, tmp_path):
     assert (out / "plan.csv").read_text() == first  # nothing was run again: even times are the same
 
 
-@pytest.mark.parametrize("key", ["baselines", "comparators"])  # the latter in plans of 0.1.0
+@pytest.mark.parametrize(
+    "key",
+    ["comparators", pytest.param("baselines", marks=pytest.mark.full)],  # the former in 0.1.0
+)
 def test_only_what_was_asked_for_is_explained(file, key):
     file.write_text(PLAN.replace("replicates = 1", f'replicates = 1\n{key} = ["non-private"]'))
     assert plan(file, cores=1, progressbar=False).notes == {}

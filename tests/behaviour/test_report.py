@@ -299,6 +299,7 @@ def test_what_a_model_derives_comes_first(tmp_path):
     assert order[0] == "answer middle difference"
 
 
+@pytest.mark.full
 def test_many_parameters_fold(tmp_path):
     model = na.models.NaiveBayes(3, [4] * 5)
     query = na.queries.ClassFeatureCounts(3, [4] * 5)

@@ -100,6 +100,7 @@ def test_everything_is_written(folder):
     assert chains["ess"].gt(0).all()
 
 
+@pytest.mark.full  # it draws every figure again
 def test_a_second_run_goes_on_and_does_nothing_twice(folder, monkeypatch):
     before = (folder / "tables" / "regression_coverage_chains.csv").read_text()
 

@@ -156,8 +156,12 @@ QUICK = {
     "poisson": "discrete-laplace",
     "negative-binomial": "gaussian",
 }
-QUICK_IN_SBC = ("regression-known", "naive-bayes", "table")
-"""SBC takes three times as long as Geweke's test: one model for each form of the default."""
+QUICK_WITH_ALGORITHM1 = ("regression-unknown", "naive-bayes", "stratified-means")
+"""Of the others, `make test` checks the kernels (`exact.test_conditionals`) and the updates of the
+records (`exact.test_enumeration`) apart."""
+
+QUICK_IN_SBC = ("table",)
+"""SBC takes three times as long as Geweke's test."""
 
 QUICK_FALSE_ALARM = 1e-6
 QUICK_GEWEKE = {"replicates": 300, "rounds": 4, "false_alarm": QUICK_FALSE_ALARM}

@@ -52,7 +52,7 @@ def sbc(model, mechanism, moves, seed, n_records=8, **more):
     return na.sbc(model, mechanism, n_records=n_records, moves=moves, random_seed=seed, **options)
 
 
-@pytest.mark.parametrize("check", [geweke, sbc])
+@pytest.mark.parametrize("check", [geweke, pytest.param(sbc, marks=pytest.mark.full)])
 def test_a_kernel_that_forgets_the_prior(check, seed):
     # The noise is large: a release that says much would outweigh the prior, right or wrong.
     noise = Laplace(COUNT, epsilon=0.2)
@@ -73,7 +73,11 @@ def test_a_transport_without_the_prior_ratio(seed):
 
 @pytest.mark.parametrize(
     ("check", "moves"),
-    [(geweke, TRANSPORT), (geweke, None), pytest.param(sbc, TRANSPORT, marks=pytest.mark.full)],
+    [
+        (geweke, TRANSPORT),
+        pytest.param(geweke, None, marks=pytest.mark.full),
+        pytest.param(sbc, TRANSPORT, marks=pytest.mark.full),
+    ],
     ids=["geweke", "geweke of the default", "sbc"],
 )
 def test_a_transport_without_the_jacobian(check, moves, seed, monkeypatch):

@@ -64,7 +64,7 @@ def check_baselines(seed):
     assert_coverage(done, "non-private", LEVEL)
 
 
-def check_sampler(seed, replicates=40):
+def check_sampler(seed, replicates):
     done = na.study(
         MODEL,
         MECHANISM,
@@ -83,7 +83,8 @@ def check_sampler(seed, replicates=40):
     errors = (done["mean"][0, 0, :, 0, 0] - exact) / np.sqrt(variance / done["ess"][0, 0, :, 0, 0])
     assert np.abs(errors).max() < 1.2 * stats.norm.isf(FALSE_ALARM / (4 * replicates))
     ratio = done["sd"][0, 0, :, 0, 0].mean() / math.sqrt(variance)
-    assert abs(ratio - 1) < 0.03  # 40 x some 400 effective draws: a standard error of 0.006
+    # Some 400 effective draws in each: a standard error of 0.012 with 10, of 0.006 with 40.
+    assert abs(ratio - 1) < max(0.03, 5 * 0.038 / math.sqrt(replicates))
 
 
 def test_coverage_of_baselines_is_what_it_must_be(seed):
@@ -91,7 +92,7 @@ def test_coverage_of_baselines_is_what_it_must_be(seed):
 
 
 def test_coverage_under_the_prior_is_the_nominal_level(seed):
-    check_sampler(seed)
+    check_sampler(seed, replicates=10)
 
 
 @pytest.mark.full

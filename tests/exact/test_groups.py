@@ -497,7 +497,9 @@ def test_posterior_of_two_proportions(apart):
         mechanism = na.mechanisms.Laplace(na.queries.ByGroup(count, 2), epsilon=1.0)
         scale = [1.0, 1.0]
     release = na.Release([9.3, 1.8], mechanism, n_records=19)
-    posterior = na.sample(model, release, random_seed=SEED, progressbar=False)
+    posterior = na.sample(
+        model, release, draws=400, warmup=400, random_seed=SEED, progressbar=False
+    )
     grid = (np.arange(4000) + 0.5) / 4000
     first, second = exact_proportions(model, release, scale, grid)
     expected = {

@@ -21,6 +21,7 @@ from scipy import stats
 
 import noiseaware as na
 from exact.enumeration import TOLERANCE, Problem, Scripted
+from later import only
 from noiseaware.adapt import StepSize
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.parameters import ParameterUpdate
@@ -704,12 +705,13 @@ def run_geweke(name):
     )
 
 
-@pytest.mark.parametrize("name", GEWEKE)
+@pytest.mark.parametrize("name", only(["conditional, cells", "turn", "offers, dense"], GEWEKE))
 def test_geweke(name):
     check = run_geweke(name)
     assert check, check
 
 
+@pytest.mark.full  # the exact checks above catch them in `make test`
 @pytest.mark.parametrize(
     ("bug", "name"),
     [

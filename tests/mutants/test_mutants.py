@@ -2,7 +2,8 @@
 
 The table `MUTANTS` reads: a name, the check that must fail, and the edits of the source that make
 the bug. Every check is one that a test in `tests/exact` runs; here it is seen to pass on the
-package as it is, and to fail (by an assertion, not by an error) with the bug.
+package as it is, and to fail (by an assertion, not by an error) with the bug. `make validate` also
+runs the functions as plain Python without their bugs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from exact import test_sensitivity as sensitivity
 from exact import test_table as table_tests
 from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
+from later import all_but
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
 from noiseaware.queries.clamped_moments import MomentsQuery
@@ -585,7 +587,15 @@ def passes(check: Callable[[], None]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+LATER = ("transport: the ratio of the independence proposal left out, seen by the posterior",)
+"""In `make validate`; `make test` sees the same bug by another check."""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    all_but([mutant for mutant in MUTANTS if mutant.name in LATER], MUTANTS),
+    ids=lambda mutant: mutant.name,
+)
 def test_the_bug_is_caught(mutant):
     assert passes(mutant.check)
     with planted(*mutant.edits), pytest.raises(AssertionError):
@@ -599,6 +609,7 @@ CONTROLS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutant", CONTROLS.values(), ids=lambda mutant: mutant.name)
 def test_planting_alone_changes_nothing(mutant):
     """The control: the same functions as plain Python without the bug pass the check."""
