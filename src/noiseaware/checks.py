@@ -183,10 +183,10 @@ def _effective_draws(posterior: DataTree) -> Verdict:
 
 def _modes(posterior: DataTree) -> Verdict | None:
     """Say whether short runs from the prior found a place where no chain has been."""
-    if "scouts" not in posterior.attrs:
+    found = json.loads(posterior.attrs.get("scouts", "{}"))
+    name, runs = "no other mode", found.get("runs", 0)
+    if runs == 0:
         return None
-    found = json.loads(posterior.attrs["scouts"])
-    name, runs = "no other mode", found["runs"]
     if not found["elsewhere"]:
         return Verdict(
             name, True, f"of {runs} short runs from the prior, none stayed where no chain has been"

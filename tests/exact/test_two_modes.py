@@ -192,3 +192,27 @@ def test_too_few_draws_are_not_compared_with():
     posterior = na.sample(Normal(), release, draws=20, warmup=20, progressbar=False)
     assert "scouts" not in posterior.attrs
     assert "no other mode" not in [v.name for v in na.check(posterior).verdicts]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a mistake of the model's")])
+def test_what_happens_to_scouts_does_not_cost_the_draws(monkeypatch, error):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(scouts, "follow", fail)
+    release = release_of(Sum(-5, 5), [30.0], 5.0, 20)
+    options = {"random_seed": 2, "draws": 200, "warmup": 100, "progressbar": False}
+    if isinstance(error, ValueError):
+        with pytest.warns(RuntimeWarning, match="without harm to the draws: a mistake"):
+            posterior = na.sample(Normal(), release, **options)
+    else:
+        posterior = na.sample(Normal(), release, **options)
+    assert posterior.posterior.sizes["draw"] == 200
+    assert json.loads(posterior.attrs["scouts"])["runs"] == 0
+
+
+def test_scouts_take_no_more_than_their_share(monkeypatch):
+    monkeypatch.setattr(scouts, "follow", lambda *arguments: scouts.Ended(0.0, "", True, 60))
+    release = release_of(Sum(-5, 5), [30.0], 5.0, 20)
+    posterior = na.sample(Normal(), release, draws=200, warmup=100, progressbar=False)
+    assert json.loads(posterior.attrs["scouts"])["runs"] == 2  # of 1,200 iterations, 120

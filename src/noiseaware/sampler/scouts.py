@@ -20,9 +20,11 @@ others. A mode into which a share p of the prior's draws would fall escapes m ru
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +40,9 @@ RUNS = 24
 LONGEST = 60
 """Iterations after which a run is given up, on its way to the release and again from there."""
 
+MOST_SHARE = 0.1
+"""Iterations that all runs may take together, as a share of those of the chains."""
+
 LEAST_DRAWS = 400
 """With fewer draws in all, what the chains have drawn is too narrow to compare with."""
 
@@ -52,7 +57,7 @@ class Scouts:
     Attributes
     ----------
     runs, joined, elsewhere
-        How many there were, and how many ended so.
+        How many were followed to their end, and how many ended so.
     where
         A parameter of a run that is elsewhere, what it is there and what the chains drew, in words.
     """
@@ -69,67 +74,93 @@ class Seen:
 
     Attributes
     ----------
-    low, high
-        The smallest and the largest draw of each entry.
+    low, high, width
+        The smallest and the largest draw of each entry; their distance, and at least a millionth of
+        the prior's, so that differences which only floats can see do not count.
     log_g
         The lowest log g with which a run counts as fitting the release.
     """
 
     low: Theta
     high: Theta
+    width: Theta
     log_g: float
 
     @staticmethod
-    def by(run: Run) -> Seen:
-        """Look at all the draws, and at where the chains are now."""
-        draws = {
-            name: np.concatenate([d.theta[name] for d in run.draws]) for name in run.draws[0].theta
-        }
-        fits = [run.target.log_g(run.target.total(state.records)) for state in run.states]
+    def by(run: Run, rng: np.random.Generator) -> Seen:
+        """Look at all the draws, at the prior, and at where the chains are now."""
+        target, names = run.target, list(run.draws[0].theta)
+        prior = [target.sample_prior(rng) for _ in range(100)]
+        low, high, width = {}, {}, {}
+        for name in names:
+            draws = np.concatenate([chain.theta[name] for chain in run.draws])
+            low[name], high[name] = draws.min(axis=0), draws.max(axis=0)
+            ends = np.quantile([theta[name] for theta in prior], (0.05, 0.95), axis=0)
+            width[name] = np.maximum(high[name] - low[name], 1e-6 * (ends[1] - ends[0]))
+        fits = [target.log_g(target.total(state.records)) for state in run.states]
         # The noise of d numbers varies by about sqrt(d) in log g.
-        slack = 5.0 + 3.0 * np.sqrt(run.target.d)
-        return Seen(
-            {name: x.min(axis=0) for name, x in draws.items()},
-            {name: x.max(axis=0) for name, x in draws.items()},
-            min(fits) - slack,
-        )
+        return Seen(low, high, width, min(fits) - 5.0 - 3.0 * float(np.sqrt(target.d)))
 
     def distance(self, theta: Theta) -> tuple[float, str]:
         """Return how far theta is outside, in widths of what was drawn, and where most."""
         worst: tuple[float, str] = (0.0, "")
         for name, value in theta.items():
             low, high = self.low[name], self.high[name]
-            outside = np.maximum(low - value, value - high) / np.maximum(high - low, 1e-300)
-            k = int(np.argmax(outside))
-            if outside.flat[k] > worst[0]:
-                at = (
-                    f"[{', '.join(map(str, np.unravel_index(k, outside.shape)))}]"
-                    if outside.ndim
-                    else ""
-                )
+            with np.errstate(divide="ignore", invalid="ignore"):
+                outside = np.maximum(low - value, value - high) / self.width[name]
+            k = np.unravel_index(int(np.argmax(np.nan_to_num(outside))), np.shape(outside))
+            if outside[k] > worst[0]:
                 words = (
-                    f"{name}{at} = {np.asarray(value).flat[k]:.4g}, where the chains drew "
-                    f"{low.flat[k]:.4g} to {high.flat[k]:.4g}"
+                    f"{name}{list(map(int, k)) or ''} = {np.asarray(value)[k]:.4g}, where the "
+                    f"chains drew {low[k]:.4g} to {high[k]:.4g}"
                 )
-                worst = (float(outside.flat[k]), words)
+                worst = (float(outside[k]), words)
         return worst
 
 
 def send(run: Run) -> Scouts | None:
-    """Follow the runs; None if the chains were stopped or are too short to compare with."""
-    if not run.complete or len(run.draws) * len(run.draws[0]) < LEAST_DRAWS:
+    """Follow the runs; None if the chains were stopped or are too short to compare with.
+
+    The draws are there already, and nothing that happens here may cost them: Ctrl-C ends the
+    search, and so does an error in a model of the user's, with a warning.
+    """
+    draws = len(run.draws) * len(run.draws[0])
+    if not run.complete or draws < LEAST_DRAWS:
         return None
-    seen = Seen.by(run)
+    left = int(MOST_SHARE * run.schedule.iterations * len(run.draws))
     sequence = np.random.SeedSequence(run.random_seed, spawn_key=(SCOUTS_KEY,))
-    joined, places = 0, []
-    for k, seed in enumerate(sequence.spawn(RUNS)):
-        learned = run.states[k % len(run.states)].tunings
-        rng = np.random.Generator(np.random.SFC64(seed))
-        distance, where, fits = follow(run.target, run.moves, learned, seen, rng)
-        joined += distance == 0.0
-        if distance > 1.0 and fits:
-            places.append(where)
-    return Scouts(RUNS, joined, len(places), places[0] if places else "")
+    generators = [np.random.Generator(np.random.SFC64(seed)) for seed in sequence.spawn(RUNS + 1)]
+    runs, joined, places = 0, 0, []
+    try:
+        seen = Seen.by(run, generators.pop())
+        for k, rng in enumerate(generators):
+            if left <= 0:
+                break
+            learned = run.states[k % len(run.states)].tunings
+            ended = follow(run.target, run.moves, learned, seen, rng)
+            left -= ended.iterations
+            runs += 1
+            joined += ended.distance == 0.0
+            if ended.distance > 1.0 and ended.fits:
+                places.append(ended.where)
+    except KeyboardInterrupt:
+        pass
+    except Exception as error:  # whatever it is, the draws are worth more
+        warnings.warn(
+            f"the search for other modes ended early, without harm to the draws: {error}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return Scouts(runs, joined, len(places), places[0] if places else "")
+
+
+class Ended(NamedTuple):
+    """Where a run ended: how far from what was seen, in words, whether it fits, its iterations."""
+
+    distance: float
+    where: str
+    fits: bool
+    iterations: int
 
 
 def follow(
@@ -138,19 +169,24 @@ def follow(
     learned: Sequence[dict[str, Any]],
     seen: Seen,
     rng: np.random.Generator,
-) -> tuple[float, str, bool]:
-    """Follow one run; return how far it ends from what was seen, where, and whether it fits."""
+) -> Ended:
+    """Follow one run from the prior to its end."""
     # A model without a kernel for p(theta | x) begins as its chains did.
     first = algorithm1() if target.abilities.can_update else moves
     state = chain.start(target, first, rng)
-    for _ in range(LONGEST):
-        if target.log_g(target.total(state.records)) >= seen.log_g:
-            break
+
+    def fits() -> bool:
+        return target.log_g(target.total(state.records)) >= seen.log_g
+
+    iterations = 0
+    while iterations < LONGEST and not fits():
         chain.iterate(target, first, state)
-    state.tunings = list(learned)  # frozen: a step reads them only
-    for _ in range(LONGEST):
-        distance, where = seen.distance(state.theta)
-        if distance == 0.0:
-            break
+        iterations += 1
+    state.tunings = copy.deepcopy(list(learned))
+    until = iterations + LONGEST
+    distance, where = seen.distance(state.theta)
+    while iterations < until and distance > 0.0:
         chain.iterate(target, moves, state)
-    return distance, where, target.log_g(target.total(state.records)) >= seen.log_g
+        iterations += 1
+        distance, where = seen.distance(state.theta)
+    return Ended(distance, where, fits(), iterations)
