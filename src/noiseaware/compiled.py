@@ -24,6 +24,8 @@ _IMPORTS = re.compile(
     r"^\s*(?:from|import) noiseaware([\w.]*)(?: import ([^#\n(]+|\([^)]*\)))?", re.M
 )
 
+_NAMES = re.compile(r"(\w+)(?: as \w+)?")
+
 
 def drop_stale_kernels(package: Path) -> list[str]:
     """Delete the cached kernels below `package` whose sources have changed since they were made.
@@ -87,10 +89,16 @@ def _digests(package: Path) -> dict[str, str]:
 
 def _imported(text: str, files: dict[str, str]) -> set[str]:
     """Return the files of the package that a source text imports."""
-    found = set()
+    found: set[str] = set()
     for module, names in _IMPORTS.findall(text):
         path = module.strip(".").replace(".", "/")
-        below = [f"{path}/{name}".strip("/") for name in re.findall(r"\w+", names)]
-        for candidate in (path, *below):
-            found.update({f"{candidate}.py", f"{candidate}/__init__.py".lstrip("/")} & files.keys())
+        parts = [_files_of(f"{path}/{name}".strip("/"), files) for name in _NAMES.findall(names)]
+        found.update(*parts)
+        # What is not a module of its own stands in the file, or in the package, that it is from.
+        if not parts or not all(parts):
+            found |= _files_of(path, files)
     return found
+
+
+def _files_of(module: str, files: dict[str, str]) -> set[str]:
+    return {f"{module}.py", f"{module}/__init__.py".lstrip("/")} & files.keys()

@@ -75,3 +75,17 @@ def test_a_change_of_what_a_file_imports_drops_its_kernels_and_no_others(package
     assert "inner/loop.py" in stale
     assert not dependent.exists()
     assert independent.exists()
+
+
+def test_a_module_of_a_package_does_not_stand_for_the_whole(package):
+    """`from noiseaware import constants` reads constants.py, not all that __init__.py imports."""
+    (package / "__init__.py").write_text("from noiseaware.inner.other import y\n")
+    drop_stale_kernels(package)
+    made = kernel(package, "loop")
+    (package / "inner" / "other.py").write_text("y = 3\n")
+    assert sorted(drop_stale_kernels(package)) == ["__init__.py", "inner/other.py"]
+    assert made.exists()
+    (package / "inner" / "base.py").write_text("from noiseaware import constants as c, y as z\n")
+    assert "inner/loop.py" in drop_stale_kernels(package)
+    (package / "inner" / "other.py").write_text("y = 4\n")
+    assert "inner/loop.py" in drop_stale_kernels(package)
