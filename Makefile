@@ -51,7 +51,7 @@ browser:
 # While one core reads the sources, the other compiles what most tests need. A file is run by one
 # worker, which compiles and draws what the tests of the file share.
 test: $(READY) browser
-	@$(RUN) examples/demo.py --compile & compiling=$$!; \
+	@$(RUN) tests/compile_kernels.py & compiling=$$!; \
 	$(MAKE) --no-print-directory lint; linted=$$?; wait $$compiling; exit $$linted
 	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile
 

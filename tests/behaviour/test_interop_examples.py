@@ -75,6 +75,7 @@ def test_the_periods_of_wikimedia_have_no_gaps():
         wikimedia.period_of("2015-6-30")
 
 
+@pytest.mark.full
 def test_the_scripts_run(capsys):
     load("census_2020").main(draws=200)
     load("wikimedia").main(days=("2023-2-6",), draws=200)

@@ -86,6 +86,7 @@ def folder(tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 def test_everything_is_written(folder):
     names = {path.stem for path in (folder / "figures").iterdir()}
     assert {"limits", "run_time", "imputed", "regression_coverage", "naive_bayes_means"} <= names
@@ -114,6 +115,7 @@ def test_a_second_run_goes_on_and_does_nothing_twice(folder, monkeypatch):
     assert (folder / "tables" / "regression_coverage_chains.csv").read_text() == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_the_page_opens_in_a_browser(folder, tmp_path, size):
     with open_browser(tmp_path) as driver:
@@ -124,12 +126,14 @@ def test_the_page_opens_in_a_browser(folder, tmp_path, size):
     assert "published .60 .66 .84 .84 .87" in text
 
 
+@pytest.mark.full
 def test_the_page_is_one_file(folder):
     page = (folder / "reproduced.html").read_text()
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     assert "nan" not in re.sub(r"base64,[^\"]*", "", page).lower().replace("covariance", "")
 
 
+@pytest.mark.full
 def test_the_same_page_in_markdown(folder):
     page = (folder / "reproduced.md").read_text()
     for path in re.findall(r"\]\((.*?)\)", page):

@@ -65,6 +65,7 @@ def test_table_and_tree(done, tmp_path):
     assert "Study of 4 settings, 2 replicates each" in repr(done)
 
 
+@pytest.mark.full
 def test_same_for_any_number_of_cores(done):
     assert without_time(small(cores=2)).equals(without_time(done))
 

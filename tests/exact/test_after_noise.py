@@ -196,10 +196,7 @@ GEWEKE = {
 
 QUICK = [
     ("clamped sum", "default"),
-    ("thresholded counts", "default"),
-    ("rounded sum", "default"),
     ("truncated counts", "default"),
-    ("several sums", "default"),
     ("thresholded sum", "algorithm1"),
 ]
 

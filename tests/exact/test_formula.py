@@ -291,6 +291,7 @@ OPEN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", OPEN)
 def test_a_release_that_is_open_below(name):
     """Where a release says no more than "at most", there is a jump, and its floor is no NaN."""

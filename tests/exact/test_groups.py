@@ -441,6 +441,7 @@ def test_scaling_keeps_the_groups_and_their_sums():
     assert list(new) == list(theta)
 
 
+@pytest.mark.full
 def test_scaling_passes_geweke():
     """Records that hit the clamp, so that g has a part in it."""
     moves = (na.moves.ParameterUpdate(), na.moves.ScaleMove(steps=2), na.moves.RecordSweep())

@@ -203,7 +203,10 @@ SETTINGS = {
 @pytest.mark.parametrize(
     ("setting", "moves"),
     all_but(
-        [("laplace", algorithm1), ("gaussian", algorithm1), ("geometric", algorithm1)],
+        [
+            *itertools.product(("laplace", "gaussian", "geometric"), [algorithm1]),
+            *itertools.product(("gaussian", "response"), [default]),
+        ],
         itertools.product(SETTINGS, [algorithm1, default]),
     ),
 )

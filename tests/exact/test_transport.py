@@ -620,6 +620,7 @@ def test_a_scripted_generator_is_used_up():
     assert rng.spent
 
 
+@pytest.mark.full
 def test_a_prior_that_is_infinite_at_the_edge_does_not_catch_the_chain(seed):
     """Dirichlet(1/2): its density is infinite at 0, where theta rounds to for far proposals.
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 import noiseaware as na
 from behaviour.examples import Coin, Simulator, small_release
+from later import only
 from noiseaware.report.parts import variance_parts
 
 QUICK = {"draws": 2000, "warmup": 500, "random_seed": 1, "progressbar": False}
@@ -38,7 +39,7 @@ def coins():
     return draw
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("epsilon", only([1.0], [0.1, 1.0]))
 @pytest.mark.parametrize("model", [None, Coin()], ids=["ready", "own"])
 def test_a_coin_by_enumeration(model, epsilon, coins):
     n, value, posterior = coins(epsilon)
