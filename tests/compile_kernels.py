@@ -7,9 +7,9 @@ kernels compiled and do not both compile them.
 import warnings
 
 import numpy as np
-from calibration.settings import MODELS
 
 import noiseaware as na
+from calibration.settings import MODELS
 
 FIRST = ("regression-unknown", "naive-bayes", "bernoulli", "normal")
 

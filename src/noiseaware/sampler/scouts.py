@@ -8,8 +8,8 @@ to where they are. From there it goes on as the chains do, until it is in one of
 
 * **joined**: every parameter lies within what the chains have drawn. The chains' moves lead from
   there to here in a few iterations, so that they also lead from here to there;
-* **elsewhere**: after `LONGEST` iterations its database still fits, and some parameter is further
-  from all that the chains have drawn than that is wide;
+* **elsewhere**: after several times `LONGEST` iterations its database still fits, and some
+  parameter is further from all that the chains have drawn than that is wide, and not coming nearer;
 * **undecided**: anything else. A run that is still on its way says nothing.
 
 A run that is elsewhere has found a region that explains the release and that the chains never saw.
@@ -39,6 +39,9 @@ RUNS = 24
 
 LONGEST = 60
 """Iterations after which a run is given up, on its way to the release and again from there."""
+
+PATIENCE = 4
+"""A run that is elsewhere then is followed for so many times as long: it may only be slow."""
 
 MOST_SHARE = 0.1
 """Iterations that all runs may take together, as a share of those of the chains."""
@@ -155,7 +158,7 @@ def send(run: Run) -> Scouts | None:
 
 
 class Ended(NamedTuple):
-    """Where a run ended: how far from what was seen, in words, whether it fits, its iterations."""
+    """Where a run ended: how far from what was seen, in words, whether it fits and stays there."""
 
     distance: float
     where: str
@@ -183,10 +186,14 @@ def follow(
         chain.iterate(target, first, state)
         iterations += 1
     state.tunings = copy.deepcopy(list(learned))
-    until = iterations + LONGEST
     distance, where = seen.distance(state.theta)
-    while iterations < until and distance > 0.0:
-        chain.iterate(target, moves, state)
-        iterations += 1
-        distance, where = seen.distance(state.theta)
-    return Ended(distance, where, fits(), iterations)
+    for more in (LONGEST, PATIENCE * LONGEST):
+        before, until = distance, iterations + more
+        while iterations < until and distance > 0.0:
+            chain.iterate(target, moves, state)
+            iterations += 1
+            distance, where = seen.distance(state.theta)
+        if distance <= 1.0:
+            break
+    # Far out, and coming nearer: it is still on its way.
+    return Ended(distance, where, fits() and distance > 0.75 * before, iterations)
