@@ -48,11 +48,8 @@ browser:
 		echo "To test the report in a browser: sudo apt-get install chromium chromium-driver"; \
 	fi
 
-# While one core reads the sources, the other compiles what most tests need. A file is run by one
-# worker, which compiles and draws what the tests of the file share.
-test: $(READY) browser
-	@$(RUN) tests/compile_kernels.py & compiling=$$!; \
-	$(MAKE) --no-print-directory lint; linted=$$?; wait $$compiling; exit $$linted
+# A file is run by one worker, which compiles and draws what the tests of the file share.
+test: lint browser
 	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile
 
 coverage: $(READY) browser

@@ -65,6 +65,7 @@ def test_a_simulator_cannot_be_sampled_by_algorithm_1():
         na.sample(Simulator(), small_release(), moves=na.moves.algorithm1())
 
 
+@pytest.mark.full
 def test_a_mechanism_of_ones_own_with_weights_by_index(seed):
     """Record additivity in full: t_i depends on the index, and log g is a Python function."""
     mechanism = WeightedNoise(na.queries.Count(), scale=1.5)
@@ -85,6 +86,7 @@ def test_a_query_of_ones_own(seed):
     assert_mean(posterior, "probability", exact_mean(6, lambda x: -1.5 * abs(5.0 - x.sum())))
 
 
+@pytest.mark.full
 def test_geweke_on_classes_of_ones_own(seed):
     mechanism = WeightedNoise(na.queries.Count(), scale=1.5)
     for model in (Coin(), Simulator()):

@@ -119,6 +119,7 @@ def test_planted_bugs_are_caught(name, seed):
         check_baselines(seed)
 
 
+@pytest.mark.full
 def test_half_an_interval_is_caught(seed, monkeypatch):
     monkeypatch.setattr(Study, "covered", property(only_the_upper_end))
     with pytest.raises(AssertionError):

@@ -161,6 +161,7 @@ def independent_draws():
     return np.concatenate(kept)[:CHAINS]
 
 
+@pytest.mark.full
 def test_the_draws_are_those_of_the_package():
     """The prior and T of `independent_draws`, written with NumPy, are the model's."""
     target, _ = setting()
@@ -220,6 +221,7 @@ def check(chains=CHAINS):
     assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
 
 
+@pytest.mark.full
 def test_walks_in_the_total_draw_from_their_target():
     check()
 
