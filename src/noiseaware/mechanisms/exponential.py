@@ -95,7 +95,7 @@ class Exponential(JointMechanism):
     """
 
     needed = ("scale", "outputs", "query")
-    optional = ("sensitivity", "neighbours", "guarantee")
+    optional_arguments = ("sensitivity", "neighbours", "guarantee")
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ class KNormGradient(LossMechanism):
     """
 
     needed = ("scale", "norm", "loss")
-    optional = ("ridge", "grid", "neighbours", "guarantee")
+    optional_arguments = ("ridge", "grid", "neighbours", "guarantee")
 
     def __init__(
         self,

@@ -131,7 +131,7 @@ class ObjectivePerturbation(LossMechanism):
     """
 
     needed = ("scale", "ridge", "loss")
-    optional = ("norm", "gaussian", "neighbours", "guarantee")
+    optional_arguments = ("norm", "gaussian", "neighbours", "guarantee")
 
     def __init__(
         self,

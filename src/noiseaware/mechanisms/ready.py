@@ -27,7 +27,7 @@ Ready = TypeVar("Ready", bound="ReadyMechanism")
 
 
 class ReadyMechanism:
-    """A mechanism that keeps each argument in `needed` and `optional` under the same name.
+    """A mechanism that keeps each of its `needed` and `optional_arguments` under the same name.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class ReadyMechanism:
 
     needed: ClassVar[tuple[str, ...]]
     """Arguments of the constructor that a file must have."""
-    optional: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
+    optional_arguments: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
     """Those that it may have; the guarantee is not an argument, but checked against the scale."""
     noisy_totals: ClassVar[bool] = False
 
@@ -84,7 +84,7 @@ class ReadyMechanism:
         ValueError
             If the query or the loss is a function of the user's, which a file cannot hold.
         """
-        names = sorted((*self.needed, *self.optional), key=lambda name: name in _INSIDE)
+        names = sorted((*self.needed, *self.optional_arguments), key=lambda name: name in _INSIDE)
         return {"type": type(self).__name__} | {name: self._written(name) for name in names}
 
     def _written(self, name: str) -> Any:
@@ -109,7 +109,7 @@ class ReadyMechanism:
                 f"{cls.__name__} must have {', '.join(cls.needed)}; {missing[0]!r} is missing"
                 f"{_scale_hint(entries)}"
             )
-        known = ("type", *cls.needed, *cls.optional)
+        known = ("type", *cls.needed, *cls.optional_arguments)
         foreign = sorted(set(entries) - set(known))
         if foreign:
             raise ValueError(
@@ -144,7 +144,9 @@ class ReadyMechanism:
 
     def __repr__(self) -> str:
         """Write the call that makes it, with the scale that it has."""
-        names = sorted((*self.needed, *self.optional), key=lambda name: name not in _INSIDE)
+        names = sorted(
+            (*self.needed, *self.optional_arguments), key=lambda name: name not in _INSIDE
+        )
         shown = []
         for name in names:
             value = getattr(self, name)
