@@ -181,7 +181,7 @@ CASES = {
         compositions,
     ),
     "compositions with small means": (
-        Dirichlet(3, 0.02, precision_shape=0.02, precision_rate=0.02),
+        Dirichlet(3, 0.03, precision_shape=0.03, precision_rate=0.03),
         Shares(3),
         4,
         [2.0, 1.5, 0.2],
@@ -196,9 +196,9 @@ CASES = {
         4.0,
         spread_counts,
     ),
-    "rates at the least shape": (Exponential(0.02, 0.02), SUM, 6, [12.0], 3.0, durations),
+    "rates at the least shape": (Exponential(0.03, 0.03), SUM, 6, [12.0], 3.0, durations),
     "variances at the least shape": (
-        Normal(variance_shape=0.02, variance_scale=0.02),
+        Normal(variance_shape=0.03, variance_scale=0.03),
         Sum(-5, 5),
         5,
         [7.0],
@@ -358,5 +358,5 @@ def test_algorithm1(case):
     ],
 )
 def test_a_shape_whose_records_would_be_no_doubles_is_refused(make):
-    with pytest.raises(ValueError, match=r"must be at least 0\.02: .*; got .*0\.001"):
+    with pytest.raises(ValueError, match=r"must be at least 0\.03: .*; got .*0\.001"):
         make(0.001)

@@ -32,8 +32,8 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
-LEAST_SHAPE = 0.02
-"""With this shape, 2e-6 of a gamma prior is below 1e-287 / rate, where the doubles are ending."""
+LEAST_SHAPE = 0.03
+"""With this shape, 3e-9 of a gamma prior is below 1e-287 / rate, where the doubles are ending."""
 
 
 def prior_shape(name: str, value: Any) -> float:
