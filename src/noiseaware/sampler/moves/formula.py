@@ -76,13 +76,14 @@ KINDS = 3
 FLOOR = 4.0
 """With a regression, in no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: the formula
 may be far off while T fits, and a chain that got there would hardly ever leave it by a proposal
-that takes the formula at its word."""
+that takes the formula at its word. `python -m benchmarks ablation` has a run without it."""
 
 STEPS = 64
-"""Steps with the formula for one look at the records."""
+"""Steps with the formula for one look at the records; `benchmarks ablation` has half and twice."""
 
 STEPS_A_CALL = 16.0
-"""Steps with the formula that cost about as much as the calls of one pass over the records."""
+"""Steps with the formula that cost about as much as the calls of one pass over the records:
+`python -m benchmarks steps` prints what both cost."""
 
 
 class Noise(NamedTuple):
