@@ -35,7 +35,7 @@ class Clamped(Step):
     -2.1931
     """
 
-    needed, optional = ("mechanism",), ("lower", "upper")
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
     arguments = optional
     in_words = "clamped to a range"
 

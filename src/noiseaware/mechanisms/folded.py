@@ -65,7 +65,7 @@ class Folded(AfterNoise):
         Those of the noise.
     """
 
-    needed, optional = ("mechanism",), ("lower", "upper")
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
     arguments = optional
     in_words = "mirrored into a range"
 

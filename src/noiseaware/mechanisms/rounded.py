@@ -28,7 +28,7 @@ class Rounded(Step):
         A positive number; an integer for discrete noise.
     """
 
-    needed, optional = ("step", "mechanism"), ()
+    needed, optional_arguments = ("step", "mechanism"), ()
     arguments = ("step",)
     in_words = "rounded"
 

@@ -86,7 +86,7 @@ class Several(SeparableMechanism):
     pure differential privacy with epsilon = 0.75, when one record is changed
     """
 
-    needed, optional = ("mechanisms",), ("labels", "guarantee")
+    needed, optional_arguments = ("mechanisms",), ("labels", "guarantee")
 
     def __init__(self, mechanisms: Iterable[Any], labels: Sequence[str] | None = None) -> None:
         if not missing(mechanisms, Mechanism):

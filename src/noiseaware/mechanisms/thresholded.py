@@ -35,7 +35,7 @@ class Thresholded(Step):
     -0.0152
     """
 
-    needed, optional = ("threshold", "mechanism"), ()
+    needed, optional_arguments = ("threshold", "mechanism"), ()
     arguments = ("threshold",)
     in_words = "withheld where they were below a threshold"
     can_withhold = True

@@ -43,7 +43,7 @@ class Truncated(AfterNoise):
     pure differential privacy with epsilon = 1, when one record is changed
     """
 
-    needed, optional = ("mechanism",), ("lower", "upper")
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
     arguments = optional
     in_words = "forced into a range by drawing the noise again"
 
