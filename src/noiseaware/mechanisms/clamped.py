@@ -36,7 +36,7 @@ class Clamped(Step):
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
-    arguments = optional
+    arguments = optional_arguments
     in_words = "clamped to a range"
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:

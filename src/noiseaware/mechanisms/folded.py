@@ -66,7 +66,7 @@ class Folded(AfterNoise):
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
-    arguments = optional
+    arguments = optional_arguments
     in_words = "mirrored into a range"
 
     def __init__(

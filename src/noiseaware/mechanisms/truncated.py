@@ -44,7 +44,7 @@ class Truncated(AfterNoise):
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
-    arguments = optional
+    arguments = optional_arguments
     in_words = "forced into a range by drawing the noise again"
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
