@@ -139,16 +139,14 @@ def sbc(
     Calibration
         True in a condition if every parameter passed.
     """
-    replicates, ranks = whole_number("replicates", replicates, 1), whole_number("ranks", ranks, 1)
+    replicates, ranks = whole_number("replicates", replicates), whole_number("ranks", ranks)
     schedule = chain.Schedule(whole_number("warmup", warmup, 0), whole_number("draws", draws, 1))
     if ranks > schedule.draws:
         raise ValueError(f"ranks must be at most draws ({draws}); got {ranks}")
     simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
-    run = delayed(_sbc_replicate)
-    seeds = np.random.SeedSequence(random_seed).spawn(replicates)
-    values = np.stack(
-        Parallel(n_jobs=cores)(run(simulation, ranks, schedule, seed) for seed in seeds)
-    )
+    run, seeds = delayed(_sbc_replicate), np.random.SeedSequence(random_seed).spawn(replicates)
+    tasks = (run(simulation, ranks, schedule, seed) for seed in seeds)
+    values = np.stack(Parallel(n_jobs=cores)(tasks))
     p_values = np.array([uniform_p_value(column, ranks + 1) for column in values.T])
     return Calibration("sbc", _names(model), p_values, false_alarm, values)
 
@@ -263,10 +261,7 @@ def geweke(
     """
     from scipy.stats import ks_2samp
 
-    replicates, rounds = (
-        whole_number("replicates", replicates, 1),
-        whole_number("rounds", rounds, 1),
-    )
+    replicates, rounds = whole_number("replicates", replicates), whole_number("rounds", rounds)
     simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
     sizes = np.diff(np.linspace(0, replicates, min(replicates, BATCHES) + 1).round().astype(int))
     seeds = np.random.SeedSequence(random_seed).spawn(len(sizes))
@@ -275,8 +270,7 @@ def geweke(
         run(simulation, int(size), rounds, seed, tuned=batch % 2 == 1)
         for batch, (size, seed) in enumerate(zip(sizes, seeds, strict=True))
     )
-    fresh = np.concatenate([part[0] for part in parts])
-    ended = np.concatenate([part[1] for part in parts])
+    fresh, ended = (np.concatenate(part) for part in zip(*parts, strict=True))
     # Where values tie (counts, say), the p-value is too large rather than too small.
     with warnings.catch_warnings():
         # The exact p-value of two samples that hardly differ can round to above 1.
@@ -320,8 +314,7 @@ def _geweke_runs(
 
 def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> list[dict[str, Any]]:
     """Return the moves' tunings, learned from a release that none of the runs sees."""
-    _, records = simulation.database(rng)
-    target = simulation.target(records, rng)
+    target = simulation.target(simulation.database(rng)[1], rng)
     state = chain.start(target, simulation.moves, rng)
     if tuned:
         schedule = chain.Schedule(PILOT, 1)
@@ -341,11 +334,4 @@ def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> n
 
 
 def _names(model: Model) -> tuple[str, ...]:
-    names: list[str] = []
-    for parameter in model.parameters:
-        shape = tuple(parameter.shape)
-        names += [
-            parameter.name + (f"[{','.join(map(str, index))}]" if shape else "")
-            for index in np.ndindex(shape)
-        ]
-    return tuple(names)
+    return tuple(label for parameter in model.parameters for label in parameter.labels)

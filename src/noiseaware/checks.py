@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -101,48 +102,42 @@ def check(posterior: DataTree) -> Checks:
         Printable; false in a condition if anything failed.
     """
     need_posterior(posterior)
-    verdicts = []
-    if not posterior.attrs.get("complete", 1):
-        verdicts.append(
-            Verdict(
-                "complete",
-                False,
-                f"the run was stopped after {posterior['posterior'].sizes['draw']} of "
-                f"{posterior.attrs.get('draws')} draws; the draws are valid, but fewer than asked",
-            )
-        )
-    verdicts += [_agreement(posterior), _effective_draws(posterior)]
-    extra = (
-        _modes(posterior),
-        _fit(posterior),
-        _acceptance(posterior),
-        _usual_acceptance(posterior),
+    found = ((name, look(posterior)) for name, look in CHECKS.items())
+    return Checks(tuple(Verdict(name, *said) for name, said in found if said is not None))
+
+
+Said = tuple[bool, str]
+"""Whether a check passed, and what it means in words."""
+
+
+def _complete(posterior: DataTree) -> Said | None:
+    if posterior.attrs.get("complete", 1):
+        return None
+    return False, (
+        f"the run was stopped after {posterior['posterior'].sizes['draw']} of "
+        f"{posterior.attrs.get('draws')} draws; the draws are valid, but fewer than you asked for"
     )
-    verdicts += [verdict for verdict in extra if verdict is not None]
-    return Checks(tuple(verdicts))
 
 
-def _agreement(posterior: DataTree) -> Verdict:
+def _agreement(posterior: DataTree) -> Said:
     from arviz_stats import rhat
 
-    name, sizes = "chains agree (R-hat)", posterior["posterior"].sizes
+    sizes = posterior["posterior"].sizes
     if sizes["chain"] < 2:
-        return Verdict(name, False, "one chain cannot be compared with itself; run at least two")
+        return False, "one chain cannot be compared with itself; run at least two"
     if sizes["draw"] < 4:
-        return Verdict(name, False, "there are fewer than 4 draws; R-hat needs more")
+        return False, "there are fewer than 4 draws; R-hat needs more"
     for parameter, array in posterior["posterior"].data_vars.items():
         problem = _broken(array.transpose("chain", "draw", ...).values)
         if problem:
-            return Verdict(name, False, f"{parameter} {problem}")
+            return False, f"{parameter} {problem}"
     with np.errstate(divide="ignore", invalid="ignore"):  # a parameter that is constant
         worst, where = _largest(rhat(posterior["posterior"].to_dataset()))
     if worst <= MOST_RHAT:
-        return Verdict(name, True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}")
-    return Verdict(
-        name,
-        False,
+        return True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}"
+    return False, (
         f"{worst:.3f} in {where} is above {MOST_RHAT}: the chains have not yet found the same "
-        "distribution. Run longer (draws, warmup), and do not use these intervals",
+        "distribution. Run longer (draws, warmup), and do not use these intervals"
     )
 
 
@@ -158,97 +153,80 @@ def _broken(values: np.ndarray) -> str:
     return ""
 
 
-def _effective_draws(posterior: DataTree) -> Verdict:
+def _effective_draws(posterior: DataTree) -> Said:
     from arviz_stats import ess
 
-    name = "effective draws (ESS)"
     if posterior["posterior"].sizes["draw"] < 4:
-        return Verdict(name, False, "there are fewer than 4 draws; ESS needs more")
+        return False, "there are fewer than 4 draws; ESS needs more"
     draws = posterior["posterior"].to_dataset()
-    bulk, bulk_where = _largest(-ess(draws, method="bulk"))
-    tail, tail_where = _largest(-ess(draws, method="tail"))
-    bulk, tail = -bulk, -tail
+    (bulk, bulk_where), (tail, tail_where) = (
+        _largest(-ess(draws, method=kind)) for kind in ("bulk", "tail")
+    )
     words = (
-        f"bulk at least {bulk:.0f} (in {bulk_where}), tail at least {tail:.0f} (in {tail_where})"
+        f"bulk at least {-bulk:.0f} (in {bulk_where}), tail at least {-tail:.0f} (in {tail_where})"
     )
-    if min(bulk, tail) >= LEAST_ESS:
-        return Verdict(name, True, words)
-    return Verdict(
-        name,
-        False,
-        f"{words}; {LEAST_ESS:.0f} is wanted for means and interval ends that can be trusted. "
-        "Run longer (draws)",
+    if min(-bulk, -tail) >= LEAST_ESS:
+        return True, words
+    return False, (
+        f"{words}; at least {LEAST_ESS:.0f} are needed for means and interval ends that can be "
+        "trusted. Run longer (draws)"
     )
 
 
-def _modes(posterior: DataTree) -> Verdict | None:
+def _modes(posterior: DataTree) -> Said | None:
     """Say whether short runs from the prior found a place where no chain has been."""
     found = json.loads(posterior.attrs.get("scouts", "{}"))
-    name, runs = "no other mode", found.get("runs", 0)
+    runs = found.get("runs", 0)
     if runs == 0:
         return None
     if not found["elsewhere"]:
-        return Verdict(
-            name, True, f"of {runs} short runs from the prior, none stayed where no chain has been"
-        )
-    return Verdict(
-        name,
-        False,
+        return True, f"of {runs} short runs from the prior, none stayed where no chain has been"
+    return False, (
         f"{found['elsewhere']} of {runs} short runs from the prior stayed where no chain has been, "
         f"and fit the release as well: {found['where']}. The posterior may have another mode, "
-        "which these draws leave out. Run many chains (chains=16), and compare where they are",
+        "which these draws leave out. Run many chains (chains=16), and compare where they are"
     )
 
 
-def _acceptance(posterior: DataTree) -> Verdict | None:
+def _fit(posterior: DataTree) -> Said | None:
+    """Say whether the model and the stated noise could have made the release at all."""
+    if "release_p_value" not in posterior.attrs:
+        return None
+    p_value = float(posterior.attrs["release_p_value"])
+    if p_value >= SURPRISE:
+        return True, (
+            "the imputed databases are as close to it as the stated noise would lead one to expect"
+        )
+    return False, (
+        f"noise as large as the difference between the release and the imputed databases has "
+        f"probability {p_value:.1g}: no database of this model and this number of records comes "
+        "close. The model, the prior, the query, n_records or the scale is not what made the "
+        "release"
+    )
+
+
+def _acceptance(posterior: DataTree) -> Said | None:
     """Compare the smallest acceptance probability seen with exp(-epsilon)."""
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
     if math.isnan(epsilon) or "lowest_log_acceptance" not in posterior["sample_stats"]:
         return None
-    name = "acceptance against exp(-epsilon)"
     lowest = float(posterior["sample_stats"]["lowest_log_acceptance"].min())
     slack = ROUNDING * (1 + epsilon) + float(posterior.attrs.get("rounding", 0.0))
     if lowest >= -epsilon - slack:
-        return Verdict(
-            name,
-            True,
+        return True, (
             f"changing one record never made the release less than {math.exp(lowest):.4g} times as "
-            f"likely; epsilon = {epsilon:.4g} for a changed record allows {math.exp(-epsilon):.4g}",
+            f"likely; epsilon = {epsilon:.4g} for a changed record allows {math.exp(-epsilon):.4g}"
         )
-    return Verdict(
-        name,
-        False,
+    return False, (
         f"changing one record made the release {math.exp(lowest):.4g} times as likely, which is "
         f"below exp(-epsilon) = {math.exp(-epsilon):.4g} and cannot happen: the stated query, "
         "clamping, sensitivity, scale and epsilon contradict one another, so they are not what "
         "made the release. Check what the curator published, and the sensitivity of a query of "
-        "your own",
+        "your own"
     )
 
 
-def _fit(posterior: DataTree) -> Verdict | None:
-    """Say whether the model and the stated noise could have made the release at all."""
-    if "release_p_value" not in posterior.attrs:
-        return None
-    name = "the release fits the model"
-    p_value = float(posterior.attrs["release_p_value"])
-    if p_value >= SURPRISE:
-        return Verdict(
-            name,
-            True,
-            "the imputed databases are as close to it as the stated noise would lead one to expect",
-        )
-    return Verdict(
-        name,
-        False,
-        f"noise as large as the difference between the release and the imputed databases has "
-        f"probability {p_value:.1g}: no database of this model and this number of records comes "
-        "close. The model, the prior, the query, n_records or the scale is not what made the "
-        "release",
-    )
-
-
-def _usual_acceptance(posterior: DataTree) -> Verdict | None:
+def _usual_acceptance(posterior: DataTree) -> Said | None:
     """Show the acceptance next to what is usual without pure privacy; for information only."""
     stats = posterior["sample_stats"]
     seen = all(name in stats for name in ("acceptance_rate", "lowest_log_acceptance"))
@@ -274,7 +252,19 @@ def _usual_acceptance(posterior: DataTree) -> Verdict | None:
             ". Here it is less usual than that: the release is far from what the model expects, or "
             "the stated query, clamping, sensitivity or scale is not what made it"
         )
-    return Verdict("acceptance (for information)", True, words)
+    return True, words
+
+
+CHECKS: dict[str, Callable[[DataTree], Said | None]] = {
+    "complete": _complete,
+    "chains agree (R-hat)": _agreement,
+    "effective draws (ESS)": _effective_draws,
+    "no other mode": _modes,
+    "the release fits the model": _fit,
+    "acceptance against exp(-epsilon)": _acceptance,
+    "acceptance (for information)": _usual_acceptance,
+}
+"""All checks, in the order of their verdicts; None where there is nothing to check."""
 
 
 def _largest(values: Dataset) -> tuple[float, str]:
@@ -286,8 +276,6 @@ def _largest(values: Dataset) -> tuple[float, str]:
         index = np.unravel_index(int(np.argmax(flat)), flat.shape)
         if flat[index] > worst:
             labels = [str(array[d].values[i]) for d, i in zip(array.dims, index, strict=True)]
-            worst, where = (
-                float(flat[index]),
-                f"{name}[{', '.join(labels)}]" if labels else str(name),
-            )
+            worst = float(flat[index])
+            where = f"{name}[{', '.join(labels)}]" if labels else str(name)
     return worst, where

@@ -12,7 +12,7 @@ from noiseaware.posterior import need_posterior
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["imputed"]
+__all__ = ["column_names", "imputed"]
 
 
 def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None = "pandas") -> Any:
@@ -57,7 +57,7 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
         "chain": np.repeat(records["chain"].values, draws * n),
         "draw": np.tile(np.repeat(records["draw"].values, n), chains),
         "record": np.tile(np.arange(n), chains * draws),
-        **dict(zip(_names(records, table.shape[1]), table.T, strict=True)),
+        **dict(zip(column_names(posterior), table.T, strict=True)),
     }
     if as_frame == "polars":
         try:
@@ -72,7 +72,10 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
     return pandas.DataFrame(content)
 
 
-def _names(records: Any, width: int) -> list[str]:
+def column_names(posterior: DataTree) -> list[str]:
+    """Return a name for each column of the imputed records."""
+    records: Any = posterior["latent_records"]["records"]
     if "column" in records.coords:
         return [str(name) for name in records["column"].values]
+    width = records.isel(chain=0, draw=0, record=0).size
     return ["value"] if width == 1 else [f"column {i + 1}" for i in range(width)]

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import inspect
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from noiseaware import models
 from noiseaware.contract import Model, model_abilities
@@ -30,6 +31,7 @@ from noiseaware.registry import MODELS, nearest
 __all__ = ["ModelFile", "read_model_file"]
 
 REPORT_KEYS = ("title", "question", "parameters")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,17 @@ def read_model_file(path: str | Path) -> ModelFile:
     OSError
         If the file cannot be read.
     """
+    return read_toml(path, _read)
+
+
+def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Content:
+    """Return what `read` makes of a TOML file; what it raises is said with the file's name."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
-        return _read(content)
+        return read(content)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -10,6 +10,8 @@ says which distribution that is with `Innovations`.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,10 +102,17 @@ class Parameter:
     @property
     def size(self) -> int:
         """Number of entries (not of free coordinates: a simplex of J entries has size J)."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return math.prod(self.shape)
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each entry, with the labels of its axes: `coefficients[x1]`."""
+        if not self.shape:
+            return [self.name]
+        dims = self.dims or [""] * len(self.shape)
+        axes = [(self.coords or {}).get(d, range(k)) for d, k in zip(dims, self.shape, strict=True)]
+        places = itertools.product(*axes)
+        return [f"{self.name}[{', '.join(map(str, place))}]" for place in places]
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ with the analysis without privacy and the naive one, which takes the noisy numbe
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +44,7 @@ from noiseaware import mechanisms, models, queries
 from noiseaware.arguments import whole_number
 from noiseaware.baselines import naive_note
 from noiseaware.contract import Mechanism, Model, Query
+from noiseaware.model_file import read_toml
 from noiseaware.registry import nearest
 from noiseaware.studies.methods import read_baselines
 from noiseaware.studies.progress import bar
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanResult", "PlanSpec", "plan", "prepare", "read_plan"]
 
-_NEEDS = {
+_NEEDS: dict[str, set[str]] = {
     "Laplace": set(),
     "DiscreteLaplace": set(),
     "Gaussian": {"delta"},
@@ -128,14 +128,7 @@ def read_plan(path: str | Path) -> PlanSpec:
     ValueError
         In one line: the file, the key, what is wrong with it and what would be right.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
-    try:
-        return _spec(content)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+    return read_toml(path, _spec)
 
 
 def _spec(content: dict[str, Any]) -> PlanSpec:
@@ -162,22 +155,22 @@ def _settings(entries: dict[str, Any]) -> dict[str, Any]:
     readers = {
         "parameter": _text,
         "width": _positive,
-        "interval": _as_it_is,
         "epsilons": lambda name, value: tuple(_positive(name, e) for e in _list(name, value)),
         "n_records": lambda name, value: tuple(_list(name, value)),
-        "replicates": _as_it_is,
         "baselines": lambda name, value: read_baselines(_list(name, value)),
-        "random_seed": _as_it_is,
     }
+    known = (*readers, "interval", "replicates", "random_seed")  # the study checks the last three
     old = {"comparators": "baselines"}  # in plans of 0.1.0
     entries = {old.get(key, key): value for key, value in entries.items()}
     for key in entries:
-        if key not in readers:
-            raise ValueError(f"unknown key {key!r} in [plan]{nearest(key, readers)}")
+        if key not in known:
+            raise ValueError(f"unknown key {key!r} in [plan]{nearest(key, known)}")
     for key in ("parameter", "epsilons", "n_records"):
         if key not in entries:
             raise ValueError(f"{key} is missing in [plan]")
-    return {key: readers[key](key, value) for key, value in entries.items()}
+    return {
+        key: readers[key](key, value) if key in readers else value for key, value in entries.items()
+    }
 
 
 def _query(name: str, entries: Any) -> Query:
@@ -208,16 +201,15 @@ def _true_parameters(entries: Any) -> dict[str, np.ndarray] | None:
         return None
     if not isinstance(entries, dict):
         raise ValueError(f"true_parameters must be a table, [true_parameters]; got {entries!r}")
-    return {name: _numbers(name, value) for name, value in entries.items()}
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{name} in [true_parameters] must be a number, or a list of numbers; got {value!r}"
-        ) from None
+    found = {}
+    for name, value in entries.items():
+        try:
+            found[name] = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} in [true_parameters] must be a number, or a list of numbers; got {value!r}"
+            ) from None
+    return found
 
 
 def _list(name: str, value: Any) -> list[Any]:
@@ -237,10 +229,6 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} must be text; got {value!r}")
     return value
-
-
-def _as_it_is(name: str, value: Any) -> Any:
-    return value  # the study checks it
 
 
 # ------------------------------------------------------------------ the result

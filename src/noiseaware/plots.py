@@ -22,7 +22,7 @@ Example
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,10 +76,7 @@ def plot_posterior(
     ndarray of Axes
         One for each scalar.
     """
-    drawn, panels = _panels(posterior, var_names, axes, 1.7)
-    for ax, scalar in panels:
-        draw_ridges(ax, scalar.label, ridges_of(scalar), _probability(ci_prob))
-    return drawn
+    return _plot_ridges(posterior, {}, var_names, axes, ci_prob, 1.7)
 
 
 def plot_against_naive(
@@ -113,9 +110,17 @@ def plot_against_naive(
     """
     if naive is None:
         naive = naive_draws(posterior, model, release)
-    drawn, panels = _panels(posterior, var_names, axes, 2.2)
+    return _plot_ridges(posterior, naive, var_names, axes, ci_prob, 2.2)
+
+
+def _plot_ridges(
+    posterior: DataTree, naive: Mapping[str, Any], var_names: Any, axes: Any, ci_prob: float, height
+) -> np.ndarray:
+    if not 0.0 < ci_prob < 1.0:
+        raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob!r}")
+    drawn, panels = _panels(posterior, var_names, axes, height)
     for ax, scalar in panels:
-        draw_ridges(ax, scalar.label, ridges_of(scalar, scalar.of(naive)), _probability(ci_prob))
+        draw_ridges(ax, scalar.label, ridges_of(scalar, scalar.of(naive)), float(ci_prob))
     return drawn
 
 
@@ -181,8 +186,7 @@ def plot_trace(
                 color=CHAINS[number % len(CHAINS)],
             )  # fmt: skip
         ax.set(xlabel="draw", xlim=(0, scalar.draws.shape[1] + 1))
-        ax.set_title(scalar.label, fontsize=TEXT, loc="left")
-        _plain(ax)
+        _plain(ax, scalar.label)
     return drawn
 
 
@@ -203,9 +207,9 @@ def plot_rank(
         # In the middle of its place, so that no rank is on the edge of two bars.
         ranks = (rankdata(scalar.draws).reshape(chains, length) - 0.5) / (chains * length)
         edges = np.linspace(0.0, 1.0, bins + 1)
-        for number in range(chains):
+        bases = np.arange(chains)[::-1]
+        for number, base in enumerate(bases):
             counts, _ = np.histogram(ranks[number], edges)
-            base = chains - 1 - number
             ax.bar(
                 edges[:-1], 0.4 * counts / (length / bins), width=1.0 / bins, bottom=base,
                 align="edge", color=CHAINS[number % len(CHAINS)], linewidth=0,
@@ -213,12 +217,8 @@ def plot_rank(
             ax.axhline(base + 0.4, linestyle=":", linewidth=0.8, color=COLOURS["prior"])
         ax.set(xlabel="rank among all draws, from lowest to highest", xlim=(0, 1), xticks=[])
         ax.set_ylim(-0.05, chains)
-        ax.set_yticks(
-            [chains - 1 - number + 0.4 for number in range(chains)],
-            [f"chain {number + 1}" for number in range(chains)],
-        )
-        ax.set_title(scalar.label, fontsize=TEXT, loc="left")
-        _plain(ax)
+        ax.set_yticks(bases + 0.4, [f"chain {number + 1}" for number in range(chains)])
+        _plain(ax, scalar.label)
     return drawn
 
 
@@ -267,8 +267,7 @@ def draw_ridges(
     ax.set_xlim(low, high)
     ax.set_ylim(-0.3, 1.35 * (len(rows) - 1) + 1.12)
     ax.set_yticks([1.35 * (len(rows) - 1 - i) for i in range(len(rows))], [n for n, _ in rows])
-    ax.set_title(label, fontsize=TEXT, loc="left")
-    _plain(ax)
+    _plain(ax, label)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
 
@@ -341,15 +340,11 @@ def _axes(axes: Any, count: int, height: float) -> np.ndarray:
     return flat
 
 
-def _plain(ax: Axes) -> None:
+def _plain(ax: Axes, title: str = "") -> None:
+    """Write small, and leave out the frame."""
+    ax.set_title(title, fontsize=TEXT, loc="left")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.tick_params(labelsize=TEXT)
     ax.xaxis.label.set_fontsize(TEXT)
     ax.yaxis.label.set_fontsize(TEXT)
-
-
-def _probability(ci_prob: float) -> float:
-    if not 0.0 < ci_prob < 1.0:
-        raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob!r}")
-    return float(ci_prob)

@@ -61,7 +61,7 @@ def test_chains_in_different_places():
 def test_chains_with_a_long_memory():
     found = verdicts(tree(walk(np.random.default_rng(1), memory=0.95)))
     assert not found["effective draws"].passed
-    assert "400 is wanted" in found["effective draws"].message
+    assert "at least 400 are needed" in found["effective draws"].message
 
 
 @pytest.mark.parametrize("which", ["all chains", "one chain"])

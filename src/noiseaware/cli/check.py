@@ -17,9 +17,9 @@ def check(
 ) -> None:
     """Say in words whether a posterior can be used: exit code 0 if so, 1 if not.
 
-    The checks: whether the chains agree, whether there are enough effective draws, whether  short
+    The checks: whether the chains agree, whether there are enough effective draws, whether short
     runs from the prior found another mode, whether the model and the stated noise could have made
-    the release, and, under pure differential privacy,  whether every acceptance probability was at
+    the release, and, under pure differential privacy, whether every acceptance probability was at
     least exp(-epsilon).
 
     **Examples**

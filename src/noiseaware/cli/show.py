@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 
@@ -94,12 +95,7 @@ def print_checks(checks: Any, to: Any) -> None:
 
 def checks_as_json(checks: Any) -> dict[str, Any]:
     """Return the verdicts as plain types."""
-    return {
-        "passed": bool(checks),
-        "checks": [
-            {"name": v.name, "passed": v.passed, "message": v.message} for v in checks.verdicts
-        ],
-    }
+    return {"passed": bool(checks), "checks": [asdict(verdict) for verdict in checks.verdicts]}
 
 
 def failed_sentence(checks: Any) -> str:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from noiseaware import checks, plots
 from noiseaware.contract import Model, mechanism_abilities
+from noiseaware.databases import column_names, imputed
 from noiseaware.described import query_words
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.posterior import need_posterior
@@ -191,18 +192,16 @@ def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
 
 
 def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[str, Any]:
-    share = parts.share
-    exact, private = math.sqrt(parts.sampling), math.sqrt(parts.total)
+    share, label = parts.share, scalar.label
+    exact, private, before = (math.sqrt(v) for v in (parts.sampling, parts.total, parts.prior))
     return {
-        "label": scalar.label,
-        "sampling": Number(f"sampling share {scalar.label}", 1 - share, percent(1 - share)),
-        "noise": Number(f"noise share {scalar.label}", share, percent(share)),
+        "label": label,
+        "sampling": Number(f"sampling share {label}", 1 - share, percent(1 - share)),
+        "noise": Number(f"noise share {label}", share, percent(share)),
         "noise_width": round(100 * share, 1),
-        "exact_sd": Number(f"exact sd {scalar.label}", exact, number(exact, exact)),
-        "private_sd": Number(f"private sd {scalar.label}", private, number(private, private)),
-        "prior_sd": number(math.sqrt(parts.prior), math.sqrt(parts.prior))
-        if math.isfinite(parts.prior)
-        else "",
+        "exact_sd": Number(f"exact sd {label}", exact, number(exact, exact)),
+        "private_sd": Number(f"private sd {label}", private, number(private, private)),
+        "prior_sd": number(before, before) if math.isfinite(before) else "",
         "prior": prior,
         "slow": parts.slow,
     }
@@ -267,41 +266,29 @@ MEANINGS = {
 
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
-    found = []
-    for verdict in checks.check(posterior).verdicts:
+    """Return each verdict with its state, and what is behind it."""
+    found = checks.check(posterior)
+    rows = []
+    for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
         if "for information" in verdict.name:
             state = "note"
-        symbol, word = STATES[state]
-        found.append(
-            {
-                "name": verdict.name,
-                "passed": verdict.passed,
-                "state": state,
-                "symbol": symbol,
-                "word": word,
-                "message": verdict.message[:1].upper() + verdict.message[1:],
-                "meaning": next((m for key, m in MEANINGS.items() if key in verdict.name), ""),
-            }
-        )
-    return {"verdicts": found, "passed": all(verdict["passed"] for verdict in found)}
+        meaning = next((words for key, words in MEANINGS.items() if key in verdict.name), "")
+        rows.append((verdict, state, *STATES[state], meaning))
+    return {"verdicts": rows, "passed": bool(found)}
 
 
-def _trace(posterior: DataTree, scalar: Scalar) -> dict[str, Any]:
-    chains, length = scalar.draws.shape
-    return {
-        "label": scalar.label,
-        "trace": draw(
-            1.6,
-            f"Trace of {scalar.label}: {length} draws of {chains} chains in their order.",
-            lambda ax: plots.plot_trace(posterior, scalar.label, axes=ax),
-        ),
-        "rank": draw(
-            1.6,
-            f"Ranks of the draws of {scalar.label}: a row of bars for each of {chains} chains.",
-            lambda ax: plots.plot_rank(posterior, scalar.label, axes=ax),
-        ),
-    }
+def _trace(posterior: DataTree, scalar: Scalar) -> list[Markup]:
+    """Draw the draws in their order, and their ranks."""
+    label, (chains, length) = scalar.label, scalar.draws.shape
+    trace, rank = (
+        f"Trace of {label}: {length} draws of {chains} chains in their order.",
+        f"Ranks of the draws of {label}: a row of bars for each of {chains} chains.",
+    )
+    return [
+        draw(1.6, trace, lambda ax: plots.plot_trace(posterior, label, axes=ax)),
+        draw(1.6, rank, lambda ax: plots.plot_rank(posterior, label, axes=ax)),
+    ]
 
 
 def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
@@ -332,35 +319,23 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
 
 
 def _imputed(posterior: DataTree) -> dict[str, Any] | None:
+    """Return rows about the columns of the imputed databases: of shares, or of four numbers."""
     if "latent_records" not in posterior.children:
         return None
-    kept = posterior["latent_records"]["records"].transpose("chain", "draw", "record", ...)
-    values = kept.values.reshape(-1, *kept.shape[2:])
+    values = imputed(posterior, as_frame=None)
     count, n = values.shape[:2]
     values = values.reshape(count, n, -1)
-    if "column" in kept.coords:
-        names = [str(name) for name in kept["column"].values]
-    else:
-        names = [f"column {i + 1}" for i in range(values.shape[2])]
-        names = ["value"] if len(names) == 1 else names
-    levels, rows = [], []
-    for place, name in enumerate(names[:ROWS]):
+    levels: list[tuple[str, ...]] = []
+    rows: list[tuple[str, ...]] = []
+    for place, name in enumerate(column_names(posterior)[:ROWS]):
         column = values[:, :, place]
         found = np.unique(column)
         if np.issubdtype(column.dtype, np.integer) and len(found) <= LEVELS:
-            for level in found:
-                share = (column == level).mean(axis=1)
-                levels.append({"name": name, "level": str(level), "share": _ranges(share, 100)})
+            shares = ((level, (column == level).mean(axis=1)) for level in found)
+            levels += [(name, str(level), _ranges(share, 100)) for level, share in shares]
         else:
-            rows.append(
-                {
-                    "name": name,
-                    "mean": _ranges(column.mean(axis=1)),
-                    "sd": _ranges(column.std(axis=1)),
-                    "least": _ranges(column.min(axis=1)),
-                    "largest": _ranges(column.max(axis=1)),
-                }
-            )
+            looks = (np.mean, np.std, np.min, np.max)
+            rows.append((name, *(_ranges(look(column, axis=1)) for look in looks)))
     return {"count": count, "n": n, "levels": levels, "rows": rows}
 
 
@@ -382,7 +357,6 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
     attrs = posterior.attrs
     sizes = posterior["posterior"].sizes
     versions = json.loads(attrs.get("versions", "{}"))
-    kept = _kept(posterior)
     rows = [
         ("Made at", attrs.get("created_at", "")),
         ("Software", f"noiseaware {attrs.get('inference_library_version', '')}"),
@@ -390,7 +364,7 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
         ("Model and prior", attrs.get("model", "")),
         ("Chains", str(sizes["chain"])),
         ("Draws of each chain", f"{sizes['draw']}, after {attrs.get('warmup', '?')} of warm-up"),
-        ("Databases kept of each chain", str(kept)),
+        ("Databases kept of each chain", str(_kept(posterior))),
         ("Random seed", attrs.get("random_seed", "")),
         ("Moves of the sampler", attrs.get("moves", "")),
         ("Time taken", f"{float(attrs.get('sampling_time', math.nan)):.1f} seconds"),
@@ -403,22 +377,17 @@ def _code(posterior: DataTree) -> str:
     attrs, sizes = posterior.attrs, posterior["posterior"].sizes
     model = attrs.get("model", "")
     model = f"na.models.{model}" if attrs.get("model_json") else f"...  # {model}"
-    kept = _kept(posterior)
-    return "\n".join(
-        [
-            "import noiseaware as na",
-            "",
-            'release = na.Release.from_json("release.json")',
-            f"model = {model}",
-            "posterior = na.sample(",
-            "    model, release,",
-            f"    draws={attrs.get('draws', sizes['draw'])}, warmup={attrs.get('warmup', 1000)}, "
-            f"chains={sizes['chain']},",
-            f"    random_seed={attrs.get('random_seed', 0)}, keep_records={kept},",
-            ")",
-            'na.write_report(posterior, "report.html")',
-        ]
-    )
+    draws, warmup = attrs.get("draws", sizes["draw"]), attrs.get("warmup", 1000)
+    return f"""import noiseaware as na
+
+release = na.Release.from_json("release.json")
+model = {model}
+posterior = na.sample(
+    model, release,
+    draws={draws}, warmup={warmup}, chains={sizes["chain"]},
+    random_seed={attrs.get("random_seed", 0)}, keep_records={_kept(posterior)},
+)
+na.write_report(posterior, "report.html")"""
 
 
 def _kept(posterior: DataTree) -> int:

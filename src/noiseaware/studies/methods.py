@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class Sampler:
         The length and the number of chains; one is enough, as every replicate has its own.
     """
 
-    moves: tuple[Any, ...] | None = None
+    moves: Sequence[Any] | None = None
     warmup: int = 1000
     draws: int = 1000
     chains: int = 1
@@ -64,11 +64,13 @@ class Sampler:
     def __post_init__(self) -> None:
         for name, least in (("warmup", 0), ("draws", 20), ("chains", 1)):
             whole_number(name, getattr(self, name), least)
+        if self.moves is not None:
+            object.__setattr__(self, "moves", tuple(self.moves))
 
 
 SAMPLERS = {
     "default": Sampler(),
-    "algorithm1": Sampler(tuple(algorithm1()), warmup=5000, draws=5000),
+    "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000),
 }
 BASELINES = ("naive", "non-private", "bootstrap")
 
@@ -85,10 +87,7 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
                 raise ValueError(
                     f"{name!r} is the name of a baseline; give the sampler another name"
                 )
-        return {
-            name: replace(s, moves=None if s.moves is None else tuple(s.moves))
-            for name, s in samplers.items()
-        }
+        return dict(samplers)
     for name in samplers:
         if name not in SAMPLERS:
             raise ValueError(
@@ -204,10 +203,5 @@ def summarise(draws: Array, interval: float, effective: bool = True) -> dict[str
     for j in range(len(ess) if effective else 0):
         if np.ptp(draws[..., j]) > 0:
             ess[j] = float(array_stats.ess(draws[..., j], chain_axis=0, draw_axis=1))
-    return {
-        "mean": flat.mean(axis=0),
-        "sd": flat.std(axis=0, ddof=1),
-        "lower": lower,
-        "upper": upper,
-        "ess": ess,
-    }
+    found = (flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, ess)
+    return dict(zip(PER_PARAMETER, found, strict=True))

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from noiseaware.contract import Model, draw_records, model_abilities
-from noiseaware.parameters import Parameter
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
 from noiseaware.studies.methods import (
@@ -56,7 +55,7 @@ class Plan:
     def labels(self) -> tuple[str, ...]:
         """The names of the scalars, such as `coefficients[x1]`."""
         known = {p.name: p for p in model_abilities(self.model).shown}
-        return tuple(label for name in self.names for label in scalar_names(known[name]))
+        return tuple(label for name in self.names for label in known[name].labels)
 
 
 @dataclass(frozen=True)
@@ -79,21 +78,6 @@ class Replicate:
     records: np.ndarray
     release: Release
     numbers: dict[str, dict[str, Any]]
-
-
-def scalar_names(parameter: Parameter) -> list[str]:
-    """Return a name for each entry of a parameter, with the labels of its axes."""
-    if not parameter.shape:
-        return [parameter.name]
-    coords = parameter.coords or {}
-    dims = parameter.dims or [""] * len(parameter.shape)
-    axes = [
-        list(coords.get(dim, range(size))) for dim, size in zip(dims, parameter.shape, strict=True)
-    ]
-    return [
-        f"{parameter.name}[{', '.join(str(axis[i]) for axis, i in zip(axes, index, strict=True))}]"
-        for index in np.ndindex(*parameter.shape)
-    ]
 
 
 def simulate(plan: Plan, key: Key) -> tuple[Mapping[str, Any] | None, np.ndarray, Release]:

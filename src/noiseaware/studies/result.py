@@ -171,11 +171,8 @@ class Study:
         return run_replicate(self.plan, (i, j, int(replicate)))
 
     def __repr__(self) -> str:
-        columns = (
-            "epsilon n_records method parameter coverage coverage_error bias width rmse ess "
-            "acceptance"
-        )
-        shown = self.table[columns.split()]
+        columns = ["coverage", "coverage_error", "bias", "width", "rmse", "ess", "acceptance"]
+        shown = self.table[[*self._settings, *columns]]
         settings = len(self.plan.epsilons) * len(self.plan.n_records)
         return (
             f"Study of {settings} settings, {self.replicates} replicates each, intervals of "
