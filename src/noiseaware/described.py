@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from noiseaware.contract import query_abilities
 
 
-class Described:
+class WithExample:
+    """A class that can show a small one of its kind."""
+
+    example_arguments: ClassVar[dict[str, Any]]
+    """The arguments of a small one."""
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a small one."""
+        return cls(**cls.example_arguments)
+
+
+class Described(WithExample):
     """A thing that keeps each argument of its constructor as an attribute, and does not change.
 
     Constructors set attributes by `_hold`. Two of a class with equal arguments are equal.

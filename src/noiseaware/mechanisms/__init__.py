@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from noiseaware import contract
 from noiseaware.deprecated import renamed
-from noiseaware.mechanisms.clamped import Clamped
+from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
 from noiseaware.mechanisms.discrete_gaussian import DiscreteGaussian
 from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
 from noiseaware.mechanisms.exponential import Exponential
@@ -56,10 +56,8 @@ from noiseaware.mechanisms.local import (
 )
 from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
 from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
-from noiseaware.mechanisms.rounded import Rounded
 from noiseaware.mechanisms.several import Several
 from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
-from noiseaware.mechanisms.thresholded import Thresholded
 from noiseaware.mechanisms.truncated import Truncated
 from noiseaware.registry import MECHANISMS
 

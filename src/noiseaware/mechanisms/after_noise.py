@@ -50,8 +50,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.described import bound_words
 from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism, is_additive
+from noiseaware.mechanisms.calibrate import positive
+from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (
     ExtendedDensity,
@@ -59,8 +62,7 @@ from noiseaware.mechanisms.terms import (
     additive_terms,
     between_code,
 )
-
-Floats = NDArray[np.float64]
+from noiseaware.registry import MECHANISMS
 
 
 class AfterNoise(SeparableMechanism):
@@ -80,8 +82,6 @@ class AfterNoise(SeparableMechanism):
 
     noisy_totals = True
 
-    arguments: ClassVar[tuple[str, ...]]
-    """The names of the step's own arguments, as in the constructor and in a file."""
     in_words: ClassVar[str]
     """What was done to the numbers: "they were ..."."""
 
@@ -96,10 +96,8 @@ class AfterNoise(SeparableMechanism):
                 f"got {mechanism!r}"
             )
         self.mechanism, self.noise = mechanism, mechanism.noise
-        self.query = self.noise.query
-        self.scale = self.noise.scale
-        self.neighbours = self.noise.neighbours
-        self.guarantee = mechanism.guarantee
+        self.query, self.scale = self.noise.query, self.noise.scale
+        self.neighbours, self.guarantee = self.noise.neighbours, mechanism.guarantee
 
     def _wanted(self) -> list[str]:
         """Return what is right for a value, in words."""
@@ -109,6 +107,17 @@ class AfterNoise(SeparableMechanism):
         """Return the density, and which of the values can be a release at all, (d,)."""
         raise NotImplementedError
 
+    def _terms_in_range(
+        self, code: int, values: Floats, low: Any, high: Any
+    ) -> tuple[SeparableDensity, NDArray[np.bool_]]:
+        """Do the same for numbers from `low` to `high` and a formula that takes both ends."""
+        family, parameters = additive_terms(code, values, self.scale)
+        parameters[:, 2], parameters[:, 3] = low, high
+        possible = (values >= low) & (values <= high)
+        if self.noise.discrete:
+            possible &= values == np.floor(values)
+        return ExtendedDensity(family, parameters), possible
+
     @property
     def can_withhold(self) -> bool:
         """Whether one of the steps withholds values."""
@@ -117,10 +126,7 @@ class AfterNoise(SeparableMechanism):
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (d,); NaN is a withheld value.
 
-        Raises
-        ------
-        ValueError
-            If their number is not the query's, or one of them cannot come out of these steps.
+        ValueError if their number is not the query's, or one cannot come out of these steps.
         """
         names = self.query.names
         array = check_values(values, names, integers=False, withheld=self.can_withhold)
@@ -150,7 +156,7 @@ class AfterNoise(SeparableMechanism):
 
     def words(self) -> list[str]:
         """Return how the numbers were made private, in sentences for the report."""
-        bounds = {name: getattr(self, name) for name in self.arguments}
+        bounds = {name: getattr(self, name) for name in (*self.needed, *self.optional_arguments)}
         numbers = [
             f"{name} {bound_words(bound)}"
             for name, bound in bounds.items()
@@ -200,12 +206,162 @@ class Step(AfterNoise):
         return self._apply(np.array(self.mechanism.privatize(records, rng).values))
 
 
+class Clamped(Step):
+    """Noisy numbers moved to the nearest end of a range if they are outside.
+
+    The ends are atoms: a published `lower` says that the noisy number was at most `lower`. A
+    library that returns counts as unsigned integers clamps at 0.
+
+    Parameters
+    ----------
+    mechanism
+        An additive mechanism, or one with another step.
+    lower, upper
+        The range: numbers, or one for each value, (d,). Infinite for no end.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> laplace = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
+    >>> clamped = na.mechanisms.Clamped(laplace, lower=0.0)
+    >>> round(clamped.log_density(values=[0.0], total=[3.0]), 4)  # log P(3 + noise <= 0)
+    -2.1931
+    """
+
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
+    in_words = "clamped to a range"
+    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+
+    def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
+        super().__init__(mechanism)
+        self.lower, self.upper = read_range(self, lower, upper)
+
+    def _apply(self, values: Floats) -> Floats:
+        return np.clip(values, self.lower, self.upper)  # NaN stays NaN
+
+    def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
+        empty = (high < self.lower) | (low > self.upper)
+        low = np.where(low <= self.lower, -np.inf, low)
+        high = np.where(high >= self.upper, np.inf, high)
+        return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+
+    def _wanted(self) -> list[str]:
+        right = f"between {shown(self.lower)} and {shown(self.upper)} (clamped)"
+        inner = " and ".join(self.mechanism._wanted())
+        return [f"{right}, and inside {inner}" if inner else right]
+
+
+class Thresholded(Step):
+    """Noisy numbers withheld unless they are above a threshold.
+
+    A withheld value is NaN in `values` (null in a file). It is information: the noisy number was
+    at most the threshold. A library that also publishes a number equal to the threshold has, for
+    integers, the threshold less 1; for continuous noise it makes no difference.
+
+    Parameters
+    ----------
+    mechanism
+        An additive mechanism, or one with another step.
+    threshold
+        A number, or one for each value, (d,).
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> laplace = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
+    >>> thresholded = na.mechanisms.Thresholded(laplace, threshold=10.0)
+    >>> round(thresholded.log_density(values=[float("nan")], total=[3.0]), 4)
+    -0.0152
+    """
+
+    needed, optional_arguments = ("threshold", "mechanism"), ()
+    in_words = "withheld where they were below a threshold"
+    can_withhold = True
+    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "threshold": 5.0}
+
+    def __init__(self, mechanism: Any, threshold: Any) -> None:
+        super().__init__(mechanism)
+        if mechanism.can_withhold:
+            raise ValueError("mechanism must not be thresholded twice; give the higher threshold")
+        self.threshold = read_bound(self, "threshold", threshold)
+        if not np.isfinite(self.threshold).all():
+            raise ValueError(f"threshold must be finite; got {threshold!r}")
+
+    def _apply(self, values: Floats) -> Floats:
+        return np.where(values > self.threshold, values, np.nan)
+
+    def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
+        if self.noise.discrete:
+            above = np.maximum(low, np.floor(self.threshold) + 1.0)
+        else:
+            above = np.where(high <= self.threshold, np.inf, np.maximum(low, self.threshold))
+        # A withheld value was not seen by the steps outside; here it is all up to the threshold.
+        return np.where(withheld, -np.inf, above), np.where(withheld, self.threshold, high)
+
+    def _wanted(self) -> list[str]:
+        right = f"above the threshold {shown(self.threshold)} or withheld (NaN)"
+        return [*self.mechanism._wanted(), right]
+
+
+class Rounded(Step):
+    """Noisy numbers rounded to the nearest multiple of a step.
+
+    An integer half way between two multiples goes to the even one, as in Python and NumPy: with
+    step 10, 5 becomes 0 and 15 becomes 20. It matters for discrete noise only.
+
+    Parameters
+    ----------
+    mechanism
+        An additive mechanism, or one with another step.
+    step
+        A positive number; an integer for discrete noise.
+    """
+
+    needed, optional_arguments = ("step", "mechanism"), ()
+    in_words = "rounded"
+    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "step": 5.0}
+
+    def __init__(self, mechanism: Any, step: float) -> None:
+        super().__init__(mechanism)
+        self.step = positive("step", step)
+        if self.noise.discrete and self.step != math.floor(self.step):
+            raise ValueError(f"step must be an integer under discrete noise; got {step!r}")
+
+    def _apply(self, values: Floats) -> Floats:
+        return np.rint(values / self.step) * self.step + 0.0  # not -0.0
+
+    def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
+        first, last = low / self.step, high / self.step
+        first, last = np.ceil(first - _rounding(first)), np.floor(last + _rounding(last))
+        empty = first > last
+        low, high = (first - 0.5) * self.step, (last + 0.5) * self.step
+        if self.noise.discrete:
+            # A tie belongs to the even multiple: the cells of odd ones are open at both ends.
+            low = np.where(_odd(first), np.floor(low) + 1.0, np.ceil(low))
+            high = np.where(_odd(last), np.ceil(high) - 1.0, np.floor(high))
+        return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+
+    def _wanted(self) -> list[str]:
+        inner = self.mechanism._wanted()
+        return [*(w for w in inner if w != "integers"), f"multiples of {self.step:g} (rounded)"]
+
+
+def _rounding(multiple: Floats) -> Floats:
+    """Return how far from an integer v / step may be: multiples of 0.1 are not exact floats."""
+    return 1e-9 + 4e-16 * np.where(np.isfinite(multiple), np.abs(multiple), 0.0)
+
+
+def _odd(multiple: Floats) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # infinity is neither
+        return np.remainder(multiple, 2.0) == 1.0
+
+
 def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
     """Return a bound as a float or as floats (d,), or an error that names the argument."""
     d = len(step.query.names)
-    if isinstance(value, bool | str):
-        raise TypeError(f"{name} must be a number, or one for each value; got {value!r}")
     try:
+        if isinstance(value, bool | str):
+            raise TypeError
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, or one for each value; got {value!r}") from None
@@ -235,3 +391,8 @@ def _refuse_text(bound: Any) -> Any:
     if isinstance(bound, str):
         raise TypeError(f"a bound must be a number; got {bound!r}")
     return bound
+
+
+MECHANISMS.add(Clamped)
+MECHANISMS.add(Thresholded)
+MECHANISMS.add(Rounded)

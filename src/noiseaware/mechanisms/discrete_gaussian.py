@@ -21,6 +21,7 @@ Canonne, C., Kamath, G. and Steinke, T. (2020). The discrete Gaussian for differ
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,16 +55,12 @@ class DiscreteGaussian(GaussianNoise):
 
     discrete = True
     in_words, spread = "integer noise of the normal kind", None
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return independent draws of the noise, (size,)."""
         return discrete_gaussian(scale, size, rng)
-
-    @classmethod
-    def example(cls) -> DiscreteGaussian:
-        """Return a small one."""
-        return cls(Histogram.example(), rho=0.1)
 
 
 def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ Ghosh, A., Roughgarden, T. and Sundararajan, M. (2009). Universally utility-maxi
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +44,12 @@ class DiscreteLaplace(LaplaceNoise):
 
     discrete = True
     in_words, spread = "integer noise of the Laplace kind", None
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return independent draws of the noise, (size,)."""
         return discrete_laplace(scale, size, rng)
-
-    @classmethod
-    def example(cls) -> DiscreteLaplace:
-        """Return a small one."""
-        return cls(Count.example(), epsilon=0.5)
 
 
 def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:

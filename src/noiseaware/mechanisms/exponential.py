@@ -20,7 +20,7 @@ McSherry, F. and Talwar, K. (2007). Mechanism design via differential privacy. F
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,6 +96,7 @@ class Exponential(JointMechanism):
 
     needed = ("scale", "outputs", "query")
     optional_arguments = ("sensitivity", "neighbours", "guarantee")
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "epsilon": 1.0}
 
     def __init__(
         self,
@@ -152,11 +153,6 @@ class Exponential(JointMechanism):
         # The largest of T_k / b + Gumbel noise is k with the probability above.
         chosen = int(np.argmax(total / self.scale + rng.gumbel(size=len(total))))
         return self.outputs[chosen : chosen + 1]
-
-    @classmethod
-    def example(cls) -> Exponential:
-        """Return a small one."""
-        return cls(Histogram.example(), epsilon=1.0)
 
 
 def _check_outputs(outputs: ArrayLike, count: int) -> NDArray[np.float64]:

@@ -30,21 +30,16 @@ Example
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.mechanisms.additive import LaplaceNoise, is_additive
-from noiseaware.mechanisms.after_noise import AfterNoise, Floats
+from noiseaware.mechanisms.after_noise import AfterNoise
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import (
-    FOLDED,
-    LAPLACE,
-    N_PARAMETERS,
-    ExtendedDensity,
-    SeparableDensity,
-)
+from noiseaware.mechanisms.terms import FOLDED, LAPLACE, SeparableDensity
 from noiseaware.registry import MECHANISMS
 
 
@@ -66,8 +61,8 @@ class Folded(AfterNoise):
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
-    arguments = optional_arguments
     in_words = "mirrored into a range"
+    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
 
     def __init__(
         self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf
@@ -80,34 +75,22 @@ class Folded(AfterNoise):
         self.lower, self.upper = _bounds(lower, upper, mechanism.discrete)
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
-        parameters = np.empty((len(values), N_PARAMETERS))
-        parameters[:] = [0.0, 1.0 / self.scale, self.lower, self.upper]
-        parameters[:, 0] = values
-        possible = (values >= self.lower) & (values <= self.upper)
-        if self.noise.discrete:
-            possible &= values == np.floor(values)
-        return ExtendedDensity(np.full(len(values), FOLDED), parameters), possible
+        return self._terms_in_range(FOLDED, values, self.lower, self.upper)
 
     def _wanted(self) -> list[str]:
         right = f"between {self.lower:g} and {self.upper:g}, into which they were folded"
         return [*self.mechanism._wanted(), right]
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        noisy = self.mechanism.privatize(records, rng)
-        return fold(noisy.values, self.lower, self.upper)
-
-    @classmethod
-    def example(cls) -> Folded:
-        """Return a small one."""
-        return cls(Laplace.example(), lower=0.0)
+        return fold(self.mechanism.privatize(records, rng).values, self.lower, self.upper)
 
 
-def fold(values: NDArray[np.float64], lower: float, upper: float) -> NDArray[np.float64]:
+def fold(values: Floats, lower: float, upper: float) -> Floats:
     """Return the values, mirrored at the bounds until they are inside."""
-    if not math.isfinite(lower) or not math.isfinite(upper):
-        if math.isfinite(lower):
-            return lower + np.abs(values - lower)
-        return upper - np.abs(values - upper) if math.isfinite(upper) else values
+    if math.isinf(upper):
+        return values if math.isinf(lower) else lower + np.abs(values - lower)
+    if math.isinf(lower):
+        return upper - np.abs(values - upper)
     period = 2.0 * (upper - lower)
     place = (values - lower) % period
     return lower + np.minimum(place, period - place)

@@ -34,7 +34,7 @@ Zhang, J., Zhang, Z., Xiao, X., Yang, Y. and Winslett, M. (2012). Functional mec
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -104,6 +104,12 @@ class ObjectiveCoefficients(ClampedLoss):
     names: tuple[str, ...]
     _lower: NDArray[np.float64]
     _upper: NDArray[np.float64]
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "loss": "linear",
+        "n_features": 1,
+        "lower": -1.0,
+        "upper": 1.0,
+    }
 
     def __init__(self, loss: str, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         if loss not in ("linear", "logistic"):
@@ -148,11 +154,6 @@ class ObjectiveCoefficients(ClampedLoss):
             if bad.any():
                 raise ValueError(f"the response must be 0 or 1; got {array[bad, -1][0]}")
 
-    @classmethod
-    def example(cls) -> ObjectiveCoefficients:
-        """Return a small one."""
-        return cls("linear", 1, lower=-1.0, upper=1.0)
-
 
 class Functional(LaplaceNoise):
     """Laplace noise on the coefficients of a regression's polynomial objective.
@@ -180,6 +181,13 @@ class Functional(LaplaceNoise):
     discrete = False
     in_words, spread = Laplace.in_words, Laplace.spread
     draw = staticmethod(Laplace.draw)
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "loss": "linear",
+        "n_features": 1,
+        "lower": -1.0,
+        "upper": 1.0,
+        "epsilon": 2.0,
+    }
 
     def __init__(
         self,
@@ -204,11 +212,6 @@ class Functional(LaplaceNoise):
     def words(self) -> list[str]:
         """Return how the numbers were made private, in sentences for the report."""
         return ReadyMechanism.words(self)
-
-    @classmethod
-    def example(cls) -> Functional:
-        """Return a small one."""
-        return cls("linear", 1, lower=-1.0, upper=1.0, epsilon=2.0)
 
 
 QUERIES.add(ObjectiveCoefficients)

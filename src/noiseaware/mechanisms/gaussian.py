@@ -20,6 +20,8 @@ Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,16 +62,12 @@ class Gaussian(GaussianNoise):
 
     discrete = False
     in_words, spread = "normal (Gaussian) noise", 1.0
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "rho": 0.1}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return independent draws of the noise, (size,)."""
         return rng.normal(scale=scale, size=size)
-
-    @classmethod
-    def example(cls) -> Gaussian:
-        """Return a small one."""
-        return cls(Sum.example(), rho=0.1)
 
 
 MECHANISMS.add(Gaussian)

@@ -109,3 +109,34 @@ def log_discrete_gaussian_between(low, high, inverse, total):
             if term < _NEGLIGIBLE * result:
                 break
     return -0.5 * (top - total) * (top - total) * square + math.log(result)
+
+
+@njit(cache=True, nogil=True)
+def log_folded_laplace(value, inverse, lower, upper, total):
+    """Log g at `value`, up to a constant, for Laplace noise of scale 1 / inverse that was folded.
+
+    `value` is between the bounds, lower < upper, of which one or both may be infinite; the total
+    may be anywhere. `folded` has the derivation.
+    """
+    if math.isinf(lower) and math.isinf(upper):
+        return -abs(value - total) * inverse
+    if math.isinf(lower) or math.isinf(upper):
+        # One mirror: the noisy number was the value, or the value's mirror image.
+        mirror = upper if math.isinf(lower) else lower
+        near = abs(value - total)
+        far = abs(2.0 * mirror - value - total)
+        if far < near:
+            near, far = far, near
+        return -near * inverse + math.log1p(math.exp((near - far) * inverse))
+    # Two mirrors: g is periodic in T, and the same at T and at its mirror image.
+    period = 2.0 * (upper - lower)
+    place = (total - lower) % period
+    if place > 0.5 * period:
+        place = period - place
+    direct = abs(value - lower - place)
+    image = value - lower + place
+    nearest = min(direct, image, period - image)
+    result = 0.0
+    for distance in (direct, period - direct, image, period - image):
+        result += math.exp((nearest - distance) * inverse)
+    return -nearest * inverse + math.log(result)

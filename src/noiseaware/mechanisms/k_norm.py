@@ -18,7 +18,7 @@ Awan, J. and Slavkovic, A. (2021). Structure and sensitivity in differential pri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +57,11 @@ class KNorm(JointMechanism):
 
     needed = ("scale", "norm", "query")
     noisy_totals = True
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "query": Histogram.example(),
+        "norm": 2,
+        "epsilon": 0.5,
+    }
 
     def __init__(
         self,
@@ -81,11 +86,6 @@ class KNorm(JointMechanism):
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
         total = self.query.statistic(records).sum(axis=0)
         return total + ball_noise(len(total), self.norm, self.scale, rng)[0]
-
-    @classmethod
-    def example(cls) -> KNorm:
-        """Return a small one."""
-        return cls(Histogram.example(), norm=2, epsilon=0.5)
 
 
 MECHANISMS.add(KNorm)

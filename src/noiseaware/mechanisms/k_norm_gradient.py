@@ -33,7 +33,7 @@ Reimherr, M. and Awan, J. (2019). KNG: the K-norm gradient mechanism. NeurIPS.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,6 +91,10 @@ class KNormGradient(LossMechanism):
 
     needed = ("scale", "norm", "loss")
     optional_arguments = ("ridge", "grid", "neighbours", "guarantee")
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "loss": losses.MeanLoss.example(),
+        "epsilon": 1.0,
+    }
 
     def __init__(
         self,
@@ -179,11 +183,6 @@ class KNormGradient(LossMechanism):
         gradients = total.reshape(self.grid.shape) + self.ridge * self.grid
         utilities = -np.linalg.norm(gradients, ord=self.norm, axis=1) / self.scale
         return self.grid[int(np.argmax(utilities + rng.gumbel(size=len(utilities))))]
-
-    @classmethod
-    def example(cls) -> KNormGradient:
-        """Return a small one."""
-        return cls(losses.MeanLoss.example(), epsilon=1.0)
 
 
 def _check_grid(grid: ArrayLike, q: int) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ Dwork, C., McSherry, F., Nissim, K. and Smith, A. (2006). Calibrating noise to s
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,16 +52,12 @@ class Laplace(LaplaceNoise):
 
     discrete = False
     in_words, spread = "Laplace noise", math.sqrt(2.0)
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return independent draws of the noise, (size,)."""
         return rng.laplace(scale=scale, size=size)
-
-    @classmethod
-    def example(cls) -> Laplace:
-        """Return a small one."""
-        return cls(Count.example(), epsilon=0.5)
 
 
 MECHANISMS.add(Laplace)

@@ -108,6 +108,7 @@ class RegressionLoss(ClampedLoss):
     names: tuple[str, ...]
     _lower: NDArray[np.float64]
     _upper: NDArray[np.float64]
+    example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "lower": -1.0, "upper": 1.0}
 
     def __init__(
         self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
@@ -124,11 +125,6 @@ class RegressionLoss(ClampedLoss):
             _lower=regression_bound("lower", low, p, self.kind == LINEAR),
             _upper=regression_bound("upper", high, p, self.kind == LINEAR),
         )
-
-    @classmethod
-    def example(cls) -> Any:
-        """Return a small one."""
-        return cls(1, lower=-1.0, upper=1.0)
 
     def derivatives(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return gradient and upper triangle of the Hessian of each record, (n, q + q(q+1)/2)."""
@@ -233,17 +229,13 @@ class MeanLoss(ClampedLoss):
     constant_hessian = True
     lower: float
     upper: float
+    example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
 
     def __init__(self, lower: float, upper: float) -> None:
         low, high = as_bounds(lower, upper)
         if isinstance(low, tuple) or isinstance(high, tuple):
             raise ValueError(f"lower and upper must be numbers; got {lower!r}, {upper!r}")
         self._hold(lower=low, upper=high)
-
-    @classmethod
-    def example(cls) -> MeanLoss:
-        """Return a small one."""
-        return cls(lower=0.0, upper=5.0)
 
     def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return s - x, (n, 1)."""
@@ -282,16 +274,12 @@ class QuantileLoss(Described):
 
     names = ("quantile",)
     quantile: float
+    example_arguments: ClassVar[dict[str, Any]] = {"quantile": 0.5}
 
     def __init__(self, quantile: float = 0.5) -> None:
         if isinstance(quantile, bool | str) or not 0.0 < quantile < 1.0:
             raise ValueError(f"quantile must be strictly between 0 and 1; got {quantile!r}")
         self._hold(quantile=float(quantile))
-
-    @classmethod
-    def example(cls) -> QuantileLoss:
-        """Return a small one."""
-        return cls(0.5)
 
     def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return 1{x <= s} - quantile, (n, 1)."""

@@ -48,7 +48,7 @@ Kifer, D., Smith, A. and Thakurta, A. (2012). Private convex empirical risk mini
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,6 +132,11 @@ class ObjectivePerturbation(LossMechanism):
 
     needed = ("scale", "ridge", "loss")
     optional_arguments = ("norm", "gaussian", "neighbours", "guarantee")
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "loss": losses.LogisticLoss.example(),
+        "ridge": 1.0,
+        "epsilon": 1.0,
+    }
 
     def __init__(
         self,
@@ -226,11 +231,6 @@ class ObjectivePerturbation(LossMechanism):
             f"no minimiser was found in 200 steps: is {type(self.loss).__name__} convex, and are "
             "its gradient and Hessian right?"
         )
-
-    @classmethod
-    def example(cls) -> ObjectivePerturbation:
-        """Return a small one."""
-        return cls(losses.LogisticLoss.example(), ridge=1.0, epsilon=1.0)
 
 
 def check_ridge(ridge: Any, at_least_zero: bool = False) -> float:

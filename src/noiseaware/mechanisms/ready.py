@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Neighbours, mechanism_abilities, query_abilities
-from noiseaware.described import first_line, written
+from noiseaware.described import WithExample, first_line, written
 from noiseaware.frames import as_array
 from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.guarantee import Guarantee, confirmed
@@ -26,7 +26,7 @@ _INSIDE = {"query": QUERIES.read, "loss": LOSSES.read, "mechanism": MECHANISMS.r
 Ready = TypeVar("Ready", bound="ReadyMechanism")
 
 
-class ReadyMechanism:
+class ReadyMechanism(WithExample):
     """A mechanism that keeps each of its `needed` and `optional_arguments` under the same name.
 
     Attributes

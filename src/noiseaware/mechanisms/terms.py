@@ -16,7 +16,7 @@ in.
 | `GAUSSIAN` = 1 | -((v - T_j) * inverse)^2 / 2    | [v, inverse, unused, unused]         |
 | 2, 3, 4, 5     | log P(low <= Y_j <= high)       | [low, inverse, high, unused]         |
 | 6, 7, 8, 9     | log p(v) / P(low <= Y_j <= high)| [v, inverse, low, high]              |
-| `FOLDED` = 10  | log of a sum, see `folding`     | [v, inverse, low, high]              |
+| `FOLDED` = 10  | log of a sum, see `folded`      | [v, inverse, low, high]              |
 | `LINEAR` = 20  | T_j * factor                    | [unused, factor, unused, unused]     |
 
 v is the released value and inverse is 1 / scale. Continuous and discrete noise share a code:
@@ -52,10 +52,10 @@ from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.deprecated import renamed
-from noiseaware.mechanisms.folding import log_folded_laplace
 from noiseaware.mechanisms.intervals import (
     log_discrete_gaussian_between,
     log_discrete_laplace_between,
+    log_folded_laplace,
     log_gaussian_between,
     log_laplace_between,
 )

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
-from noiseaware.mechanisms.after_noise import AfterNoise, Floats, read_range, shown
+from noiseaware.contract import Floats
+from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import (
-    ExtendedDensity,
-    SeparableDensity,
-    additive_terms,
-    truncated_code,
-)
+from noiseaware.mechanisms.terms import SeparableDensity, truncated_code
 from noiseaware.registry import MECHANISMS
 
 
@@ -44,8 +40,12 @@ class Truncated(AfterNoise):
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
-    arguments = optional_arguments
     in_words = "forced into a range by drawing the noise again"
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "mechanism": Laplace.example(),
+        "lower": 0.0,
+        "upper": 100.0,
+    }
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
         super().__init__(mechanism)
@@ -65,20 +65,14 @@ class Truncated(AfterNoise):
             raise ValueError(f"lower must be below upper; got {lower!r} and {upper!r}")
         self.guarantee = _truncated_guarantee(mechanism.guarantee)
 
-    def _ends(self, d: int) -> tuple[Floats, Floats]:
-        low, high = np.full(d, self.lower), np.full(d, self.upper)
-        return (np.ceil(low), np.floor(high)) if self.noise.discrete else (low, high)
+    def _ends(self) -> tuple[Any, Any]:
+        if self.noise.discrete:
+            return np.ceil(self.lower), np.floor(self.upper)
+        return self.lower, self.upper
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
-        noise = self.noise
-        low, high = self._ends(len(values))
-        code = truncated_code(noise.family, noise.discrete)
-        family, parameters = additive_terms(code, values, noise.scale)
-        parameters[:, 2], parameters[:, 3] = low, high
-        possible = (values >= low) & (values <= high)
-        if noise.discrete:
-            possible &= values == np.floor(values)
-        return ExtendedDensity(family, parameters), possible
+        code = truncated_code(self.noise.family, self.noise.discrete)
+        return self._terms_in_range(code, values, *self._ends())
 
     def _wanted(self) -> list[str]:
         right = f"between {shown(self.lower)} and {shown(self.upper)} (truncated)"
@@ -88,7 +82,7 @@ class Truncated(AfterNoise):
         # Instead of drawing until a number falls into the range, which may take for ever, the
         # distribution function is inverted inside the range.
         total = self.query.statistic(records).sum(axis=0)
-        low, high = self._ends(len(total))
+        low, high = self._ends()
         noise = self.noise
         draw = _DRAW_BETWEEN[noise.family + 2 * noise.discrete]
         values = total + noise.scale * draw(
@@ -97,11 +91,6 @@ class Truncated(AfterNoise):
         if noise.discrete:
             values = np.rint(values)
         return np.clip(values, low, high)
-
-    @classmethod
-    def example(cls) -> Truncated:
-        """Return a small one."""
-        return cls(Laplace.example(), lower=0.0, upper=100.0)
 
 
 # Noise of scale 1 between two numbers, by inversion. An interval above 0 is turned over first:

@@ -17,7 +17,7 @@ McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -166,6 +166,7 @@ class ByGroup(GroupedQuery):
 
     n_groups: int
     labels: tuple[str, ...]
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "n_groups": 2}
 
     def __init__(self, query: Query, n_groups: int, labels: Sequence[str] | None = None) -> None:
         self._hold_query(query)
@@ -213,11 +214,6 @@ class ByGroup(GroupedQuery):
 
         return Reading("groups", groups, one.words)
 
-    @classmethod
-    def example(cls) -> ByGroup:
-        """Return a small one."""
-        return cls(Count.example(), n_groups=2)
-
 
 class InGroup(GroupedQuery):
     """A query asked of one group only; the records of the others add nothing.
@@ -243,6 +239,7 @@ class InGroup(GroupedQuery):
     """
 
     group: int
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "group": 0}
 
     def __init__(self, query: Query, group: int) -> None:
         self._hold_query(query)
@@ -260,11 +257,6 @@ class InGroup(GroupedQuery):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return [f"Of the records of group {self.group} only.", *query_words(self.query)]
-
-    @classmethod
-    def example(cls) -> InGroup:
-        """Return a small one."""
-        return cls(Count.example(), group=0)
 
 
 def _as_labels(labels: Sequence[str] | None, n_groups: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ the released values are an array of shape (I, K, J) in C order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -109,6 +109,7 @@ class ClassFeatureCounts(CountsQuery):
     n_classes: int
     n_levels: tuple[int, ...]
     _first_cell: NDArray[np.int64]
+    example_arguments: ClassVar[dict[str, Any]] = {"n_classes": 2, "n_levels": [2, 3]}
 
     def __init__(
         self, n_classes: int, n_levels: int | Sequence[int], n_features: int | None = None
@@ -210,11 +211,6 @@ class ClassFeatureCounts(CountsQuery):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return ["How many records of each class have each level of each feature."]
-
-    @classmethod
-    def example(cls) -> ClassFeatureCounts:
-        """Return a small one."""
-        return cls(n_classes=2, n_levels=[2, 3])
 
 
 def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,7 @@ class Count(CountsQuery):
     value: float
     predicate: Predicate | None
     name: str | None
+    example_arguments: ClassVar[dict[str, Any]] = {"value": 1}
 
     def __init__(
         self, value: float = 1, *, predicate: Predicate | None = None, name: str | None = None
@@ -97,11 +98,6 @@ class Count(CountsQuery):
         if self.predicate is None:
             return [f"How many records have the value {self.value:g}."]
         return [f"How many records: {self.names[0]}."]
-
-    @classmethod
-    def example(cls) -> Count:
-        """Return a small one."""
-        return cls(value=1)
 
     def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
         array = as_array(records, self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -108,6 +109,7 @@ class Histogram(CountsQuery):
     edges: tuple[float, ...] | None
     n_levels: int | None
     _edges: NDArray[np.float64]
+    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 3}
 
     def __init__(
         self, *, edges: Sequence[float] | None = None, n_levels: int | None = None
@@ -175,11 +177,6 @@ class Histogram(CountsQuery):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return ["How many records fall in each cell."]
-
-    @classmethod
-    def example(cls) -> Histogram:
-        """Return a small one."""
-        return cls(n_levels=3)
 
 
 def _as_edges(edges: Sequence[float | str]) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -97,6 +98,7 @@ class Margins(CountsQuery):
     _levels: NDArray[np.int64]
     _first_cell: NDArray[np.int64]
     _strides: NDArray[np.int64]
+    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": [2, 3], "margins": [[0], [1]]}
 
     def __init__(
         self,
@@ -170,11 +172,6 @@ class Margins(CountsQuery):
         check_integer_dtype(array)
         for k, (name, count) in enumerate(zip(self.variables, self.n_levels, strict=True)):
             check_range(f"levels of {name}", array[:, k], count)
-
-    @classmethod
-    def example(cls) -> Margins:
-        """Return a small one."""
-        return cls([2, 3], [[0], [1]])
 
 
 def _as_margins(

@@ -7,6 +7,8 @@ estimated from. `RegressionMoments` has the same numbers, in the order of the pa
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -40,6 +42,11 @@ class Moments(MomentsQuery):
     """
 
     n_columns: int
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "n_columns": 2,
+        "lower": [-6, -3],
+        "upper": [6, 3],
+    }
 
     def __init__(self, n_columns: int, lower: ArrayLike, upper: ArrayLike) -> None:
         q = whole_number("n_columns", n_columns)
@@ -48,11 +55,6 @@ class Moments(MomentsQuery):
         right = f"{q} numbers, one for each column"
         self._hold_bounds(lower, upper, np.arange(len(names)), q, right)
         self._hold(n_columns=q, names=names)
-
-    @classmethod
-    def example(cls) -> Moments:
-        """Return a small one."""
-        return cls(n_columns=2, lower=[-6, -3], upper=[6, 3])
 
 
 QUERIES.add(Moments)

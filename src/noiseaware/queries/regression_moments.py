@@ -15,6 +15,8 @@ intercept in front, x = (1, x1, ..., xp), the statistic of the record is
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -59,6 +61,11 @@ class RegressionMoments(MomentsQuery):
     """
 
     n_features: int
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "n_features": 1,
+        "lower": [-6, -3],
+        "upper": [6, 3],
+    }
 
     def __init__(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         p = whole_number("n_features", n_features)
@@ -88,11 +95,6 @@ class RegressionMoments(MomentsQuery):
             "needs, after each was scaled to lie between −1 and 1.",
             clamped_words(self.lower, self.upper),
         ]
-
-    @classmethod
-    def example(cls) -> RegressionMoments:
-        """Return a small one."""
-        return cls(n_features=1, lower=[-6, -3], upper=[6, 3])
 
 
 QUERIES.add(RegressionMoments)

@@ -7,7 +7,7 @@ does not know: for k shares its l1 sensitivity is k, and that of this query is 2
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,7 @@ class Shares(Described):
     squares: bool
     names: tuple[str, ...]
     integer_valued: ClassVar[bool] = False
+    example_arguments: ClassVar[dict[str, Any]] = {"n_parts": 3}
 
     def __init__(self, n_parts: int, squares: bool = False) -> None:
         k = whole_number("n_parts", n_parts, least=2)
@@ -110,11 +111,6 @@ class Shares(Described):
                 "records must be shares of at least 0 that sum to 1; "
                 f"got {array[index].tolist()} in record {index}"
             )
-
-    @classmethod
-    def example(cls) -> Shares:
-        """Return a small one."""
-        return cls(n_parts=3)
 
 
 QUERIES.add(Shares)

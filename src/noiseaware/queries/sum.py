@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -47,6 +49,7 @@ class Sum(Described):
     _lower: NDArray[np.float64]
     _upper: NDArray[np.float64]
     _record_shape: tuple[int, ...]
+    example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, *, integer_valued: bool = False) -> None:
         low, high = as_bounds(lower, upper)
@@ -114,11 +117,6 @@ class Sum(Described):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return ["The sum of the records.", clamped_words(self.lower, self.upper)]
-
-    @classmethod
-    def example(cls) -> Sum:
-        """Return a small one."""
-        return cls(lower=0.0, upper=5.0)
 
 
 QUERIES.add(Sum)
