@@ -41,6 +41,7 @@ from noiseaware.mechanisms import (
     k_norm,
     k_norm_gradient,
     losses,
+    objective_perturbation,
 )
 from noiseaware.sampler import target as target_module
 from noiseaware.sampler.moves import records as record_moves
@@ -322,7 +323,7 @@ def check_far_utilities():
     current, proposed = 400.0 * rng.normal(size=(2, 60, 5))
     proposed[:, 3] = current[:, 3]
     total = 3.0 * rng.normal(size=5)
-    code, numbers = joint.exponential(1, scale=1.0)
+    code, numbers = joint.joint_density(joint.EXPONENTIAL, 1, 1.0)
     density = target_module.Density(code, target_module.NO_TERMS, numbers)
     moved = total.copy()
     accepted = np.empty(60, dtype=np.bool_)
@@ -879,7 +880,7 @@ BUGS = {
     ),
     "derivatives at zero": elsewhere(
         "logistic-l2",
-        ObjectivePerturbation,
+        objective_perturbation.LossMechanism,
         "statistic",
         "records, values)",
         "records, 0 * values)",
@@ -895,8 +896,8 @@ BUGS = {
         "linear-gradient",
         losses,
         "regression_derivatives",
-        "2.0 * (value - lower[p])",
-        "(value - lower[p])",
+        "score - scaled(",
+        "score - 0.5 * scaled(",
     ),
     "the monomial w1*w2 once": elsewhere(
         "functional-logistic", functional, "objective_coefficients", "else 2.0", "else 1.0"

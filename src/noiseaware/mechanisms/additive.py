@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, Query, check_query, query_abilities
+from noiseaware.contract import Floats, Neighbours, Query, query_abilities
 from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
-from noiseaware.mechanisms.guarantee import check_neighbours
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import (
     GAUSSIAN,
@@ -25,8 +24,6 @@ from noiseaware.mechanisms.terms import (
     additive_terms,
     log_density,
 )
-
-Floats = NDArray[np.float64]
 
 
 class SeparableMechanism(ReadyMechanism):
@@ -37,15 +34,7 @@ class SeparableMechanism(ReadyMechanism):
         raise NotImplementedError
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant that does not depend on T.
-
-        Parameters
-        ----------
-        values
-            s_dp, the released values, (d,).
-        total
-            T, the query summed over the records, (d,).
-        """
+        """Return log g(s_dp, T), up to a constant free of T: released values and total, (d,)."""
         return log_density(self.terms(values), total)
 
 
@@ -80,11 +69,9 @@ class AdditiveNoise(SeparableMechanism):
         """Set the scale and the guarantee from one of the ways to give them."""
         raise NotImplementedError
 
-    def _set_query(self, query: Query, neighbours: Neighbours) -> None:
-        check_query(query)
-        check_neighbours(neighbours)
+    def _hold_query(self, query: Query, neighbours: Neighbours) -> None:
+        super()._hold_query(query, neighbours)
         check_noise_query(self, query, type(self).__name__.removeprefix("Discrete"))
-        self.query, self.neighbours = query, neighbours
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density, coordinate by coordinate, for compiled code."""
@@ -93,11 +80,8 @@ class AdditiveNoise(SeparableMechanism):
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (d,).
 
-        Raises
-        ------
-        ValueError
-            If their number is not the query's, one is not finite, or the noise is discrete and
-            one is not an integer.
+        ValueError if their number is not the query's, one is not finite, or not an integer though
+        the noise is discrete.
         """
         return check_values(values, self.query.names, integers=self.discrete)
 
@@ -143,7 +127,7 @@ class LaplaceNoise(AdditiveNoise):
         scale: float | None = None,
         neighbours: Neighbours = "change",
     ) -> None:
-        self._set_query(query, neighbours)
+        self._hold_query(query, neighbours)
         self._calibrate(epsilon=epsilon, scale=scale)
 
     def _calibrate(self, **given: Any) -> None:
@@ -165,7 +149,7 @@ class GaussianNoise(AdditiveNoise):
         mu: float | None = None,
         neighbours: Neighbours = "change",
     ) -> None:
-        self._set_query(query, neighbours)
+        self._hold_query(query, neighbours)
         self._calibrate(scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
 
     def _calibrate(self, **given: Any) -> None:

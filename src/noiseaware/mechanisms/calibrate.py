@@ -44,6 +44,40 @@ def laplace_noise(
     return scale, Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
 
 
+def utility_noise(
+    sensitivity: float | None,
+    reason: str,
+    neighbours: Neighbours,
+    *,
+    epsilon: float | None,
+    scale: float | None,
+    normaliser: float = math.inf,
+    whose: str = "a",
+) -> tuple[float, Guarantee]:
+    """Return the scale b and the guarantee where g is proportional to exp(utility / b).
+
+    If one record moves the utility of every output by at most Delta, then the numerator moves by
+    at most exp(Delta / b). So does its sum over all outputs, the normaliser, unless it is known to
+    move by exp(normaliser) at most:
+
+        epsilon = Delta / b + min(Delta / b, normaliser).
+
+    `sensitivity` is Delta, or None for a `reason`; `whose` is for the error message.
+    """
+    check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
+    if epsilon is not None:
+        epsilon = positive("epsilon", epsilon)
+        if not sensitivity:
+            raise ValueError(f"epsilon needs {whose} sensitivity: {reason or 'it is 0'}")
+        scale = sensitivity / max(0.5 * epsilon, epsilon - normaliser)
+    else:
+        scale = positive("scale", scale)
+        if sensitivity is not None:
+            strength = sensitivity / scale
+            epsilon = strength + min(strength, normaliser)
+    return scale, pure_or_unknown(epsilon, neighbours, reason)
+
+
 def gaussian_noise(
     query: Any,
     neighbours: Neighbours,

@@ -25,11 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, Query, check_query, query_abilities
-from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
-from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
-from noiseaware.mechanisms.joint import JointDensity, JointMechanism, exponential
-from noiseaware.mechanisms.ready import check_values
+from noiseaware.contract import Floats, Neighbours, Query, query_abilities
+from noiseaware.mechanisms.calibrate import known_sensitivity, positive, utility_noise
+from noiseaware.mechanisms.joint import EXPONENTIAL, JointDensity, JointMechanism, joint_density
 from noiseaware.queries import Histogram
 from noiseaware.registry import MECHANISMS
 
@@ -43,7 +41,7 @@ class OutputQuery:
     def __init__(self, utilities: Any) -> None:
         self.utilities = utilities
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return the utility of every output for each record, (n, K)."""
         return self.utilities.statistic(records)
 
@@ -107,55 +105,52 @@ class Exponential(JointMechanism):
         scale: float | None = None,
         neighbours: Neighbours = "change",
     ) -> None:
-        check_query(query)
-        check_neighbours(neighbours)
-        self.utilities, self.neighbours = query, neighbours
-        self.query = OutputQuery(query)
+        self._hold_query(query, neighbours)
+        self.utilities, self.query = query, OutputQuery(query)
         count = len(query.names)
         self.outputs = _check_outputs(np.arange(count) if outputs is None else outputs, count)
-        check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
         reason = ""
         if sensitivity is not None:
             sensitivity = positive("sensitivity", sensitivity)
         else:
             sensitivity, reason = known_sensitivity(query, math.inf, neighbours)
         self.sensitivity = sensitivity
-        if epsilon is not None:
-            epsilon = positive("epsilon", epsilon)
-            if not sensitivity:
-                raise ValueError(f"epsilon needs a sensitivity: {reason or 'it is 0'}")
-            self.scale = 2.0 * sensitivity / epsilon
-        else:
-            self.scale = positive("scale", scale)
-            epsilon = None if sensitivity is None else 2.0 * sensitivity / self.scale
-        self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
+        self.scale, self.guarantee = utility_noise(
+            sensitivity, reason, neighbours, epsilon=epsilon, scale=scale
+        )
 
-    def _length(self, values: NDArray[np.float64]) -> int:
+    def _length(self, values: Floats) -> int:
         return len(self.outputs)
 
-    def statistic(
-        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return the utility of every output for each record, (m, K)."""
         return self.utilities.statistic(records)
 
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log probability of this output, for compiled code."""
-        value = self.check_values(values)[0]
-        return exponential(int(np.flatnonzero(self.outputs == value)[0]), self.scale)
+        position = np.flatnonzero(self.outputs == self.check_values(values))[0]
+        return joint_density(EXPONENTIAL, position, 1.0 / self.scale)
 
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+    def check_values(self, values: ArrayLike) -> Floats:
         """Return the output as a float64 array (1,); ValueError if it is not a candidate."""
-        return check_output(values, self.outputs)
+        array, outputs = super().check_values(values), self.outputs
+        if not (outputs == array[0]).any():
+            shown = ", ".join(f"{output:g}" for output in outputs[:5])
+            more = ", ..." if len(outputs) > 5 else ""
+            raise ValueError(
+                f"values must be one of the {len(outputs)} outputs ({shown}{more}); "
+                f"got {array[0]:g}"
+            )
+        return array
 
-    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.utilities.statistic(records).sum(axis=0)
         # The largest of T_k / b + Gumbel noise is k with the probability above.
         chosen = int(np.argmax(total / self.scale + rng.gumbel(size=len(total))))
         return self.outputs[chosen : chosen + 1]
 
 
-def _check_outputs(outputs: ArrayLike, count: int) -> NDArray[np.float64]:
+def _check_outputs(outputs: ArrayLike, count: int) -> Floats:
     array = np.array(outputs, dtype=np.float64)
     if array.shape != (count,):
         raise ValueError(
@@ -164,18 +159,6 @@ def _check_outputs(outputs: ArrayLike, count: int) -> NDArray[np.float64]:
         )
     if not np.isfinite(array).all() or len(np.unique(array)) < count:
         raise ValueError("outputs must be finite numbers, all different")
-    return array
-
-
-def check_output(values: ArrayLike, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return one released output as float64 (1,); ValueError if it is not a candidate."""
-    array = check_values(values, ("output",), integers=False)
-    if not (outputs == array[0]).any():
-        shown = ", ".join(f"{output:g}" for output in outputs[:5])
-        more = ", ..." if len(outputs) > 5 else ""
-        raise ValueError(
-            f"values must be one of the {len(outputs)} outputs ({shown}{more}); got {array[0]:g}"
-        )
     return array
 
 

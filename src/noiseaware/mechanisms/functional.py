@@ -38,35 +38,32 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours
-from noiseaware.mechanisms.additive import LaplaceNoise
+from noiseaware.contract import Floats, Neighbours
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.losses import ClampedLoss, regression_bound, regression_records
+from noiseaware.mechanisms.losses import RegressionLoss, RegressionRecords, scaled
 from noiseaware.mechanisms.ready import ReadyMechanism
-from noiseaware.queries.arguments import as_bounds, as_float_records, check_norm
+from noiseaware.queries.arguments import as_float_records, check_norm
 from noiseaware.registry import MECHANISMS, QUERIES
 
 
 @njit(cache=True, nogil=True)
-def objective_coefficients(logistic, records, lower, upper, result):
+def objective_coefficients(linear, records, lower, upper, result):
     """Fill each row of `result` with a record's coefficients; `records` (n, p + 1)."""
     n, width = records.shape
     p = width - 1
     x = np.empty(width)
     for i in range(n):
         for j in range(width):
-            value = min(max(records[i, j], lower[j]), upper[j])
-            x[j] = 2.0 * (value - lower[j]) / (upper[j] - lower[j]) - 1.0
+            x[j] = scaled(records[i, j], lower[j], upper[j])
         position = 0
-        if logistic:
-            first, second = 0.5 - records[i, p], 0.125
-        else:
+        if linear:
             first, second = -2.0 * x[p], 1.0
             result[i, 0] = x[p] * x[p]
             position = 1
+        else:
+            first, second = 0.5 - records[i, p], 0.125
         for j in range(p):
             result[i, position] = first * x[j]
             position += 1
@@ -77,7 +74,7 @@ def objective_coefficients(logistic, records, lower, upper, result):
                 position += 1
 
 
-class ObjectiveCoefficients(ClampedLoss):
+class ObjectiveCoefficients(RegressionRecords):
     """The coefficients of a regression's polynomial objective, one for each monomial.
 
     Parameters
@@ -100,41 +97,25 @@ class ObjectiveCoefficients(ClampedLoss):
     """
 
     loss: str
-    n_features: int
-    names: tuple[str, ...]
-    _lower: NDArray[np.float64]
-    _upper: NDArray[np.float64]
     example_arguments: ClassVar[dict[str, Any]] = {
         "loss": "linear",
-        "n_features": 1,
-        "lower": -1.0,
-        "upper": 1.0,
+        **RegressionLoss.example_arguments,
     }
 
     def __init__(self, loss: str, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         if loss not in ("linear", "logistic"):
             raise ValueError(f"loss must be 'linear' or 'logistic'; got {loss!r}")
-        p = whole_number("n_features", n_features)
-        low, high = as_bounds(lower, upper)
-        weights = [f"w{j}" for j in range(1, p + 1)]
-        constant = ["1"] if loss == "linear" else []
-        pairs = [f"{weights[j]}*{weights[k]}" for j in range(p) for k in range(j, p)]
-        self._hold(
-            loss=loss,
-            n_features=p,
-            lower=low,
-            upper=high,
-            names=(*constant, *weights, *pairs),
-            _lower=regression_bound("lower", low, p, loss == "linear"),
-            _upper=regression_bound("upper", high, p, loss == "linear"),
-        )
+        self._hold(loss=loss, linear=loss == "linear")
+        self._hold_bounds(n_features, lower, upper)
+        weights = [f"w{j}" for j in range(1, n_features + 1)]
+        pairs = [f"{a}*{b}" for j, a in enumerate(weights) for b in weights[j:]]
+        self._hold(names=(*(["1"] if self.linear else []), *weights, *pairs))
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return each record's coefficients, (n, d)."""
         array = as_float_records(records)
         result = np.empty((len(array), len(self.names)))
-        logistic = self.loss == "logistic"
-        objective_coefficients(logistic, array, self._lower, self._upper, result)
+        objective_coefficients(self.linear, array, self._lower, self._upper, result)
         return result
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
@@ -143,19 +124,11 @@ class ObjectiveCoefficients(ClampedLoss):
         if norm != 1:
             raise ValueError(f"ObjectiveCoefficients knows its l1 sensitivity only; got {norm!r}")
         p = self.n_features
-        largest = (1.0 + p) ** 2 if self.loss == "linear" else p / 2.0 + p * p / 8.0
+        largest = (1.0 + p) ** 2 if self.linear else p / 2.0 + p * p / 8.0
         return 2.0 * largest if neighbours == "change" else largest
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the shape is right, and a logistic response is 0 or 1."""
-        array = regression_records(records, self.n_features)
-        if self.loss == "logistic":
-            bad = (array[:, -1] != 0) & (array[:, -1] != 1)
-            if bad.any():
-                raise ValueError(f"the response must be 0 or 1; got {array[bad, -1][0]}")
 
-
-class Functional(LaplaceNoise):
+class Functional(Laplace):
     """Laplace noise on the coefficients of a regression's polynomial objective.
 
     The released values are the noisy coefficients, not the minimiser; see the module.
@@ -178,14 +151,8 @@ class Functional(LaplaceNoise):
     4.0
     """
 
-    discrete = False
-    in_words, spread = Laplace.in_words, Laplace.spread
-    draw = staticmethod(Laplace.draw)
     example_arguments: ClassVar[dict[str, Any]] = {
-        "loss": "linear",
-        "n_features": 1,
-        "lower": -1.0,
-        "upper": 1.0,
+        **ObjectiveCoefficients.example_arguments,
         "epsilon": 2.0,
     }
 

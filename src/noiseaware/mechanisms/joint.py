@@ -20,8 +20,8 @@ own, is scored by its `log_density` in Python.
 Example
 -------
 >>> import numpy as np
->>> code, parameters = k_norm(np.array([3.0, 1.0]), norm=1, scale=2.0)
->>> float(log_joint(code, parameters, np.array([5.0, 2.0])))
+>>> density = joint_density(K_NORM, norm_code(1), 0.5, [-3.0, -1.0])
+>>> float(log_joint(*density, np.array([5.0, 2.0])))
 -1.5
 """
 
@@ -32,8 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from noiseaware.contract import Floats
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 
@@ -61,7 +62,7 @@ class JointDensity(NamedTuple):
     """
 
     code: int
-    parameters: NDArray[np.float64]
+    parameters: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -161,19 +162,10 @@ def log_gradient(parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_joint(code, parameters, total):
-    """Return log g(s_dp, T), up to a constant free of T.
+    """Return log g(s_dp, T), up to a constant free of T, for T = `total`, float64 (d,).
 
-    Parameters
-    ----------
-    code, parameters
-        The two parts of a `JointDensity`.
-    total
-        T, float64 (d,).
-
-    Returns
-    -------
-    float
-        NaN for a code that does not exist, so that a mistake is not silent.
+    `code` and `parameters` are the two parts of a `JointDensity`. A code that does not exist gives
+    NaN, so that a mistake is not silent.
     """
     if code == K_NORM:
         return log_k_norm(parameters, total)
@@ -188,8 +180,7 @@ def log_joint(code, parameters, total):
 
 def norm_of(norm: Any) -> float:
     """Return a norm that a user or a file gave, "inf" as a number; ValueError for another."""
-    if isinstance(norm, str) and norm == "inf":
-        norm = math.inf
+    norm = math.inf if isinstance(norm, str) and norm == "inf" else norm
     if isinstance(norm, bool | str) or not isinstance(norm, int | float) or norm not in _NORMS:
         raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
     return norm
@@ -200,44 +191,12 @@ def norm_code(norm: Any) -> int:
     return _NORMS[norm_of(norm)]
 
 
-def k_norm(values: NDArray[np.float64], norm: Any, scale: float) -> JointDensity:
-    """Return the `JointDensity` of noise with density proportional to exp(-norm(noise) / scale)."""
-    return JointDensity(
-        K_NORM, np.array([norm_code(norm), 1.0 / scale, *(-values)], dtype=np.float64)
-    )
+def joint_density(code: int, *numbers: ArrayLike) -> JointDensity:
+    """Return a `JointDensity` with these numbers and vectors, in the order of its formula."""
+    return JointDensity(code, np.hstack(numbers).astype(np.float64))
 
 
-def exponential(position: int, scale: float) -> JointDensity:
-    """Return the `JointDensity` of an exponential mechanism that chose the output at `position`."""
-    return JointDensity(EXPONENTIAL, np.array([position, 1.0 / scale], dtype=np.float64))
-
-
-def gradient_grid(
-    position: int, scale: float, norm: Any, fixed: NDArray[np.float64]
-) -> JointDensity:
-    """Return the density of an exponential mechanism whose utility is minus a gradient's norm.
-
-    `fixed` (K, q) is the part of the gradient at each output that does not come from records.
-    """
-    head = [position, 1.0 / scale, norm_code(norm), fixed.shape[1]]
-    return JointDensity(GRADIENT_GRID, np.array([*head, *fixed.ravel()], dtype=np.float64))
-
-
-def gradient(
-    values: NDArray[np.float64], kind: int, scale: float, ridge: float, fixed: NDArray[np.float64]
-) -> JointDensity:
-    """Return the `JointDensity` of noise on a gradient, seen through the point where it vanishes.
-
-    `kind` is one of the codes of `size_of`; `fixed` (q,) is the part of the gradient at the
-    released values that does not come from records, and `ridge` that of the Hessian.
-    """
-    head = [kind, 1.0 / scale, len(values), ridge]
-    return JointDensity(GRADIENT, np.array([*head, *fixed], dtype=np.float64))
-
-
-def ball_noise(
-    d: int, norm: Any, scale: float, rng: np.random.Generator, size: int = 1
-) -> NDArray[np.float64]:
+def ball_noise(d: int, norm: Any, scale: float, rng: np.random.Generator, size: int = 1) -> Floats:
     """Draw noise with density proportional to exp(-norm(e) / scale), (size, d).
 
     e = r u, with u uniform in the unit ball of the norm and r / scale from Gamma(d + 1). Proof:
@@ -271,27 +230,19 @@ class JointMechanism(ReadyMechanism):
         """Return the log density of these released values, for compiled code."""
         raise NotImplementedError
 
-    def _length(self, values: NDArray[np.float64]) -> int:
+    def _length(self, values: Floats) -> int:
         """Return the length of T."""
         return len(values)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant that does not depend on T.
-
-        Parameters
-        ----------
-        values
-            s_dp, the released values.
-        total
-            T, the statistics summed over the records, (d,).
-        """
+        """Return log g(s_dp, T), up to a constant free of T: released values, total (d,)."""
         checked = self.check_values(values)
         total = np.ascontiguousarray(total, dtype=np.float64)
         if total.shape != (self._length(checked),):
             raise ValueError(f"total must have shape ({self._length(checked)},); got {total.shape}")
         return float(log_joint(*self.joint(checked), total))
 
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+    def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array; ValueError if they cannot be."""
         return check_values(values, tuple(self.query.names), integers=False)
 

@@ -23,10 +23,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, Query, check_query
+from noiseaware.contract import Floats, Neighbours, Query
 from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.guarantee import check_neighbours
-from noiseaware.mechanisms.joint import JointDensity, JointMechanism, ball_noise, k_norm, norm_of
+from noiseaware.mechanisms.joint import (
+    K_NORM,
+    JointDensity,
+    JointMechanism,
+    ball_noise,
+    joint_density,
+    norm_code,
+    norm_of,
+)
 from noiseaware.queries import Histogram
 from noiseaware.registry import MECHANISMS
 
@@ -71,9 +78,7 @@ class KNorm(JointMechanism):
         scale: float | None = None,
         neighbours: Neighbours = "change",
     ) -> None:
-        check_query(query)
-        check_neighbours(neighbours)
-        self.query, self.neighbours = query, neighbours
+        self._hold_query(query, neighbours)
         self.norm = norm_of(norm)
         self.scale, self.guarantee = laplace_noise(
             query, neighbours, epsilon=epsilon, scale=scale, norm=self.norm
@@ -81,9 +86,10 @@ class KNorm(JointMechanism):
 
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of these released values, for compiled code."""
-        return k_norm(self.check_values(values), self.norm, self.scale)
+        values = self.check_values(values)
+        return joint_density(K_NORM, norm_code(self.norm), 1.0 / self.scale, -values)
 
-    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
         return total + ball_noise(len(total), self.norm, self.scale, rng)[0]
 

@@ -38,22 +38,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, loss_abilities
+from noiseaware.contract import Floats, Neighbours, loss_abilities
 from noiseaware.mechanisms import losses
-from noiseaware.mechanisms.calibrate import check_one_way, positive
-from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
+from noiseaware.mechanisms.calibrate import positive, utility_noise
 from noiseaware.mechanisms.joint import (
+    GRADIENT_GRID,
     JointDensity,
     ball_noise,
-    gradient,
-    gradient_grid,
+    joint_density,
     norm_code,
-    norm_of,
 )
 from noiseaware.mechanisms.objective_perturbation import (
     LossMechanism,
     check_definite,
-    check_ridge,
     determinant_epsilon,
     symmetric,
 )
@@ -107,44 +104,33 @@ class KNormGradient(LossMechanism):
         neighbours: Neighbours = "change",
     ) -> None:
         losses.check_loss(loss)
-        check_neighbours(neighbours)
-        self.loss = self.query = loss
-        self.neighbours = neighbours
-        self.norm = norm_of(norm)
-        self.ridge = check_ridge(ridge, at_least_zero=True)
+        zero = type(ridge) in (int, float) and ridge == 0
+        super().__init__(loss, norm, 0.0 if zero else positive("ridge", ridge), neighbours)
         self.grid = None if grid is None else _check_grid(grid, len(loss.names))
         if grid is None and not loss_abilities(loss).quadratic:
             raise ValueError(
                 f"{type(loss).__name__} is not quadratic, so the normaliser is not known: "
                 "give grid, a finite set of outputs"
             )
-        check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
-        sensitivity, reason = self._sensitivity()
-        by_determinant = math.inf
+        normaliser = math.inf
         if grid is None:
-            by_determinant = determinant_epsilon(loss, self.ridge, neighbours)
-        if epsilon is not None:
-            epsilon = positive("epsilon", epsilon)
-            if not sensitivity:
-                raise ValueError(f"epsilon needs the loss's sensitivity: {reason or 'it is 0'}")
-            # Delta / b + min(Delta / b, by_determinant) = epsilon
-            self.scale = sensitivity / max(0.5 * epsilon, epsilon - by_determinant)
-        else:
-            self.scale = positive("scale", scale)
-            if sensitivity is not None:
-                epsilon = sensitivity / self.scale
-                epsilon += min(epsilon, by_determinant)
-        self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
+            normaliser = determinant_epsilon(loss, self.ridge, neighbours)
+        self.scale, self.guarantee = utility_noise(
+            *self._sensitivity(),
+            neighbours,
+            epsilon=epsilon,
+            scale=scale,
+            normaliser=normaliser,
+            whose="the loss's",
+        )
 
-    def _length(self, values: NDArray[np.float64]) -> int:
+    def _length(self, values: Floats) -> int:
         return super()._length(values) if self.grid is None else self.grid.size
 
-    def statistic(
-        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
         if self.grid is None:
-            return losses.derivatives(self.loss, records, values)
+            return super().statistic(records, index, values)
         gradients = loss_abilities(self.loss).gradients
         if gradients is not None:
             made = gradients(records, self.grid)
@@ -154,14 +140,13 @@ class KNormGradient(LossMechanism):
 
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of this output, for compiled code."""
-        values = self.check_values(values)
         if self.grid is None:
-            kind = norm_code(self.norm)
-            return gradient(values, kind, self.scale, self.ridge, self.ridge * values)
-        position = int(np.flatnonzero((self.grid == values).all(axis=1))[0])
-        return gradient_grid(position, self.scale, self.norm, self.ridge * self.grid)
+            return super().joint(values)
+        position = np.flatnonzero((self.grid == self.check_values(values)).all(axis=1))[0]
+        head = (position, 1.0 / self.scale, norm_code(self.norm), self.grid.shape[1])
+        return joint_density(GRADIENT_GRID, *head, self.ridge * self.grid.ravel())
 
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+    def check_values(self, values: ArrayLike) -> Floats:
         """Return the output as float64 (q,); ValueError if it is not on the grid."""
         array = super().check_values(values)
         if self.grid is not None and not (self.grid == array).all(axis=1).any():
@@ -171,7 +156,7 @@ class KNormGradient(LossMechanism):
             )
         return array
 
-    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         q = len(self.loss.names)
         zero = np.zeros(q)
         total = self.statistic(records, np.arange(len(records)), zero).sum(axis=0)
@@ -185,7 +170,7 @@ class KNormGradient(LossMechanism):
         return self.grid[int(np.argmax(utilities + rng.gumbel(size=len(utilities))))]
 
 
-def _check_grid(grid: ArrayLike, q: int) -> NDArray[np.float64]:
+def _check_grid(grid: ArrayLike, q: int) -> Floats:
     array = np.array(grid, dtype=np.float64)
     if array.ndim == 1 and q == 1:
         array = array[:, np.newaxis]

@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Loss, Neighbours, loss_abilities, missing
+from noiseaware.contract import Floats, Loss, Neighbours, loss_abilities, missing
 from noiseaware.deprecated import renamed
 from noiseaware.described import Described, clamped_words
 from noiseaware.queries.arguments import (
@@ -32,11 +32,15 @@ from noiseaware.queries.arguments import (
 )
 from noiseaware.registry import LOSSES
 
-LINEAR, LOGISTIC = 0, 1
+
+@njit(cache=True, nogil=True)
+def scaled(value, lower, upper):
+    """Return the value, clamped to its bounds, on a scale from -1 to 1."""
+    return 2.0 * (min(max(value, lower), upper) - lower) / (upper - lower) - 1.0
 
 
 @njit(cache=True, nogil=True)
-def regression_derivatives(kind, records, s, lower, upper, intercept, result):
+def regression_derivatives(linear, records, s, lower, upper, intercept, result):
     """Fill each row of `result` with gradient (q) and upper triangle of the Hessian at s.
 
     `records` (n, p + 1), the response last; `lower`, `upper` (p + 1,).
@@ -47,45 +51,23 @@ def regression_derivatives(kind, records, s, lower, upper, intercept, result):
     for i in range(n):
         score = s[0] if intercept else 0.0
         for j in range(p):
-            value = min(max(records[i, j], lower[j]), upper[j])
-            x[q - p + j] = 2.0 * (value - lower[j]) / (upper[j] - lower[j]) - 1.0
+            x[q - p + j] = scaled(records[i, j], lower[j], upper[j])
             score += s[q - p + j] * x[q - p + j]
-        if kind == LOGISTIC:
+        if linear:
+            first, second = score - scaled(records[i, p], lower[p], upper[p]), 1.0
+        else:
             # Both forms of the logistic function, so that exp never overflows.
             if score >= 0.0:
                 probability = 1.0 / (1.0 + math.exp(-score))
             else:
                 probability = math.exp(score) / (1.0 + math.exp(score))
             first, second = probability - records[i, p], probability * (1.0 - probability)
-        else:
-            value = min(max(records[i, p], lower[p]), upper[p])
-            first = score - (2.0 * (value - lower[p]) / (upper[p] - lower[p]) - 1.0)
-            second = 1.0
         position = q
         for j in range(q):
             result[i, j] = first * x[j]
             for k in range(j, q):
                 result[i, position] = second * x[j] * x[k]
                 position += 1
-
-
-def regression_bound(name: str, bound: Bound, p: int, linear: bool) -> NDArray[np.float64]:
-    """Return a bound as an array (p + 1,); a list has that of the response only if `linear`."""
-    entries = p + linear
-    if isinstance(bound, tuple) and len(bound) != entries:
-        raise ValueError(f"{name} must be a number or {entries} numbers; got {len(bound)}")
-    return np.resize(bound_array(bound, entries), p + 1)
-
-
-def regression_records(records: ArrayLike, p: int) -> NDArray[Any]:
-    """Return the records as an array; ValueError unless they are (n, p + 1) finite numbers."""
-    array = np.asarray(records)
-    check_numbers(array)
-    if array.ndim != 2 or array.shape[1] != p + 1:
-        raise ValueError(
-            f"records must have shape (n, {p + 1}), the response last; got {array.shape}"
-        )
-    return array
 
 
 class ClampedLoss(Described):
@@ -99,56 +81,75 @@ class ClampedLoss(Described):
         return [*super().words(), clamped_words(self.lower, self.upper)]
 
 
-class RegressionLoss(ClampedLoss):
-    """What the two regression losses share; records (n, p + 1), the response last."""
+class RegressionRecords(ClampedLoss):
+    """A loss of records (n, p + 1), the response last; 0 or 1 if the regression is logistic."""
 
-    kind: ClassVar[int]
+    linear: bool
     n_features: int
-    intercept: bool
     names: tuple[str, ...]
-    _lower: NDArray[np.float64]
-    _upper: NDArray[np.float64]
+    _lower: Floats
+    _upper: Floats
+
+    def _hold_bounds(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
+        """Keep the bounds; a list has that of the response only if the regression is linear."""
+        p = whole_number("n_features", n_features)
+        low, high = as_bounds(lower, upper)
+        bounded = p + self.linear
+        for name, bound in (("lower", low), ("upper", high)):
+            if isinstance(bound, tuple) and len(bound) != bounded:
+                raise ValueError(f"{name} must be a number or {bounded} numbers; got {len(bound)}")
+            self._hold(**{f"_{name}": np.resize(bound_array(bound, bounded), p + 1)})
+        self._hold(n_features=p, lower=low, upper=high)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the shape is right and a logistic response is 0 or 1."""
+        array = np.asarray(records)
+        check_numbers(array)
+        if array.ndim != 2 or array.shape[1] != self.n_features + 1:
+            raise ValueError(
+                f"records must have shape (n, {self.n_features + 1}), the response last; "
+                f"got {array.shape}"
+            )
+        response = array[:, -1]
+        bad = (response != 0) & (response != 1)
+        if not self.linear and bad.any():
+            raise ValueError(
+                f"the response (the last entry of a record) must be 0 or 1; got {response[bad][0]}"
+            )
+
+
+class RegressionLoss(RegressionRecords):
+    """What the two regression losses share."""
+
+    intercept: bool
     example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "lower": -1.0, "upper": 1.0}
 
     def __init__(
         self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
     ) -> None:
-        p = whole_number("n_features", n_features)
-        low, high = as_bounds(lower, upper)
-        features = tuple(f"x{j}" for j in range(1, p + 1))
-        self._hold(
-            n_features=p,
-            lower=low,
-            upper=high,
-            intercept=bool(intercept),
-            names=(("intercept",) if intercept else ()) + features,
-            _lower=regression_bound("lower", low, p, self.kind == LINEAR),
-            _upper=regression_bound("upper", high, p, self.kind == LINEAR),
-        )
+        self._hold_bounds(n_features, lower, upper)
+        features = [f"x{j}" for j in range(1, n_features + 1)]
+        names = ("intercept", *features) if intercept else tuple(features)
+        self._hold(intercept=bool(intercept), names=names)
 
-    def derivatives(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def derivatives(self, records: ArrayLike, s: Floats) -> Floats:
         """Return gradient and upper triangle of the Hessian of each record, (n, q + q(q+1)/2)."""
-        array = as_float_records(records)
+        array, s = as_float_records(records), np.ascontiguousarray(s, dtype=np.float64)
         q = len(self.names)
         result = np.empty((len(array), q + q * (q + 1) // 2))
-        s = np.ascontiguousarray(s, dtype=np.float64)
         regression_derivatives(
-            self.kind, array, s, self._lower, self._upper, self.intercept, result
+            self.linear, array, s, self._lower, self._upper, self.intercept, result
         )
         return result
 
-    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(self, records: ArrayLike, s: Floats) -> Floats:
         """Return the gradient of each record's loss at s, (n, q)."""
         return self.derivatives(records, s)[:, : len(self.names)]
 
-    def hessian(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def hessian(self, records: ArrayLike, s: Floats) -> Floats:
         """Return the Hessian of each record's loss at s, (n, q, q)."""
         q = len(self.names)
         return from_triangle(self.derivatives(records, s)[:, q:], q)
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records are (n, n_features + 1) finite numbers."""
-        regression_records(records, self.n_features)
 
 
 class LogisticLoss(RegressionLoss):
@@ -166,17 +167,7 @@ class LogisticLoss(RegressionLoss):
         Whether s starts with an intercept.
     """
 
-    kind = LOGISTIC
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the shape is right and the response is 0 or 1."""
-        super().check_records(records)
-        response = np.asarray(records)[:, -1]
-        bad = (response != 0) & (response != 1)
-        if bad.any():
-            raise ValueError(
-                f"the response (the last entry of a record) must be 0 or 1; got {response[bad][0]}"
-            )
+    linear = False
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the summed gradient; the supremum over s."""
@@ -208,8 +199,7 @@ class LinearLoss(RegressionLoss):
         Whether s starts with an intercept.
     """
 
-    kind = LINEAR
-    quadratic = True
+    linear = quadratic = True
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Raise ValueError: the gradient is not bounded."""
@@ -221,12 +211,20 @@ class LinearLoss(RegressionLoss):
         return float(len(self.names)), 1
 
 
+def check_scalars(records: ArrayLike) -> None:
+    """Raise ValueError unless the records are finite numbers, (n,)."""
+    array = np.asarray(records)
+    check_numbers(array)
+    if array.ndim != 1:
+        raise ValueError(f"records must have shape (n,); got {array.shape}")
+
+
 class MeanLoss(ClampedLoss):
     """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean."""
 
     names = ("mean",)
-    quadratic = True
-    constant_hessian = True
+    quadratic = constant_hessian = True
+    check_records = staticmethod(check_scalars)
     lower: float
     upper: float
     example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
@@ -237,18 +235,14 @@ class MeanLoss(ClampedLoss):
             raise ValueError(f"lower and upper must be numbers; got {lower!r}, {upper!r}")
         self._hold(lower=low, upper=high)
 
-    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(self, records: ArrayLike, s: Floats) -> Floats:
         """Return s - x, (n, 1)."""
         x = np.clip(as_float_records(records), self.lower, self.upper)
         return (s[0] - x)[:, np.newaxis]
 
-    def hessian(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def hessian(self, records: ArrayLike, s: Floats) -> Floats:
         """Return 1 for each record, (n, 1, 1)."""
         return np.ones((np.shape(records)[0], 1, 1))
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records are finite numbers, (n,)."""
-        _check_scalars(records)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return upper - lower: s cancels when a record is changed."""
@@ -273,6 +267,7 @@ class QuantileLoss(Described):
     """
 
     names = ("quantile",)
+    check_records = staticmethod(check_scalars)
     quantile: float
     example_arguments: ClassVar[dict[str, Any]] = {"quantile": 0.5}
 
@@ -281,30 +276,19 @@ class QuantileLoss(Described):
             raise ValueError(f"quantile must be strictly between 0 and 1; got {quantile!r}")
         self._hold(quantile=float(quantile))
 
-    def gradient(self, records: ArrayLike, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(self, records: ArrayLike, s: Floats) -> Floats:
         """Return 1{x <= s} - quantile, (n, 1)."""
         return ((np.asarray(records) <= s[0]) - self.quantile)[:, np.newaxis]
 
-    def gradients(self, records: ArrayLike, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, records: ArrayLike, grid: Floats) -> Floats:
         """Return the gradient at every point of a grid (K, 1) at once, (n, K, 1)."""
         below = np.asarray(records)[:, np.newaxis, np.newaxis] <= grid
         return below.astype(np.float64) - self.quantile
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records are finite numbers, (n,)."""
-        _check_scalars(records)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the summed gradient."""
         check_norm(norm, neighbours)
         return 1.0 if neighbours == "change" else max(self.quantile, 1.0 - self.quantile)
-
-
-def _check_scalars(records: ArrayLike) -> None:
-    array = np.asarray(records)
-    check_numbers(array)
-    if array.ndim != 1:
-        raise ValueError(f"records must have shape (n,); got {array.shape}")
 
 
 @functools.cache
@@ -313,13 +297,7 @@ def _triangle(q: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.triu_indices(q)
 
 
-def triangle_of(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the upper triangles of matrices (n, q, q), row by row: (n, q (q + 1) / 2)."""
-    rows, columns = _triangle(matrices.shape[-1])
-    return matrices[:, rows, columns]
-
-
-def from_triangle(triangles: NDArray[np.float64], q: int) -> NDArray[np.float64]:
+def from_triangle(triangles: Floats, q: int) -> Floats:
     """Return the symmetric matrices (n, q, q) of upper triangles (n, q (q + 1) / 2)."""
     rows, columns = _triangle(q)
     result = np.empty((len(triangles), q, q))
@@ -328,7 +306,7 @@ def from_triangle(triangles: NDArray[np.float64], q: int) -> NDArray[np.float64]
     return result
 
 
-def derivatives(loss: Any, records: Any, s: NDArray[np.float64]) -> NDArray[np.float64]:
+def derivatives(loss: Any, records: Any, s: Floats) -> Floats:
     """Return (gradient, upper triangle of the Hessian) of each record at s, checked and in C order.
 
     A loss that has a method `derivatives` gives both at once.
@@ -343,7 +321,8 @@ def derivatives(loss: Any, records: Any, s: NDArray[np.float64]) -> NDArray[np.f
         raise ValueError(f"{name}.gradient must return shape {(n, q)}; got {first.shape}")
     if second.shape != (n, q, q):
         raise ValueError(f"{name}.hessian must return shape {(n, q, q)}; got {second.shape}")
-    return np.ascontiguousarray(np.hstack([first, triangle_of(second)]))
+    rows, columns = _triangle(q)
+    return np.ascontiguousarray(np.hstack([first, second[:, rows, columns]]))
 
 
 def check_loss(loss: Any, *, hessian: bool = False) -> None:

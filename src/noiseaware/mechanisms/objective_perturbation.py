@@ -53,16 +53,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, loss_abilities
+from noiseaware.contract import Floats, Neighbours, loss_abilities
 from noiseaware.mechanisms import losses
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
 from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
 from noiseaware.mechanisms.joint import (
+    GRADIENT,
     SQUARED,
     JointDensity,
     JointMechanism,
     ball_noise,
-    gradient,
+    joint_density,
     norm_code,
     norm_of,
 )
@@ -73,18 +74,35 @@ class LossMechanism(JointMechanism):
     """A mechanism that releases an output near the minimiser of a summed loss."""
 
     loss: Any
-    norm: float
-    grid: NDArray[np.float64] | None = None
+    grid: Floats | None = None
+    gaussian = False
+
+    def __init__(self, loss: Any, norm: Any, ridge: float, neighbours: Neighbours) -> None:
+        check_neighbours(neighbours)
+        self.loss = self.query = loss
+        self.norm, self.ridge, self.neighbours = norm_of(norm), ridge, neighbours
 
     def _sensitivity(self) -> tuple[float | None, str]:
         """Return how far one record can move the summed gradient or None, and the reason."""
+        if self.gaussian:
+            return None, "no guarantee is stated for objective perturbation with Gaussian noise"
         if loss_abilities(self.loss).sensitivity is None:
             return None, f"{type(self.loss).__name__} has no sensitivity"
         return known_sensitivity(self.loss, self.norm, self.neighbours)
 
-    def _length(self, values: NDArray[np.float64]) -> int:
+    def _length(self, values: Floats) -> int:
         q = len(values)
         return q + q * (q + 1) // 2
+
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
+        """Return gradient and upper triangle of the Hessian at s_dp, (m, q + q(q+1)/2)."""
+        return losses.derivatives(self.loss, records, values)
+
+    def joint(self, values: ArrayLike) -> JointDensity:
+        """Return the log density of this output, for compiled code."""
+        values = self.check_values(values)
+        kind, ridge = SQUARED if self.gaussian else norm_code(self.norm), self.ridge
+        return joint_density(GRADIENT, kind, 1.0 / self.scale, len(values), ridge, ridge * values)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
@@ -149,12 +167,8 @@ class ObjectivePerturbation(LossMechanism):
         neighbours: Neighbours = "change",
     ) -> None:
         losses.check_loss(loss, hessian=True)
-        check_neighbours(neighbours)
-        self.loss = self.query = loss
-        self.neighbours = neighbours
-        self.norm = norm_of(norm)
+        super().__init__(loss, norm, positive("ridge", ridge), neighbours)
         self.gaussian = bool(gaussian)
-        self.ridge = check_ridge(ridge)
         check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
         sensitivity, reason = self._sensitivity()
         spent = math.inf if sensitivity is None else determinant_epsilon(loss, ridge, neighbours)
@@ -175,24 +189,7 @@ class ObjectivePerturbation(LossMechanism):
             epsilon = None if sensitivity is None else sensitivity / self.scale + spent
         self.guarantee = pure_or_unknown(epsilon, neighbours, reason)
 
-    def _sensitivity(self) -> tuple[float | None, str]:
-        if self.gaussian:
-            return None, "no guarantee is stated for objective perturbation with Gaussian noise"
-        return super()._sensitivity()
-
-    def statistic(
-        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return gradient and upper triangle of the Hessian at s_dp, (m, q + q(q+1)/2)."""
-        return losses.derivatives(self.loss, records, values)
-
-    def joint(self, values: ArrayLike) -> JointDensity:
-        """Return the log density of this minimiser, for compiled code."""
-        values = self.check_values(values)
-        kind = SQUARED if self.gaussian else norm_code(self.norm)
-        return gradient(values, kind, self.scale, self.ridge, self.ridge * values)
-
-    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         q = len(self.loss.names)
         if self.gaussian:
             noise = self.scale * rng.standard_normal(q)
@@ -200,7 +197,7 @@ class ObjectivePerturbation(LossMechanism):
             noise = ball_noise(q, self.norm, self.scale, rng)[0]
         return self.minimise(records, noise)
 
-    def minimise(self, records: NDArray[Any], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    def minimise(self, records: NDArray[Any], noise: Floats) -> Floats:
         """Return the minimiser of J for this noise e (q,), by Newton's method.
 
         A step is halved until the gradient shrinks, which ends at the minimiser of a strictly
@@ -233,13 +230,6 @@ class ObjectivePerturbation(LossMechanism):
         )
 
 
-def check_ridge(ridge: Any, at_least_zero: bool = False) -> float:
-    """Return the ridge as a float; ValueError if it is not positive (or, if allowed, zero)."""
-    if at_least_zero and type(ridge) in (int, float) and ridge == 0:
-        return 0.0
-    return positive("ridge", ridge)
-
-
 def determinant_epsilon(loss: Any, ridge: float, neighbours: Neighbours) -> float:
     """Return how far one record can move log det(H + ridge I); infinity if it is not known."""
     able = loss_abilities(loss)
@@ -251,7 +241,7 @@ def determinant_epsilon(loss: Any, ridge: float, neighbours: Neighbours) -> floa
     return rank * math.log1p(largest / ridge)
 
 
-def symmetric(triangle: NDArray[np.float64], q: int, ridge: float) -> NDArray[np.float64]:
+def symmetric(triangle: Floats, q: int, ridge: float) -> Floats:
     """Return the matrix (q, q) of an upper triangle, plus ridge times the identity."""
     return losses.from_triangle(triangle[np.newaxis], q)[0] + ridge * np.eye(q)
 

@@ -12,11 +12,18 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, mechanism_abilities, query_abilities
+from noiseaware.contract import (
+    Floats,
+    Neighbours,
+    Query,
+    check_query,
+    mechanism_abilities,
+    query_abilities,
+)
 from noiseaware.described import WithExample, first_line, written
 from noiseaware.frames import as_array
 from noiseaware.mechanisms.calibrate import positive
-from noiseaware.mechanisms.guarantee import Guarantee, confirmed
+from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours, confirmed
 from noiseaware.registry import LOSSES, MECHANISMS, QUERIES
 from noiseaware.release import Release
 
@@ -47,7 +54,12 @@ class ReadyMechanism(WithExample):
     neighbours: Neighbours = "change"
     guarantee: Guarantee
 
-    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _hold_query(self, query: Query, neighbours: Neighbours) -> None:
+        check_query(query)
+        check_neighbours(neighbours)
+        self.query, self.neighbours = query, neighbours
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         """Simulate the released values."""
         raise NotImplementedError
 
@@ -190,7 +202,7 @@ def _scale_hint(fields: Iterable[str]) -> str:
 
 def check_values(
     values: ArrayLike, names: tuple[str, ...], integers: bool, withheld: bool = False
-) -> NDArray[np.float64]:
+) -> Floats:
     """`values` as a new float64 array (d,), or a ValueError that names the bad coordinate.
 
     With `withheld`, NaN is allowed: a value that was not published.
@@ -219,7 +231,7 @@ def check_values(
     return array
 
 
-def as_numbers(values: ArrayLike) -> NDArray[np.float64]:
+def as_numbers(values: ArrayLike) -> Floats:
     """`values` as a new float64 array of any shape, or a TypeError."""
     try:
         # NumPy would read the text "1" as a number, and drop an imaginary part.
