@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,32 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
         )
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
     return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a float, or an error that names the argument."""
+    number = _number(name, value, "a positive number")
+    if not (number > 0.0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a positive number; got {value}")
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """Return `value` as a float strictly between 0 and 1, or an error that names the argument."""
+    number = _number(name, value, "a number between 0 and 1")
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must be strictly between 0 and 1; got {value}")
+    return number
+
+
+def _number(name: str, value: Any, wanted: str) -> float:
+    # An array of one number would pass float(), and a bool or a string is never meant as one.
+    if isinstance(value, bool | str | np.ndarray):
+        raise TypeError(f"{name} must be {wanted}; got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be {wanted}; got {value!r}") from None
 
 
 def function_name(function: Any) -> str:

@@ -810,8 +810,8 @@ MUTANTS = {
             Edit(
                 after_noise.Step,
                 "_terms",
-                "between_code(noise.family, noise.discrete)",
-                "between_code(noise.family, False)",
+                "BETWEEN + noise.kind",
+                "BETWEEN + noise.family",
             ),
         ),
     ),

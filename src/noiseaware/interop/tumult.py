@@ -32,8 +32,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from noiseaware import mechanisms
+from noiseaware.arguments import positive
 from noiseaware.interop.errors import cannot_read
-from noiseaware.mechanisms.calibrate import positive
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 

@@ -22,6 +22,34 @@ Behind them: `terms` and `joint` (the log density for compiled code), `guarantee
 `calibrate` (from a promise to a scale), `curves` (delta as a function of epsilon), `ready` (what
 all of them share). `noiseaware.contract.Mechanism` says what a mechanism of your own must have.
 
+References
+----------
+Awan and Slavkovic (2021). Structure and sensitivity in differential privacy: comparing K-norm
+    mechanisms. Journal of the American Statistical Association.
+Balle and Wang (2018). Improving the Gaussian mechanism for differential privacy: analytical
+    calibration and optimal denoising. ICML.
+Bun and Steinke (2016). Concentrated differential privacy: simplifications, extensions, and lower
+    bounds. TCC.
+Canonne, Kamath and Steinke (2020). The discrete Gaussian for differential privacy. NeurIPS.
+Chaudhuri, Monteleoni and Sarwate (2011). Differentially private empirical risk minimization. JMLR
+    12.
+Dong, Roth and Su (2022). Gaussian differential privacy. JRSS B 84(1).
+Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis.
+    TCC.
+Dwork and Roth (2014). The algorithmic foundations of differential privacy. Foundations and Trends
+    in Theoretical Computer Science 9(3-4).
+Ghosh, Roughgarden and Sundararajan (2009). Universally utility-maximizing privacy mechanisms. STOC.
+Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+Holohan, Antonatos, Braghin and Mac Aonghusa (2020). The bounded Laplace mechanism in differential
+    privacy. Journal of Privacy and Confidentiality 10(1).
+Kairouz, Oh and Viswanath (2015). The composition theorem for differential privacy. ICML.
+Kifer, Smith and Thakurta (2012). Private convex empirical risk minimization and high-dimensional
+    regression. COLT.
+McSherry and Talwar (2007). Mechanism design via differential privacy. FOCS.
+Reimherr and Awan (2019). KNG: the K-norm gradient mechanism. NeurIPS.
+Zhang, Zhang, Xiao, Yang and Winslett (2012). Functional mechanism: regression analysis under
+    differential privacy. VLDB.
+
 Example
 -------
 >>> import noiseaware as na

@@ -66,13 +66,17 @@ def likely_acceptance(guarantee: Guarantee, miss: float) -> float | None:
         delta)-DP with a delta that is not below `miss`.
     """
     miss = probability("miss", miss)
-    bounds = (
-        guarantee.change_epsilon,
-        _gaussian_loss(guarantee, miss),
-        _concentrated_loss(guarantee, miss),
-        _approximate_loss(guarantee, miss),
-    )
-    losses = [bound for bound in bounds if bound is not None]
+    changed = guarantee.for_change()
+    losses = []  # each a c with P(Z >= c) <= miss
+    if changed.pure_epsilon is not None:
+        losses.append(changed.pure_epsilon)
+    if changed.mu is not None:
+        losses.append(math.log(miss) - float(log_ndtr(ndtri(miss) - changed.mu)))
+    if changed.rho is not None:
+        losses.append(changed.rho + 2.0 * math.sqrt(-changed.rho * math.log(miss)))
+    epsilon, delta = _approximate(changed)
+    if delta < miss:
+        losses.append(epsilon - math.log1p(-delta / miss))
     return math.exp(-min(losses)) if losses else None
 
 
@@ -81,55 +85,25 @@ def mean_acceptance(guarantee: Guarantee) -> float | None:
 
     The mean is over the noise of the release, for a record that is changed without a look at it.
     """
-    steps = _steps(guarantee)
+    changed = guarantee.for_change()
     distances = []
-    if guarantee.change_epsilon is not None:
-        distances.append(math.tanh(guarantee.change_epsilon / 2.0))
-    if guarantee.mu is not None:
-        distances.append(gaussian_delta(0.0, steps * guarantee.mu))
-    if guarantee.rho is not None:
+    if changed.pure_epsilon is not None:
+        distances.append(math.tanh(changed.pure_epsilon / 2.0))
+    if changed.mu is not None:
+        distances.append(gaussian_delta(0.0, changed.mu))
+    if changed.rho is not None:
         # Pinsker's inequality, and that of Bretagnolle and Huber where it says more.
-        rho = steps**2 * guarantee.rho
-        distances.append(min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho))))
-    if guarantee.kind == "approximate":
-        epsilon, delta = _changed_approximate(guarantee)
-        distances.append(min(1.0, delta + (1.0 - delta) * math.tanh(epsilon / 2.0)))
+        distances.append(min(math.sqrt(changed.rho / 2.0), math.sqrt(-math.expm1(-changed.rho))))
+    if changed.kind == "approximate":
+        epsilon, delta = _approximate(changed)
+        distances.append(delta + (1.0 - delta) * math.tanh(epsilon / 2.0))
     return 1.0 - min(distances) if distances else None
 
 
-def _steps(guarantee: Guarantee) -> int:
-    """To change a record is one step, or to remove one and to add one."""
-    return 1 if guarantee.neighbours == "change" else 2
-
-
-def _gaussian_loss(guarantee: Guarantee, miss: float) -> float | None:
-    """Return c with P(Z >= c) <= miss under mu-GDP."""
-    if guarantee.mu is None:
-        return None
-    mu = _steps(guarantee) * guarantee.mu
-    return math.log(miss) - float(log_ndtr(ndtri(miss) - mu))
-
-
-def _concentrated_loss(guarantee: Guarantee, miss: float) -> float | None:
-    """Return c with P(Z >= c) <= miss under rho-zCDP."""
-    if guarantee.rho is None:
-        return None
-    rho = _steps(guarantee) ** 2 * guarantee.rho
-    return rho + 2.0 * math.sqrt(-rho * math.log(miss))
-
-
-def _approximate_loss(guarantee: Guarantee, miss: float) -> float | None:
-    """Return c with P(Z > c) <= miss under (epsilon, delta)-DP; None if delta >= miss."""
+def _approximate(guarantee: Guarantee) -> tuple[float, float]:
+    """Return epsilon and delta of an (epsilon, delta) promise; a delta of 1 for any other kind."""
     if guarantee.kind != "approximate":
-        return None
-    epsilon, delta = _changed_approximate(guarantee)
-    return epsilon - math.log1p(-delta / miss) if delta < miss else None
-
-
-def _changed_approximate(guarantee: Guarantee) -> tuple[float, float]:
-    """Return epsilon and delta for a record that is changed."""
+        return math.inf, 1.0
     assert guarantee.epsilon is not None
     assert guarantee.delta is not None
-    if _steps(guarantee) == 1:
-        return guarantee.epsilon, guarantee.delta
-    return 2.0 * guarantee.epsilon, (1.0 + math.exp(guarantee.epsilon)) * guarantee.delta
+    return guarantee.epsilon, guarantee.delta

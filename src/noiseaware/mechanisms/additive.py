@@ -56,6 +56,11 @@ class AdditiveNoise(SeparableMechanism):
 
     scale: float
 
+    @property
+    def kind(self) -> int:
+        """Laplace 0, Gaussian 1, discrete Laplace 2, discrete Gaussian 3."""
+        return self.family + 2 * self.discrete
+
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
         """Return independent draws of the noise, (size,)."""

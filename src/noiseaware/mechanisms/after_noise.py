@@ -33,13 +33,6 @@ The second part belongs to the likelihood, and it costs privacy: for Laplace noi
 parts moves by at most epsilon between neighbours, so 2 epsilon is promised (Holohan, Antonatos,
 Braghin and Mac Aonghusa 2020 find the scale that brings it back to epsilon). For Gaussian noise
 nothing of the kind holds for every T, and the guarantee is "unknown".
-
-References
-----------
-Dwork, C. and Roth, A. (2014). The algorithmic foundations of differential privacy. Foundations
-    and Trends in Theoretical Computer Science 9(3-4).
-Holohan, N., Antonatos, S., Braghin, S. and Mac Aonghusa, P. (2020). The bounded Laplace mechanism
-    in differential privacy. Journal of Privacy and Confidentiality 10(1).
 """
 
 from __future__ import annotations
@@ -57,10 +50,10 @@ from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (
+    BETWEEN,
     ExtendedDensity,
     SeparableDensity,
     additive_terms,
-    between_code,
 )
 from noiseaware.registry import MECHANISMS
 
@@ -198,7 +191,7 @@ class Step(AfterNoise):
         noise = self.noise
         family, parameters = additive_terms(noise.family, low, noise.scale)
         between = low < high
-        family = np.where(between, between_code(noise.family, noise.discrete), family)
+        family = np.where(between, BETWEEN + noise.kind, family)
         parameters[:, 2] = np.where(between, high, 0.0)
         return ExtendedDensity(family, parameters), low <= high
 

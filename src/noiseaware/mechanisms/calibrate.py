@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from noiseaware.arguments import positive, probability
 from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
 from noiseaware.mechanisms.guarantee import Guarantee, Kind, pure_or_unknown
@@ -137,42 +136,8 @@ def gaussian_noise(
     )
 
 
-def positive(name: str, value: Any) -> float:
-    """Return `value` as a float, or an error that names the argument."""
-    number = _number(name, value, "a positive number")
-    if not (number > 0.0 and math.isfinite(number)):
-        raise ValueError(f"{name} must be a positive number; got {value}")
-    return number
-
-
-def probability(name: str, value: Any) -> float:
-    """Return `value` as a float strictly between 0 and 1, or an error that names the argument."""
-    number = _number(name, value, "a number between 0 and 1")
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must be strictly between 0 and 1; got {value}")
-    return number
-
-
-def _number(name: str, value: Any, wanted: str) -> float:
-    # An array of one number would pass float(), and a bool or a string is never meant as one.
-    if isinstance(value, bool | str | np.ndarray):
-        raise TypeError(f"{name} must be {wanted}; got {value!r}")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be {wanted}; got {value!r}") from None
-
-
 def check_one_way(ways: str, **given: Any) -> None:
-    """ValueError unless exactly one of the ways of setting the noise is used.
-
-    Parameters
-    ----------
-    ways
-        The choices in words.
-    **given
-        What was passed for each way; None if it was not.
-    """
+    """ValueError unless exactly one of the `ways` of setting the noise is given, not None."""
     used = [name for name, value in given.items() if value is not None]
     if len(used) != 1:
         got = " and ".join(used) if used else "none of them"
@@ -182,10 +147,7 @@ def check_one_way(ways: str, **given: Any) -> None:
 def scale_for(query: Any, norm: float, neighbours: Neighbours, strength: float) -> float:
     """Return the scale at which the query's sensitivity is `strength` times the scale.
 
-    Raises
-    ------
-    ValueError
-        If the query does not know its sensitivity, or it is 0 or infinite.
+    ValueError if the query does not know its sensitivity, or it is 0 or infinite.
     """
     sensitivity = float(query.sensitivity(norm, neighbours=neighbours))
     scale = sensitivity / strength if strength > 0.0 else math.inf

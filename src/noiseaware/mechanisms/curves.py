@@ -9,14 +9,6 @@ curve of (epsilon, delta) pairs: `gaussian_delta` (Balle and Wang 2018, theorem 
 and Su 2022, corollary 1). Discrete Gaussian noise is known to be rho-zCDP, and rho-zCDP
 implies a curve of (epsilon, delta) pairs: `zcdp_delta` (Canonne, Kamath and Steinke 2020).
 The second curve is a bound: it promises a little less than the mechanism gives.
-
-References
-----------
-Balle, B. and Wang, Y.-X. (2018). Improving the Gaussian mechanism for differential privacy:
-    analytical calibration and optimal denoising. ICML.
-Canonne, C., Kamath, G. and Steinke, T. (2020). The discrete Gaussian for differential
-    privacy. NeurIPS.
-Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
 """
 
 from __future__ import annotations

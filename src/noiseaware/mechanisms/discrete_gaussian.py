@@ -11,11 +11,6 @@ for continuous noise. Unlike continuous noise, it is not mu-GDP with mu = Delta_
 delta at a small epsilon is a little larger than that would allow. So (epsilon, delta) comes from
 rho, by a bound (`zcdp_delta`): the scale is safe, and 6 to 9% larger than the scale of continuous
 noise at delta = 1e-6 and epsilon between 0.1 and 5.
-
-Reference
----------
-Canonne, C., Kamath, G. and Steinke, T. (2020). The discrete Gaussian for differential privacy.
-    NeurIPS.
 """
 
 from __future__ import annotations

@@ -7,11 +7,6 @@ with e_j an integer and
 
 Up to a constant this is the Laplace density at the integers, so the posterior uses the same
 log g as for Laplace noise, and epsilon = Delta_1 / scale again.
-
-Reference
----------
-Ghosh, A., Roughgarden, T. and Sundararajan, M. (2009). Universally utility-maximizing privacy
-    mechanisms. STOC.
 """
 
 from __future__ import annotations

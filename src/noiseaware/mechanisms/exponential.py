@@ -11,10 +11,6 @@ out targets something else. If one record moves every T_k by at most Delta (l-in
 numerator and denominator each move by at most exp(Delta / b):
 
     epsilon = 2 Delta / b.
-
-Reference
----------
-McSherry, F. and Talwar, K. (2007). Mechanism design via differential privacy. FOCS.
 """
 
 from __future__ import annotations
@@ -39,25 +35,10 @@ class OutputQuery:
     integer_valued = False
 
     def __init__(self, utilities: Any) -> None:
+        able = query_abilities(utilities)
         self.utilities = utilities
-
-    def statistic(self, records: ArrayLike) -> Floats:
-        """Return the utility of every output for each record, (n, K)."""
-        return self.utilities.statistic(records)
-
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the utilities."""
-        return self.utilities.sensitivity(norm, neighbours=neighbours)
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if the utilities cannot be asked of these records."""
-        check = query_abilities(self.utilities).check_records
-        if check is not None:
-            check(records)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the utilities as JSON."""
-        return self.utilities.to_dict()
+        self.statistic, self.sensitivity = utilities.statistic, utilities.sensitivity
+        self.check_records, self.to_dict = able.check_records, able.to_dict
 
     def __repr__(self) -> str:
         return f"OutputQuery({self.utilities!r})"

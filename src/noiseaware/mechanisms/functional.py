@@ -25,11 +25,6 @@ have the same minimiser. Its density is an integral over all of them, and the no
 need not even be positive definite (the paper then repairs it, by a ridge and by cutting
 eigenvalues), so that the integral has no closed form and g cannot be evaluated. Ask the curator for
 the coefficients: they are private already, and say more.
-
-Reference
----------
-Zhang, J., Zhang, Z., Xiao, X., Yang, Y. and Winslett, M. (2012). Functional mechanism: regression
-    analysis under differential privacy. VLDB.
 """
 
 from __future__ import annotations

@@ -8,14 +8,6 @@ With Delta_2 the l2 sensitivity, the mechanism is exactly mu-GDP with mu = Delta
 Roth and Su 2022), and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016). It is (epsilon,
 delta)-DP along the whole curve `guarantee.delta_at(epsilon)`, and never purely private: the
 sampler's acceptance has no lower bound exp(-epsilon) under it.
-
-References
-----------
-Balle, B. and Wang, Y.-X. (2018). Improving the Gaussian mechanism for differential privacy:
-    analytical calibration and optimal denoising. ICML.
-Bun, M. and Steinke, T. (2016). Concentrated differential privacy: simplifications, extensions,
-    and lower bounds. TCC.
-Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
 """
 
 from __future__ import annotations

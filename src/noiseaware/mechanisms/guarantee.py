@@ -25,13 +25,19 @@ from noiseaware.mechanisms.curves import gaussian_delta, zcdp_delta
 
 Kind = Literal["pure", "approximate", "zCDP", "GDP", "unknown"]
 
-# The numbers that each kind of promise is made of.
 _NUMBERS = {
     "pure": ("epsilon",),
     "approximate": ("epsilon", "delta"),
     "zCDP": ("rho",),
     "GDP": ("mu",),
     "unknown": (),
+}
+"""The numbers that each kind of promise is made of."""
+_IN_WORDS = {
+    "pure": "pure",
+    "approximate": "approximate",
+    "zCDP": "zero-concentrated",
+    "GDP": "Gaussian",
 }
 _NEIGHBOURS_IN_WORDS = {
     "change": "when one record is changed",
@@ -98,11 +104,8 @@ class Guarantee:
         """The epsilon of pure differential privacy when one record is changed, or None.
 
         The sampler changes one record at a time, so this is the epsilon of its acceptance bound.
-        To change a record is to remove one and add one: under `"add-remove"` it is 2 epsilon.
         """
-        if self.pure_epsilon is None or self.neighbours == "change":
-            return self.pure_epsilon
-        return 2.0 * self.pure_epsilon
+        return self.for_change().pure_epsilon
 
     def delta_at(self, epsilon: float) -> float:
         """Return a delta such that the mechanism is (epsilon, delta)-DP.
@@ -127,21 +130,35 @@ class Guarantee:
         gap = -math.expm1(epsilon - self.epsilon) / (1.0 + math.exp(-self.epsilon))
         return delta + (1.0 - delta) * gap
 
+    def for_change(self) -> Guarantee:
+        """Return the promise for one changed record.
+
+        To change a record is to remove one and to add one. Under `"add-remove"` this doubles
+        epsilon and mu, and makes rho four times as large (Bun and Steinke 2016);
+        of two steps of (epsilon, delta) the first delta is carried over the second step,
+        delta (1 + e^epsilon).
+        """
+        if self.neighbours == "change":
+            return self
+        factors = {"epsilon": 2.0, "mu": 2.0, "rho": 4.0}
+        numbers = {
+            name: factor * getattr(self, name)
+            for name, factor in factors.items()
+            if getattr(self, name) is not None
+        }
+        if self.delta is not None and self.epsilon is not None:
+            numbers["delta"] = min(1.0, self.delta * (1.0 + math.exp(min(self.epsilon, 700.0))))
+        return replace(self, neighbours="change", **numbers)
+
     def __str__(self) -> str:
+        if self.kind == "unknown":
+            return f"no promise can be stated: {self.reason}"
+        names = _NUMBERS[self.kind]
+        numbers = " and ".join(f"{name} = {getattr(self, name):.6g}" for name in names)
+        if self.kind == "GDP" and self.rho is not None:
+            numbers += f" (and zCDP with rho = {self.rho:.6g})"
         where = _NEIGHBOURS_IN_WORDS[self.neighbours]
-        if self.kind == "pure":
-            return f"pure differential privacy with epsilon = {self.epsilon:.6g}, {where}"
-        if self.kind == "approximate":
-            return (
-                f"approximate differential privacy with epsilon = {self.epsilon:.6g} and "
-                f"delta = {self.delta:.6g}, {where}"
-            )
-        if self.kind == "zCDP":
-            return f"zero-concentrated differential privacy with rho = {self.rho:.6g}, {where}"
-        if self.kind == "GDP":
-            also = "" if self.rho is None else f" (and zCDP with rho = {self.rho:.6g})"
-            return f"Gaussian differential privacy with mu = {self.mu:.6g}{also}, {where}"
-        return f"no promise can be stated: {self.reason}"
+        return f"{_IN_WORDS[self.kind]} differential privacy with {numbers}, {where}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""
@@ -154,11 +171,9 @@ class Guarantee:
         if not isinstance(entries, dict) or "kind" not in entries:
             raise ValueError(f"guarantee must be a dictionary with a 'kind'; got {entries!r}")
         known = [field.name for field in fields(cls)]
-        foreign = sorted(set(entries) - set(known))
+        foreign = ", ".join(map(repr, sorted(set(entries) - set(known))))
         if foreign:
-            raise ValueError(
-                f"guarantee may hold {', '.join(known)}; got {', '.join(map(repr, foreign))}"
-            )
+            raise ValueError(f"guarantee may hold {', '.join(known)}; got {foreign}")
         return cls(**entries)
 
 
@@ -198,12 +213,12 @@ def confirmed(real: Guarantee, stated: Guarantee) -> Guarantee:
         )
     if real.kind == "pure" and stated.kind == "approximate":
         return real
-    numbers = {name: getattr(stated, name) for name in ("epsilon", "delta", "rho", "mu")}
-    kept = {
-        name: value
-        for name, value in numbers.items()
-        if value is not None and _same(getattr(real, name), value)
-    }
+    kept = {}
+    for name in ("epsilon", "delta", "rho", "mu"):
+        true, claimed = getattr(real, name), getattr(stated, name)
+        # A stated number may stand for the real one: the same, or there is no real one.
+        if claimed is not None and (true is None or math.isclose(true, claimed, rel_tol=_SLACK)):
+            kept[name] = claimed
     return replace(real, kind=stated.kind, **kept)
 
 
@@ -215,8 +230,3 @@ def _holds(real: Guarantee, stated: Guarantee) -> bool:
         return real.delta_at(epsilon) <= delta
     truth = getattr(real, _NUMBERS[stated.kind][0])
     return truth is not None and truth <= claims[0]
-
-
-def _same(real: float | None, stated: float) -> bool:
-    """Whether a stated number may stand for the real one: the same, or there is no real one."""
-    return real is None or math.isclose(real, stated, rel_tol=_SLACK)

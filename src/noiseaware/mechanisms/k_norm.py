@@ -8,12 +8,6 @@ Delta_K / b, so that
 
 With the l1 ball this is the Laplace mechanism. With the l2 and l-infinity balls the coordinates of
 the noise are not independent: the density is joint. `joint.ball_noise` derives how it is drawn.
-
-References
-----------
-Hardt, M. and Talwar, K. (2010). On the geometry of differential privacy. STOC.
-Awan, J. and Slavkovic, A. (2021). Structure and sensitivity in differential privacy: comparing
-    K-norm mechanisms. Journal of the American Statistical Association.
 """
 
 from __future__ import annotations

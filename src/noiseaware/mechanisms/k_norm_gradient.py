@@ -24,10 +24,6 @@ most exp(Delta / b): epsilon = 2 Delta / b. For quadratic losses the normaliser 
 with a ridge moves by at most (1 + c / ridge)^r for Hessians with eigenvalues of at most c and rank
 at most r (`ObjectivePerturbation` has the proof), and not at all if the Hessian is the same for
 all records; the smaller bound is used.
-
-Reference
----------
-Reimherr, M. and Awan, J. (2019). KNG: the K-norm gradient mechanism. NeurIPS.
 """
 
 from __future__ import annotations

@@ -6,11 +6,6 @@ by at most Delta_1 in l1 norm moves the log density by at most Delta_1 / scale, 
     epsilon = Delta_1 / scale,
 
 and there is an output that attains it. log g(s_dp, T) = -sum_j |s_dp[j] - T_j| / scale.
-
-Reference
----------
-Dwork, C., McSherry, F., Nissim, K. and Smith, A. (2006). Calibrating noise to sensitivity in
-    private data analysis. TCC.
 """
 
 from __future__ import annotations

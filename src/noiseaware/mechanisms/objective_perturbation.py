@@ -36,13 +36,6 @@ does not need it.
 
 What must be released is the exact minimiser. An optimiser that stops early releases something
 else, and a minimum over a bounded set can lie on its edge: neither is covered.
-
-References
-----------
-Chaudhuri, K., Monteleoni, C. and Sarwate, A. D. (2011). Differentially private empirical risk
-    minimization. Journal of Machine Learning Research 12.
-Kifer, D., Smith, A. and Thakurta, A. (2012). Private convex empirical risk minimization and
-    high-dimensional regression. COLT.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ constant, and the posterior does not see constants. The rows in the middle are f
 was changed after the noise (see `after_noise`): Y_j = T_j + e_j is the noisy number, of which only
 an interval is known (`BETWEEN`), or which was made to lie in one (`TRUNCATED`). There the four
 kinds of noise differ; in the order of the codes they are Laplace, Gaussian, discrete Laplace and
-discrete Gaussian, and `between_code`, `truncated_code` say which.
+discrete Gaussian, which is also that of `AdditiveNoise.kind`.
 
 The formulas of the codes 2 to 10 are long, and a call to them that is never made would still slow
 down the loops of the usual releases by a factor of three (measured). So a density that has such a
@@ -132,19 +132,8 @@ def plain_formula(family, p0, p1, total):
 def formula(family, p0, p1, p2, p3, total):
     """Return phi_j(T_j), one coordinate's part of log g, up to a constant free of T.
 
-    Parameters
-    ----------
-    family
-        The code of the formula.
-    p0, p1, p2, p3
-        The coordinate's row of `SeparableDensity.parameters`.
-    total
-        T_j, the total of the records' statistics in this coordinate.
-
-    Returns
-    -------
-    float
-        phi_j(T_j); NaN for a code that does not exist, so that a mistake is not silent.
+    `family` is the code of the formula, p0 to p3 the coordinate's row of parameters, and `total`
+    is T_j. A code that does not exist gives NaN, so that a mistake is not silent.
     """
     if BETWEEN <= family < TRUNCATED + 4:
         return after_noise_term(family, p0, p1, p2, p3, total)
@@ -198,19 +187,7 @@ def add_terms(long, family, parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_g(density, total):
-    """Return log g(s_dp, T) = sum_j phi_j(T_j), up to a constant free of T.
-
-    Parameters
-    ----------
-    density
-        A `SeparableDensity`.
-    total
-        T, float64 (d,).
-
-    Returns
-    -------
-    float
-    """
+    """Return log g(s_dp, T) = sum_j phi_j(T_j), up to a constant free of T, for float64 T (d,)."""
     return add_terms(needs_long(density), density.family, density.parameters, total)
 
 
@@ -223,17 +200,7 @@ def log_density(density: SeparableDensity, total: ArrayLike) -> float:
 
 
 def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> SeparableDensity:
-    """Return the density of one kind of additive noise with one scale.
-
-    Parameters
-    ----------
-    code
-        `LAPLACE` or `GAUSSIAN`.
-    values
-        The released values, (d,).
-    scale
-        The scale of the noise.
-    """
+    """Return the density of released values (d,), by one formula and with one scale of noise."""
     parameters = np.zeros((len(values), N_PARAMETERS))
     parameters[:, 0] = values
     parameters[:, 1] = 1.0 / scale
@@ -247,16 +214,6 @@ def joined(parts: Sequence[SeparableDensity]) -> SeparableDensity:
         np.concatenate([part.family for part in parts]),
         np.concatenate([part.parameters for part in parts]),
     )
-
-
-def between_code(family: int, discrete: bool) -> int:
-    """Return the code of "an interval is known", for `LAPLACE` or `GAUSSIAN` noise."""
-    return BETWEEN + family + 2 * discrete
-
-
-def truncated_code(family: int, discrete: bool) -> int:
-    """Return the code of "made to lie in an interval", for `LAPLACE` or `GAUSSIAN` noise."""
-    return TRUNCATED + family + 2 * discrete
 
 
 __getattr__ = renamed(

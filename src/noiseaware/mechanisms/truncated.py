@@ -14,7 +14,7 @@ from noiseaware.contract import Floats
 from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import SeparableDensity, truncated_code
+from noiseaware.mechanisms.terms import TRUNCATED, SeparableDensity
 from noiseaware.registry import MECHANISMS
 
 
@@ -71,8 +71,7 @@ class Truncated(AfterNoise):
         return self.lower, self.upper
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
-        code = truncated_code(self.noise.family, self.noise.discrete)
-        return self._terms_in_range(code, values, *self._ends())
+        return self._terms_in_range(TRUNCATED + self.noise.kind, values, *self._ends())
 
     def _wanted(self) -> list[str]:
         right = f"between {shown(self.lower)} and {shown(self.upper)} (truncated)"
@@ -84,7 +83,7 @@ class Truncated(AfterNoise):
         total = self.query.statistic(records).sum(axis=0)
         low, high = self._ends()
         noise = self.noise
-        draw = _DRAW_BETWEEN[noise.family + 2 * noise.discrete]
+        draw = _DRAW_BETWEEN[noise.kind]
         values = total + noise.scale * draw(
             (low - total) / noise.scale, (high - total) / noise.scale, noise.scale, rng
         )

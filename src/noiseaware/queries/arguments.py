@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.frames import as_array
 
 Bound = float | tuple[float, ...]
@@ -48,7 +49,7 @@ def _as_bound(name: str, value: ArrayLike) -> Bound:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def bound_array(bound: Bound, width: int) -> NDArray[np.float64]:
+def bound_array(bound: Bound, width: int) -> Floats:
     """Return a bound as an array with one entry for each entry of a record, (width,)."""
     return np.array(np.broadcast_to(bound, (width,)), dtype=np.float64)
 
@@ -61,12 +62,12 @@ def check_norm(norm: float, neighbours: str) -> None:
         raise ValueError(f'neighbours must be "change" or "add-remove"; got {neighbours!r}')
 
 
-def vector_norm(vector: Sequence[float] | NDArray[np.float64], norm: float) -> float:
+def vector_norm(vector: Sequence[float] | Floats, norm: float) -> float:
     """Return the l1, l2 or l-infinity norm of a vector."""
     return float(np.linalg.norm(np.asarray(vector, dtype=np.float64), ord=norm))
 
 
-def as_float_records(records: ArrayLike, query: Any = None) -> NDArray[np.float64]:
+def as_float_records(records: ArrayLike, query: Any = None) -> Floats:
     """Return records as compiled code takes them; nothing is copied if they are so already."""
     return np.ascontiguousarray(as_array(records, query), dtype=_FLOAT64)
 
@@ -79,6 +80,25 @@ def as_integer_records(records: ArrayLike, query: Any = None) -> NDArray[np.int6
     return np.ascontiguousarray(array, dtype=_INT64)
 
 
+def check_columns(records: NDArray[Any], width: int, columns: str = "") -> None:
+    """Raise ValueError unless the shape is (n, width); `columns` says which ones those are."""
+    if records.ndim != 2 or records.shape[1] != width:
+        shape = records.shape
+        raise ValueError(f"records must have shape (n, {width}){columns}; got shape {shape}")
+
+
+def check_flat(records: NDArray[Any]) -> None:
+    """Raise ValueError unless the shape is (n,)."""
+    if records.ndim != 1:
+        raise ValueError(f"records must have shape (n,); got shape {records.shape}")
+
+
+def check_real_dtype(records: NDArray[Any]) -> None:
+    """Raise ValueError unless the records are held as real numbers."""
+    if records.dtype.kind not in "fiub":
+        raise ValueError(f"records must be real numbers; got dtype {records.dtype}")
+
+
 def check_integer_dtype(records: NDArray[Any]) -> None:
     """Raise ValueError unless the records are held as integers."""
     if records.dtype.kind not in "iub":
@@ -88,17 +108,15 @@ def check_integer_dtype(records: NDArray[Any]) -> None:
 def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
     """Raise ValueError unless the records are finite real numbers (and whole ones, if asked)."""
     array = np.asarray(records)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
+    check_real_dtype(array)
     bad = ~np.isfinite(array)
     if bad.any():
         raise ValueError(f"records must be finite; got {array[bad][0]} in {_first_record(bad)}")
     if integer_valued:
         bad = array != np.floor(array)
         if bad.any():
-            raise ValueError(
-                f"records must be whole numbers; got {array[bad][0]} in {_first_record(bad)}"
-            )
+            where = _first_record(bad)
+            raise ValueError(f"records must be whole numbers; got {array[bad][0]} in {where}")
 
 
 def check_range(what: str, values: NDArray[Any], n_levels: int) -> None:

@@ -24,11 +24,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours, Query, Reading, check_query, query_abilities
+from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.described import Described, query_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.count import Count
+from noiseaware.queries.counts import possible_counts
 from noiseaware.registry import QUERIES
 
 
@@ -98,9 +99,10 @@ class GroupedQuery(Described):
 
     query: Any
     names: tuple[str, ...]
+    n_groups: int | None = None
     integer_valued: bool
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None
-    possible: Callable[[NDArray[np.float64], int], NDArray[np.float64]] | None
+    possible: Callable[[Floats, int], Floats] | None
 
     def _hold_query(self, query: Query | Mapping[str, Any]) -> None:
         query = QUERIES.read(query) if isinstance(query, Mapping) else check_query(query)
@@ -110,16 +112,12 @@ class GroupedQuery(Described):
             query=query,
             integer_valued=abilities.integer_valued,
             cells=self._cells if counts else None,
-            possible=_possible_counts if counts else None,
+            possible=possible_counts if counts else None,
         )
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cells that each record adds 1 to, (n, k)."""
         raise NotImplementedError
-
-    def _n_groups(self) -> int | None:
-        """Return the number of groups, if it is known."""
-        return None
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total: as far as that of the query inside."""
@@ -128,14 +126,10 @@ class GroupedQuery(Described):
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless these are groups and records of the query inside."""
-        _check_groups(records, self._n_groups())
+        _check_groups(records, self.n_groups)
         check = query_abilities(self.query).check_records
         if check is not None:
             check(_split(records)[1])
-
-
-def _possible_counts(totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    return np.clip(totals, 0.0, n)
 
 
 class ByGroup(GroupedQuery):
@@ -175,7 +169,7 @@ class ByGroup(GroupedQuery):
         names = tuple(f"{a}: {b}" for a in named for b in self.query.names)
         self._hold(n_groups=n_groups, labels=named, names=names)
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return t of each record in the columns of its group, zeros elsewhere, (n, G d)."""
         groups, rest = _split(records)
         rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
@@ -192,14 +186,11 @@ class ByGroup(GroupedQuery):
             self.check_records(records)
         return cells
 
-    def _n_groups(self) -> int:
-        return self.n_groups
-
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return ["Of each group of records separately.", *query_words(self.query)]
 
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+    def reading(self, totals: Floats, n: int) -> Reading | None:
         """Return, for sizes of the groups, what the query inside says of each group."""
         read = query_abilities(self.query).reading
         rows = totals.reshape(self.n_groups, -1)
@@ -245,7 +236,7 @@ class InGroup(GroupedQuery):
         self._hold_query(query)
         self._hold(group=whole_number("group", group, least=0), names=tuple(self.query.names))
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return t of each record of the group and zeros for the others, (n, d)."""
         groups, rest = _split(records)
         return np.where((groups == self.group)[:, np.newaxis], self.query.statistic(rest), 0.0)

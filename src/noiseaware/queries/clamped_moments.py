@@ -9,13 +9,13 @@ column places[m] of the statistic.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, Reading
+from noiseaware.contract import Floats, Neighbours, Reading
 from noiseaware.described import Described, clamped_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
@@ -23,6 +23,7 @@ from noiseaware.queries.arguments import (
     as_bounds,
     as_float_records,
     bound_array,
+    check_columns,
     check_norm,
     check_numbers,
     vector_norm,
@@ -34,20 +35,11 @@ BLOCK = 512
 
 @njit(cache=True, nogil=True)
 def clamped_moments(records, centre, scale, places, moments):
-    """Fill in the moments of every record.
+    """Fill in the moments of every record, `moments` (n, q (q + 3) / 2).
 
-    Column by column within a block of records, which leaves the compiler simple loops.
-
-    Parameters
-    ----------
-    records
-        Float64 (n, q).
-    centre, scale
-        The middle of the bounds and 2 / (upper - lower), float64 (q,).
-    places
-        The column of each moment, int64 (q (q + 3) / 2,).
-    moments
-        The statistic, float64 (n, q (q + 3) / 2), overwritten.
+    `records` (n, q); `centre` and `scale` (q,) are the middle of the bounds and
+    2 / (upper - lower); `places` (q (q + 3) / 2,) is the column of each moment. Column by column
+    within a block of records, which leaves the compiler simple loops.
     """
     n, width = records.shape
     for start in range(0, n, BLOCK):
@@ -71,16 +63,10 @@ def clamped_moments(records, centre, scale, places, moments):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def clamped_totals(records, centre, scale, places, total):
-    """Add the moments of every record to `total`, without keeping them.
+    """Add the moments of every record to `total`, (q (q + 3) / 2,), without keeping them.
 
-    The sums may be taken in any order ("reassoc"), so that they become vector instructions.
-
-    Parameters
-    ----------
-    records, centre, scale, places
-        As in `clamped_moments`.
-    total
-        Float64 (q (q + 3) / 2,), added to.
+    Arguments as in `clamped_moments`. The sums may be taken in any order ("reassoc"), so that they
+    become vector instructions.
     """
     n, width = records.shape
     scaled = np.empty((width, BLOCK))
@@ -106,8 +92,8 @@ def clamped_totals(records, centre, scale, places, total):
 class ClampedMoments(NamedTuple):
     """The moments as a query writes them; the arguments of `clamped_moments`."""
 
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    centre: Floats
+    scale: Floats
     places: NDArray[np.int64]
 
 
@@ -119,6 +105,8 @@ class MomentsQuery(Described):
     names: tuple[str, ...]
     integer_valued: ClassVar[bool] = False
     _moments: ClampedMoments
+    _columns: str = ""
+    """What the columns of a record are, for a message."""
 
     def _hold_bounds(
         self, lower: ArrayLike, upper: ArrayLike, places: NDArray[np.int64], q: int, right: str
@@ -131,14 +119,13 @@ class MomentsQuery(Described):
         moments = ClampedMoments(*centre_and_scale(low, high, q), places)
         self._hold(lower=low, upper=high, _moments=moments)
 
-    def _read(self, records: ArrayLike) -> NDArray[np.float64]:
+    def _read(self, records: ArrayLike) -> Floats:
         """Return the records as floats, (n, q)."""
         records = as_float_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._moments.centre):
-            self.check_records(records)  # compiled code would read past the end
+        self._check_columns(records)  # or compiled code would read past the end
         return records
 
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading:
+    def reading(self, totals: Floats, n: int) -> Reading:
         """Return the mean, (q,), and a positive semidefinite scatter matrix, (q, q), of records.
 
         The sums are moved to [-n, n]. The scatter matrix sum z z' - (sum z)(sum z)'/n is replaced
@@ -161,14 +148,14 @@ class MomentsQuery(Described):
             (centre - half_width, centre + half_width),
         )
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return the moments of each record, (n, q (q + 3) / 2)."""
         records = self._read(records)
         moments = np.empty((records.shape[0], len(self.names)))
         clamped_moments(records, *self._moments, moments)
         return moments
 
-    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+    def total(self, records: ArrayLike) -> Floats:
         """Return the sum of `statistic` over the records, (q (q + 3) / 2,)."""
         total = np.zeros(len(self.names))
         clamped_totals(self._read(records), *self._moments, total)
@@ -195,18 +182,13 @@ class MomentsQuery(Described):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, q)."""
         records = as_array(records, self)
-        q = len(self._moments.centre)
-        if records.ndim != 2 or records.shape[1] != q:
-            raise ValueError(
-                f"records must have shape (n, {q}){self._columns()}; got shape {records.shape}"
-            )
+        self._check_columns(records)
         check_numbers(records)
 
-    def _columns(self) -> str:
-        """Return what the columns of a record are, for a message."""
-        return ""
+    def _check_columns(self, records: NDArray[Any]) -> None:
+        check_columns(records, len(self._moments.centre), self._columns)
 
-    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    def possible(self, totals: Floats, n: int) -> Floats:
         """Return the nearest totals between -n and n."""
         return np.clip(totals, -n, n)
 
@@ -220,9 +202,7 @@ def product_names(columns: list[str]) -> list[str]:
     return [f"{x}^2" if x == y else f"{x}*{y}" for j, x in enumerate(columns) for y in columns[j:]]
 
 
-def centre_and_scale(
-    lower: Bound, upper: Bound, q: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def centre_and_scale(lower: Bound, upper: Bound, q: int) -> tuple[Floats, Floats]:
     """Return the middle of the bounds and 2 / (upper - lower), each (q,)."""
     a, b = bound_array(lower, q), bound_array(upper, q)
     half_width = b / 2 - a / 2

@@ -20,33 +20,25 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours, Reading
+from noiseaware.contract import Floats, Reading
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
-from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.queries.arguments import (
+    as_integer_records,
+    check_columns,
+    check_integer_dtype,
+    check_range,
+)
+from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
 def class_feature_cells(records, n_classes, first_cell, cells):
-    """Fill in the cells that every record adds 1 to.
+    """Fill in the cells that every record adds 1 to, `cells` (n, K).
 
-    Parameters
-    ----------
-    records
-        The class, then the levels of the features, int64 (n, 1 + K).
-    n_classes
-        The number of classes I.
-    first_cell
-        The first cell of each feature among the cells of class 0, and the number of cells of
-        a class, int64 (K + 1,).
-    cells
-        int64 (n, K), overwritten.
-
-    Returns
-    -------
-    bool
-        Whether all classes and levels are in range. If not, `cells` must not be used.
+    `records` (n, 1 + K) are the class and the levels of the features; `first_cell` (K + 1,) has the
+    first cell of each feature among the cells of class 0, and then the number of cells of a class.
+    Returns whether all classes and levels are in range. If not, `cells` must not be used.
     """
     n, n_features = cells.shape
     cells_of_a_class = first_cell[n_features]
@@ -126,6 +118,7 @@ class ClassFeatureCounts(CountsQuery):
             n_classes=n_classes,
             n_levels=levels_of_features,
             names=names,
+            n_tables=len(levels_of_features),
             _first_cell=np.cumsum((0, *levels_of_features), dtype=np.int64),
         )
 
@@ -152,7 +145,7 @@ class ClassFeatureCounts(CountsQuery):
             self.check_records(records)  # says which record it is
         return cells
 
-    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+    def total(self, records: ArrayLike) -> Floats:
         """Return the counts of all records, (I * sum_k J_k,)."""
         records = self._read(records)
         total = np.zeros(len(self.names))
@@ -163,21 +156,14 @@ class ClassFeatureCounts(CountsQuery):
     def _read(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the records as integers, (n, 1 + K)."""
         records = as_integer_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self._first_cell):
-            self.check_records(records)  # compiled code would read past the end
+        self._check_columns(records)  # or compiled code would read past the end
         return records
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total; every value is attained.
+    def _check_columns(self, records: NDArray[Any]) -> None:
+        k = self.n_features
+        check_columns(records, 1 + k, f": the class, then {k} feature(s)")
 
-        Changing a record takes 1 from K cells and adds 1 to K cells, all different when the
-        class changes: 2K in the l1 norm, sqrt(2K) in the l2 norm. Adding or removing a record
-        changes K cells by 1.
-        """
-        changed_cells = self.n_features * (2 if neighbours == "change" else 1)
-        return count_sensitivity(changed_cells, norm, neighbours)
-
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading:
+    def reading(self, totals: Floats, n: int) -> Reading:
         """Return the counts of the classes and of each feature's levels, at least 0.
 
         Every feature has its own count of class i, the sum over its levels; with noise the K of
@@ -195,11 +181,7 @@ class ClassFeatureCounts(CountsQuery):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are classes and levels of this query."""
         array = as_array(records, self)
-        if array.ndim != 2 or array.shape[1] != 1 + self.n_features:
-            raise ValueError(
-                f"records must have shape (n, {1 + self.n_features}): the class, then "
-                f"{self.n_features} feature(s); got shape {array.shape}"
-            )
+        self._check_columns(array)
         check_integer_dtype(array)
         check_range("classes", array[:, 0], self.n_classes)
         for k, levels in enumerate(self.n_levels, start=1):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import function_name
-from noiseaware.contract import Neighbours, Reading
+from noiseaware.contract import Floats, Reading
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import check_norm
+from noiseaware.queries.arguments import check_flat, check_real_dtype
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES
 
@@ -64,12 +64,7 @@ class Count(CountsQuery):
         """Return 0, the only cell, for each record that is counted, else -1, (n, 1)."""
         return self._is_counted(records).astype(np.int64).reshape(-1, 1) - 1
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return 1: one record moves a count by at most 1, in every norm."""
-        check_norm(norm, neighbours)
-        return 1.0
-
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+    def reading(self, totals: Floats, n: int) -> Reading | None:
         """Return the counts of 0 and of 1, if one of them is counted."""
         if self.predicate is not None or self.value not in (0, 1):
             return None
@@ -80,8 +75,8 @@ class Count(CountsQuery):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are (n,) numbers, or the predicate's."""
         array = as_array(records, self)
-        if self.predicate is None and array.dtype.kind not in "fiub":
-            raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
+        if self.predicate is None:
+            check_real_dtype(array)
         self._is_counted(array)
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,8 +97,7 @@ class Count(CountsQuery):
     def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
         array = as_array(records, self)
         if self.predicate is None:
-            if array.ndim != 1:
-                raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+            check_flat(array)
             return array == self.value
         counted = np.asarray(self.predicate(array))
         # The sensitivity is 1 because a record adds 0 or 1, so nothing else may come back.

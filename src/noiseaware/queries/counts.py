@@ -8,27 +8,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Floats, Neighbours
 from noiseaware.described import Described
 from noiseaware.queries.arguments import check_norm, vector_norm
 
 
 @njit(cache=True, nogil=True)
 def count_statistic(cells, n_cells):
-    """Turn lists of cells into rows of zeros and ones.
-
-    Parameters
-    ----------
-    cells
-        The cells that each record adds 1 to, int64 (n, k); -1 stands for no cell.
-    n_cells
-        The number of cells d.
-
-    Returns
-    -------
-    ndarray
-        The statistic, float64 (n, d).
-    """
+    """Return the rows of counts, (n, d), of the cells (n, k) that records add 1 to; -1 is none."""
     statistic = np.zeros((cells.shape[0], n_cells))
     for i in range(cells.shape[0]):
         for k in range(cells.shape[1]):
@@ -38,26 +25,37 @@ def count_statistic(cells, n_cells):
     return statistic
 
 
+def possible_counts(totals: Floats, n: int) -> Floats:
+    """Return the nearest counts between 0 and n."""
+    return np.clip(totals, 0.0, n)
+
+
 class CountsQuery(Described):
-    """A query whose total is a table of counts: each record adds 1 to a few cells."""
+    """A query whose total is a table of counts, or several: each record adds 1 to a few cells."""
 
     names: tuple[str, ...]
+    n_tables: int = 1
+    """Each record adds 1 to one cell of each of so many tables, or to none of them."""
     integer_valued: ClassVar[bool] = True
+    possible = staticmethod(possible_counts)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cells that each record adds 1 to, (n, k); -1 stands for no cell."""
         raise NotImplementedError
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return the counts that each record adds, (n, d)."""
         return count_statistic(self.cells(records), len(self.names))
 
-    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-        """Return the nearest counts between 0 and n."""
-        return np.clip(totals, 0.0, n)
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the total; every value is attained.
 
-
-def count_sensitivity(changed_cells: int, norm: float, neighbours: Neighbours) -> float:
-    """Return the norm of what one record moves, 1 in each of so many cells."""
-    check_norm(norm, neighbours)
-    return vector_norm(np.ones(changed_cells), norm)
+        Adding or removing a record changes one cell of each of K tables by 1. Changing a record
+        takes 1 from a cell of each and adds 1 to another one, so that 2K cells change if there are
+        as many; a count of one cell changes by 1. The norm of k ones is k (l1), sqrt(k) (l2) or 1.
+        """
+        check_norm(norm, neighbours)
+        changed = self.n_tables
+        if neighbours == "change":
+            changed = min(2 * changed, len(self.names))
+        return vector_norm(np.ones(changed), norm)

@@ -11,33 +11,26 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours, Reading
+from noiseaware.contract import Floats, Reading
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,
+    check_flat,
     check_integer_dtype,
     check_range,
+    check_real_dtype,
 )
-from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
 def bin_cells(records, edges, cells):
-    """Fill in the bin of every record; -1 for a record outside of all bins.
+    """Fill in the bin of every record, `cells` (n, 1); -1 for a record outside of all bins.
 
     Bin j is edges[j] <= x < edges[j + 1], and the last bin holds its upper edge too, as in
     `numpy.histogram`.
-
-    Parameters
-    ----------
-    records
-        float64 (n,).
-    edges
-        Increasing, float64 (d + 1,).
-    cells
-        int64 (n, 1), overwritten.
     """
     last = edges.shape[0] - 1
     for i in range(records.shape[0]):
@@ -57,21 +50,9 @@ def bin_cells(records, edges, cells):
 
 @njit(cache=True, nogil=True)
 def level_cells(records, n_levels, cells):
-    """Fill in the cell of every record, which is its level.
+    """Fill in the cell of every record, `cells` (n, 1), which is its level.
 
-    Parameters
-    ----------
-    records
-        int64 (n,).
-    n_levels
-        The number of levels.
-    cells
-        int64 (n, 1), overwritten.
-
-    Returns
-    -------
-    bool
-        Whether all levels are in range. If not, `cells` must not be used.
+    Returns whether all levels are in range. If not, `cells` must not be used.
     """
     in_range = True
     for i in range(records.shape[0]):
@@ -108,7 +89,7 @@ class Histogram(CountsQuery):
 
     edges: tuple[float, ...] | None
     n_levels: int | None
-    _edges: NDArray[np.float64]
+    _edges: Floats
     example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 3}
 
     def __init__(
@@ -130,13 +111,9 @@ class Histogram(CountsQuery):
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cell of each record, -1 for a record outside of all bins, (n, 1)."""
-        array = (
-            as_integer_records(records, self)
-            if self.edges is None
-            else as_float_records(records, self)
-        )
-        if array.ndim != 1:
-            self.check_records(array)  # compiled code takes (n,) only
+        read = as_integer_records if self.edges is None else as_float_records
+        array = read(records, self)
+        check_flat(array)  # compiled code takes (n,) only
         cells = np.empty((array.shape[0], 1), dtype=np.int64)
         if self.edges is not None:
             bin_cells(array, self._edges, cells)
@@ -144,16 +121,7 @@ class Histogram(CountsQuery):
             self.check_records(array)  # says which record it is
         return cells
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total; every value is attained.
-
-        Changing a record moves 1 from one cell to another: 2 in the l1 norm and sqrt(2) in
-        the l2 norm (1 if there is only one bin). Adding or removing one changes a cell by 1.
-        """
-        changed_cells = min(2, len(self.names)) if neighbours == "change" else 1
-        return count_sensitivity(changed_cells, norm, neighbours)
-
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+    def reading(self, totals: Floats, n: int) -> Reading | None:
         """Return the counts of the levels; bins say less of the records than a model needs."""
         if self.n_levels is None:
             return None
@@ -162,14 +130,13 @@ class Histogram(CountsQuery):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""
         array = as_array(records, self)
-        if array.ndim != 1:
-            raise ValueError(f"records must have shape (n,); got shape {array.shape}")
+        check_flat(array)
         if self.n_levels is not None:
             check_integer_dtype(array)
             check_range("records", array, self.n_levels)
-        elif array.dtype.kind not in "fiub":
-            raise ValueError(f"records must be real numbers; got dtype {array.dtype}")
-        elif np.isnan(array).any():
+            return
+        check_real_dtype(array)
+        if np.isnan(array).any():
             raise ValueError(
                 f"records must not be NaN; got NaN in record {np.isnan(array).argmax()}"
             )

@@ -21,35 +21,27 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import variable_names, whole_number
-from noiseaware.contract import Neighbours
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import as_integer_records, check_integer_dtype, check_range
-from noiseaware.queries.counts import CountsQuery, count_sensitivity
+from noiseaware.queries.arguments import (
+    as_integer_records,
+    check_columns,
+    check_integer_dtype,
+    check_range,
+)
+from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES
+
+COLUMNS = ", one column for each variable"
 
 
 @njit(cache=True, nogil=True)
 def margin_cells(records, n_levels, first_cell, strides, cells):
-    """Fill in the cells that every record adds 1 to.
+    """Fill in the cells that every record adds 1 to, `cells` (n, M).
 
-    Parameters
-    ----------
-    records
-        int64 (n, K).
-    n_levels
-        The number of levels of each variable, int64 (K,).
-    first_cell
-        The first cell of each margin, int64 (M,).
-    strides
-        By how much the cell of a margin grows with the level of a variable, 0 for one that is
-        not in it, int64 (M, K).
-    cells
-        int64 (n, M), overwritten.
-
-    Returns
-    -------
-    bool
-        Whether all levels are in range. If not, `cells` must not be used.
+    `records` (n, K) are levels, of which there are `n_levels` (K,). Margin m has its first cell at
+    first_cell[m], and its cell grows by strides[m, k] with the level of variable k, which is 0 for
+    one that is not in it. Returns whether all levels are in range. If not, `cells` must not be
+    used.
     """
     n, n_margins = cells.shape
     n_variables = n_levels.shape[0]
@@ -131,6 +123,7 @@ class Margins(CountsQuery):
             margins=chosen,
             variables=labels,
             names=tuple(names),
+            n_tables=len(chosen),
             _levels=np.array(levels, dtype=np.int64),
             _first_cell=np.array(first_cell, dtype=np.int64),
             _strides=strides,
@@ -144,31 +137,16 @@ class Margins(CountsQuery):
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cells that each record adds 1 to, one in each margin, (n, M)."""
         records = as_integer_records(records, self)
-        if records.ndim != 2 or records.shape[1] != len(self.n_levels):
-            self.check_records(records)  # compiled code would read past the end
+        check_columns(records, len(self.n_levels), COLUMNS)  # or compiled code reads past the end
         cells = np.empty((records.shape[0], len(self.margins)), dtype=np.int64)
         if not margin_cells(records, self._levels, self._first_cell, self._strides, cells):
             self.check_records(records)  # says which record it is
         return cells
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total; every value is attained.
-
-        Changing a record takes 1 from a cell of each of the M margins and adds 1 to another one,
-        all of them when every variable changes: 2M in the l1 norm, sqrt(2M) in the l2 norm.
-        Adding or removing a record changes M cells by 1.
-        """
-        changed_cells = len(self.margins) * (2 if neighbours == "change" else 1)
-        return count_sensitivity(changed_cells, norm, neighbours)
-
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are levels of this query's variables."""
         array = as_array(records, self)
-        if array.ndim != 2 or array.shape[1] != len(self.n_levels):
-            raise ValueError(
-                f"records must have shape (n, {len(self.n_levels)}), one column for each variable; "
-                f"got shape {array.shape}"
-            )
+        check_columns(array, len(self.n_levels), COLUMNS)
         check_integer_dtype(array)
         for k, (name, count) in enumerate(zip(self.variables, self.n_levels, strict=True)):
             check_range(f"levels of {name}", array[:, k], count)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseaware.arguments import function_name
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Floats, Neighbours
 from noiseaware.described import Described
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
@@ -92,7 +92,7 @@ class Query(Described):
             neighbours=neighbours,
         )
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return what the function gives for each record, (n, d), after a check of it."""
         records = as_array(records) if type(records) is not np.ndarray else records
         n, d = len(records), len(self.names)

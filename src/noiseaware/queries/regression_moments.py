@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Floats
 from noiseaware.described import clamped_words
 from noiseaware.queries.clamped_moments import MomentsQuery, product_names
 from noiseaware.registry import QUERIES
@@ -73,7 +74,9 @@ class RegressionMoments(MomentsQuery):
         products = (f"{x}*y" for x in features)
         right = f"{p + 1} numbers ({p} features, then the response)"
         self._hold_bounds(lower, upper, _places(p), p + 1, right)
-        self._hold(n_features=p, names=("y", *products, "y^2", *features, *product_names(features)))
+        names = ("y", *products, "y^2", *features, *product_names(features))
+        columns = f": {p} feature(s), then the response"
+        self._hold(n_features=p, names=names, _columns=columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -81,12 +84,9 @@ class RegressionMoments(MomentsQuery):
         return (*(f"x{j}" for j in range(1, self.n_features + 1)), "y")
 
     @property
-    def regression_clamps(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def regression_clamps(self) -> tuple[Floats, Floats]:
         """C and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
         return self._moments.centre, self._moments.scale
-
-    def _columns(self) -> str:
-        return f": {self.n_features} feature(s), then the response"
 
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""

@@ -10,12 +10,12 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Neighbours
+from noiseaware.contract import Floats, Neighbours
 from noiseaware.described import Described
-from noiseaware.queries.arguments import check_norm, check_numbers
+from noiseaware.queries.arguments import check_columns, check_norm, check_numbers
 from noiseaware.registry import QUERIES
 
 TOLERANCE = 1e-8
@@ -61,16 +61,16 @@ class Shares(Described):
             names += tuple(f"{name}^2" for name in names)
         self._hold(n_parts=k, squares=bool(squares), names=names)
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return the shares of each record, (n, k), or with their squares (n, 2 k)."""
         array = np.array(records, dtype=np.float64, order="C")
-        self._check_shape(array.shape)
+        check_columns(array, self.n_parts)
         return np.concatenate((array, array * array), axis=1) if self.squares else array
 
-    def total(self, records: ArrayLike) -> NDArray[np.float64]:
+    def total(self, records: ArrayLike) -> Floats:
         """Return the sum of `statistic` over the records."""
         array = np.asarray(records, dtype=np.float64)
-        self._check_shape(array.shape)
+        check_columns(array, self.n_parts)
         sums = array.sum(axis=0)
         if not self.squares:
             return sums
@@ -95,13 +95,9 @@ class Shares(Described):
             return moved
         return math.sqrt(moved) if norm == 2 else 1.0
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if len(shape) != 2 or shape[1] != self.n_parts:
-            raise ValueError(f"records must have shape (n, {self.n_parts}); got shape {shape}")
-
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are shares that sum to 1."""
-        self._check_shape(np.shape(records))
+        check_columns(np.asarray(records), self.n_parts)
         check_numbers(records)
         array = np.asarray(records, dtype=np.float64)
         bad = (array < 0.0).any(axis=1) | (np.abs(array.sum(axis=1) - 1.0) > TOLERANCE)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Neighbours, Query, query_abilities
+from noiseaware.contract import Floats, Neighbours, Query, query_abilities
 from noiseaware.described import query_words
+from noiseaware.queries.counts import possible_counts
 
 
 class StackedQuery:
@@ -26,8 +27,8 @@ class StackedQuery:
     """
 
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None = None
-    total: Callable[[ArrayLike], NDArray[np.float64]] | None = None
-    possible: Callable[[NDArray[np.float64], int], NDArray[np.float64]] | None = None
+    total: Callable[[ArrayLike], Floats] | None = None
+    possible: Callable[[Floats, int], Floats] | None = None
 
     def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
         self.queries: tuple[Any, ...] = tuple(queries)
@@ -43,11 +44,11 @@ class StackedQuery:
         self.integer_valued = all(able.integer_valued for able in self._abilities)
         if all(able.cells is not None for able in self._abilities):
             self.cells = self._cells
-            self.possible = self._possible
+            self.possible = possible_counts
         if all(able.total is not None for able in self._abilities):
             self.total = self._total
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return t(x_i) of all queries, (n, d)."""
         return np.concatenate([query.statistic(records) for query in self.queries], axis=1)
 
@@ -59,11 +60,8 @@ class StackedQuery:
             start += len(query.names)
         return np.concatenate(parts, axis=1)
 
-    def _total(self, records: ArrayLike) -> NDArray[np.float64]:
+    def _total(self, records: ArrayLike) -> Floats:
         return np.concatenate([query.total(records) for query in self.queries])
-
-    def _possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-        return np.clip(totals, 0.0, n)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return a bound on how far one record can move the total: the norm of the parts' own."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import Neighbours, Reading
+from noiseaware.contract import Floats, Neighbours, Reading
 from noiseaware.described import Described, clamped_words
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,
     bound_array,
+    check_columns,
+    check_flat,
     check_norm,
     check_numbers,
     vector_norm,
@@ -46,8 +48,8 @@ class Sum(Described):
     upper: Bound
     integer_valued: bool
     names: tuple[str, ...]
-    _lower: NDArray[np.float64]
-    _upper: NDArray[np.float64]
+    _lower: Floats
+    _upper: Floats
     _record_shape: tuple[int, ...]
     example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
 
@@ -73,7 +75,7 @@ class Sum(Described):
             _record_shape=(width,) if lists else (),
         )
 
-    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+    def statistic(self, records: ArrayLike) -> Floats:
         """Return the clamped records, (n, w); w = 1 for scalar records."""
         array = as_array(records, self)
         if array.shape[1:] != self._record_shape:
@@ -92,7 +94,7 @@ class Sum(Described):
             return vector_norm(self._upper - self._lower, norm)
         return vector_norm(np.maximum(np.abs(self._lower), np.abs(self._upper)), norm)
 
-    def reading(self, totals: NDArray[np.float64], n: int) -> Reading | None:
+    def reading(self, totals: Floats, n: int) -> Reading | None:
         """Return the sum, if it is one number."""
         if self._record_shape:
             return None
@@ -104,13 +106,13 @@ class Sum(Described):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of the right shape."""
         records = as_array(records, self)
-        shape = records.shape
-        if not shape or shape[1:] != self._record_shape:
-            right = f"(n, {self._record_shape[0]})" if self._record_shape else "(n,)"
-            raise ValueError(f"records must have shape {right}; got shape {shape}")
+        if self._record_shape:
+            check_columns(records, self._record_shape[0])
+        else:
+            check_flat(records)
         check_numbers(records, self.integer_valued)
 
-    def possible(self, totals: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    def possible(self, totals: Floats, n: int) -> Floats:
         """Return the nearest sums between n lower and n upper."""
         return np.clip(totals, n * self._lower, n * self._upper)
 
