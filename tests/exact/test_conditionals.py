@@ -537,8 +537,8 @@ CLOSED_FORM_BUGS = [
     (
         "shares",
         "dirichlet.py",
-        "sums[j] - b, a - all_concentration,",
-        "sums[j] - b, a,",
+        "c = a - all_concentration",
+        "c = a",
     ),
     (
         "shares",
@@ -872,8 +872,8 @@ JOINT_BUGS = {
     "degrees of freedom reversed": (
         "feature covariance",
         VECTORS,
-        "[0.5 * (self.df - j) for j in range(size)]",
-        "[0.5 * (self.df - j) for j in range(size)][::-1]",
+        "[0.5 * (self.df - j) for j in range(p)]",
+        "[0.5 * (self.df - j) for j in range(p)][::-1]",
     ),
     "Bartlett's factor transposed": (
         "feature covariance",

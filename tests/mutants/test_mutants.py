@@ -467,8 +467,8 @@ MUTANTS = (
             Edit(
                 models.Bernoulli,
                 "recover_innovations",
-                "innovations = self.innovations.draw(len(array), rng)",
-                "innovations = 0.5 + 0 * self.innovations.draw(len(array), rng)",
+                "needed(rng).random((len(array), uniforms))",
+                "0.5 + 0 * needed(rng).random((len(array), uniforms))",
             ),
         ),
     ),

@@ -47,6 +47,12 @@ def prior_shape(name: str, value: Any) -> float:
     return number
 
 
+REAL, POSITIVE, PRIOR_SHAPE = (
+    {"check": check} for check in (real_number, positive_number, prior_shape)
+)
+"""The ``metadata`` of a dataclass's field: how `ReadyModel` checks the argument."""
+
+
 def not_both_known(**given: Any) -> None:
     """Raise ValueError if neither of two parameters is None, which is what stands for unknown."""
     if all(value is not None for value in given.values()):
@@ -114,62 +120,36 @@ def read_parameter(
     return array
 
 
-def read_floats(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
-    """Return ``values`` as a contiguous float64 array of shape ``(n, width)``."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"{name} must have shape (n, {width}); got shape {array.shape}")
-    return array
-
-
-def read_finite(records: ArrayLike, width: int | None) -> NDArray[np.float64]:
-    """Return records as float64, ``(n,)`` or, with a width, ``(n, width)``; all must be finite."""
-    array = read_numbers(records) if width is None else read_floats("records", records, width)
-    if not np.isfinite(array).all():
-        raise ValueError("records must be finite; got NaN or an infinite number")
-    return array
-
-
-def read_numbers(records: ArrayLike) -> NDArray[np.float64]:
-    """Return records as a contiguous float64 array of shape ``(n,)``."""
-    array = np.ascontiguousarray(records, dtype=np.float64)
-    if array.ndim != 1:
-        raise ValueError(f"records must have shape (n,); got shape {array.shape}")
-    return array
-
-
-def check_durations(given: ArrayLike, *, zero: bool = True) -> None:
-    """Raise ValueError unless the records are finite and at least 0, or, without zero, above 0."""
-    records = read_finite(given, None)
-    bad = records < 0.0 if zero else records <= 0.0
-    if bad.any():
-        index = int(np.argmax(bad))
-        right = "durations of at least 0" if zero else "durations above 0"
-        raise ValueError(f"records must be {right}; got {records[index]} in record {index}")
+def read_floats(name: str, values: ArrayLike, width: int | None) -> NDArray[np.float64]:
+    """Return ``values`` as contiguous float64, ``(n,)`` or, with a width, ``(n, width)``."""
+    return _of_shape(name, np.ascontiguousarray(values, dtype=np.float64), width)
 
 
 def read_integers(records: ArrayLike, width: int | None) -> NDArray[np.int64]:
-    """Return records as a contiguous int64 array, ``(n,)`` or, with a width, ``(n, width)``."""
+    """Return records as contiguous int64, ``(n,)`` or, with a width, ``(n, width)``."""
     array = np.asarray(records)
     if array.dtype.kind not in "iub":
         raise TypeError(f"records must be integers; got an array of {array.dtype}")
-    array = np.ascontiguousarray(array, dtype=np.int64)
-    if width is None:
-        if array.ndim != 1:
-            raise ValueError(f"records must have shape (n,); got shape {array.shape}")
-    elif array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"records must have shape (n, {width}); got shape {array.shape}")
+    return _of_shape("records", np.ascontiguousarray(array, dtype=np.int64), width)
+
+
+def _of_shape(name: str, array: NDArray[Any], width: int | None) -> NDArray[Any]:
+    if array.shape[1:] != (() if width is None else (width,)):
+        right = "(n,)" if width is None else f"(n, {width})"
+        raise ValueError(f"{name} must have shape {right}; got shape {array.shape}")
     return array
+
+
+def refuse_records(wrong: NDArray[np.bool_], right: str, shown: NDArray[Any]) -> None:
+    """Raise ValueError at the first wrong record: what would be right, and what it has."""
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise ValueError(f"{right}; got {shown[index].tolist()} in record {index}")
 
 
 def check_levels(records: NDArray[np.int64], n_levels: Sequence[int], names: Sequence[str]) -> None:
     """Raise ValueError if a column of the records has a level that the model does not have."""
     columns = records if records.ndim == 2 else records[:, np.newaxis]
     for column, count, name in zip(columns.T, n_levels, names, strict=True):
-        wrong = (column < 0) | (column >= count)
-        if wrong.any():
-            index = int(np.argmax(wrong))
-            raise ValueError(
-                f"records must hold integers from 0 to {count - 1} as {name}; "
-                f"got {int(column[index])} in record {index}"
-            )
+        right = f"records must hold integers from 0 to {count - 1} as {name}"
+        refuse_records((column < 0) | (column >= count), right, column)

@@ -57,6 +57,7 @@ Given x_j = d, log x_j is log d less an exponential variable with rate alpha_j.
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,12 +69,12 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_gamma
 from noiseaware.models.arguments import (
+    POSITIVE,
+    PRIOR_SHAPE,
     one_or_each,
-    positive_number,
     prior_shape,
-    read_finite,
-    read_floats,
     read_parameter,
+    refuse_records,
 )
 from noiseaware.models.conjugate import (
     SIMPLEX_TOLERANCE,
@@ -83,13 +84,15 @@ from noiseaware.models.conjugate import (
     log_dirichlet_constant,
 )
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.ready import Compiled, CompiledModel, needed
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
 _POOL = 12
 """Uniforms drawn for each slice step, which uses six on average."""
+
+_ONE = np.ones(1)
 
 
 @njit(cache=True, nogil=True)
@@ -108,6 +111,11 @@ def _normalise(logs, records):
             records[i, j] = max(records[i, j] / total, SMALLEST)
 
 
+def _build_records(alpha, innovations, records):
+    """Write the shares of the gamma quantiles."""
+    _normalise(log_gamma_quantiles(alpha, innovations), records)
+
+
 @njit(cache=True, nogil=True)
 def _sum_logs(records, sums, smallest):
     """Write L_j = sum_i log x_ij, and D_j, how many of column j are the smallest double."""
@@ -121,17 +129,17 @@ def _sum_logs(records, sums, smallest):
 @njit(cache=True, nogil=True)
 def _log_likelihood(alpha, records, out):
     """Write log Dirichlet(x_i; alpha), the smallest double as a mass; -inf off the simplex."""
-    k = alpha.shape[0]
-    total = 0.0
+    out[:] = -math.inf
+    if not (alpha > 0.0).all():
+        return
     constant = 0.0
-    for j in range(k):
-        total += alpha[j]
-        constant -= math.lgamma(alpha[j])
-    constant += math.lgamma(total)
+    for a in alpha:
+        constant -= math.lgamma(a)
+    constant += math.lgamma(alpha.sum())
     for i in range(records.shape[0]):
         value = constant
         shares = 0.0
-        for j in range(k):
+        for j in range(alpha.shape[0]):
             x = records[i, j]
             shares += x
             if x > SMALLEST:
@@ -140,7 +148,8 @@ def _log_likelihood(alpha, records, out):
                 value += alpha[j] * math.log(SMALLEST) - math.log(alpha[j])
             else:
                 value = -math.inf
-        out[i] = value if abs(shares - 1.0) <= SIMPLEX_TOLERANCE else -math.inf
+        if abs(shares - 1.0) <= SIMPLEX_TOLERANCE:
+            out[i] = value
 
 
 @njit(cache=True, nogil=True)
@@ -152,45 +161,30 @@ def _slice_scan(alpha, sums, smallest, prior, n, width, one, uniforms):
     """
     k = alpha.shape[0]
     concentration, a, b = prior
-    total = 0.0
-    slope = 0.0
-    all_concentration = 0.0
-    for j in range(k):
-        total += alpha[j]
-        slope += alpha[j] * sums[j]
-        all_concentration += concentration[j]
-    t, used = slice_step(
-        0.0,
-        (a - smallest.sum(), slope - b * total, 0.0, 0.0, total, n, n),
-        alpha,
-        width,
-        uniforms,
-        0,
-    )
+    total, all_concentration = alpha.sum(), concentration.sum()
+    slope = (alpha * sums).sum()
+    terms = (a - smallest.sum(), slope - b * total, 0.0, 0.0, total, n, n)
+    t, used = slice_step(0.0, terms, alpha, width, uniforms, 0)
     if used < 0:
         return False
-    for j in range(k):
-        alpha[j] *= math.exp(t)
+    alpha *= math.exp(t)
     for j in range(k):
         others = 0.0
         for other in range(k):
             if other != j:
                 others += alpha[other]
-        v, used = slice_step(
-            math.log(max(alpha[j], SMALLEST)),
-            (concentration[j] - smallest[j], sums[j] - b, a - all_concentration, others, 1.0, n, n),
-            one,
-            width,
-            uniforms,
-            used,
-        )
+        now = math.log(max(alpha[j], SMALLEST))
+        c = a - all_concentration
+        terms = (concentration[j] - smallest[j], sums[j] - b, c, others, 1.0, n, n)
+        v, used = slice_step(now, terms, one, width, uniforms, used)
         if used < 0:
             return False
         alpha[j] = math.exp(v)
     return True
 
 
-class Dirichlet(ReadyModel):
+@dataclass(repr=False, eq=False)
+class Dirichlet(CompiledModel):
     """Independent compositions: k shares that sum to 1, with a Dirichlet distribution.
 
     Parameters
@@ -219,62 +213,47 @@ class Dirichlet(ReadyModel):
     array([0.5, 0.3, 0.2])
     """
 
-    example: ClassVar[dict[str, Any]] = {"n_parts": 2}
+    n_parts: int
+    mean_concentration: ArrayLike = 1.0
+    _: KW_ONLY
+    precision_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
+    precision_rate: float = field(default=0.1, metadata=POSITIVE)
 
-    def __init__(
-        self,
-        n_parts: int,
-        mean_concentration: ArrayLike = 1.0,
-        *,
-        precision_shape: float = 2.0,
-        precision_rate: float = 0.1,
-    ) -> None:
-        k = self.n_parts = whole_number("n_parts", n_parts, least=2)
-        self.mean_concentration = one_or_each(
-            "mean_concentration", mean_concentration, k, positive=True
-        )
-        for c in self.mean_concentration:
-            prior_shape("mean_concentration", c)
-        self.precision_shape = prior_shape("precision_shape", precision_shape)
-        self.precision_rate = positive_number("precision_rate", precision_rate)
+    example: ClassVar[dict[str, Any]] = {"n_parts": 2}
+    compiled = Compiled(_build_records, None, _log_likelihood)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        k = self.width = self.n_parts = whole_number("n_parts", self.n_parts, least=2)
+        name, given = "mean_concentration", self.mean_concentration
+        concentration = self.mean_concentration = one_or_each(name, given, k, positive=True)
+        for c in concentration:
+            prior_shape(name, c)
         self.column_names = [f"x{j}" for j in range(1, k + 1)]
         self.parameters = (
             Parameter("mean", (k,), "simplex", ("part",), {"part": self.column_names}),
             Parameter("precision", (), "positive"),
         )
         self.innovations = Innovations("normal", k)
-        self._exponents = self.mean_concentration - 1.0
-        self._constant = log_dirichlet_constant(self.mean_concentration)
-        self._one = np.ones(1)
+        self._concentration, self._exponents = concentration, concentration - 1.0
+        self._constant = log_dirichlet_constant(concentration)
 
-    def _alpha(self, theta: Theta) -> Floats:
+    def _read(self, theta: Theta) -> tuple[Floats]:
         """Return alpha = A m, a fresh array; NaN if A is not positive."""
         precision = float(theta["precision"])
         mean = read_parameter(theta, "mean", (self.n_parts,))
-        return mean * (precision if precision > 0.0 else math.nan)
+        return (mean * (precision if precision > 0.0 else math.nan),)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        array = read_finite(records, self.n_parts)
-        bad = (array <= 0.0).any(axis=1)
-        if bad.any():
-            index = int(np.argmax(bad))
-            raise ValueError(
-                "records must be shares above 0 (a Dirichlet distribution makes no zeros); "
-                f"got {array[index].tolist()} in record {index}"
-            )
-        bad = np.abs(array.sum(axis=1) - 1.0) > SIMPLEX_TOLERANCE
-        if bad.any():
-            index = int(np.argmax(bad))
-            raise ValueError(
-                f"records must be shares that sum to 1; got {array[index].tolist()} in record "
-                f"{index}"
-            )
+    def _check(self, records: Floats) -> None:
+        right = "records must be shares above 0 (a Dirichlet distribution makes no zeros)"
+        refuse_records(np.any(records <= 0.0, axis=1), right, records)
+        wrong = np.abs(records.sum(axis=1) - 1.0) > SIMPLEX_TOLERANCE
+        refuse_records(wrong, "records must be shares that sum to 1", records)
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         mean = np.empty((1, self.n_parts))
-        _normalise(draw_log_gammas(self.mean_concentration, rng)[np.newaxis], mean)
+        _normalise(draw_log_gammas(self._concentration, rng)[np.newaxis], mean)
         precision = rng.standard_gamma(self.precision_shape) / self.precision_rate
         return {"mean": mean[0], "precision": np.array(precision)}
 
@@ -285,47 +264,30 @@ class Dirichlet(ReadyModel):
         shares = log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
         return total + shares + self._constant
 
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_floats("records", records, self.n_parts)
-        alpha = self._alpha(theta)
-        out = np.full(len(records), -math.inf)
-        if (alpha > 0.0).all():
-            _log_likelihood(alpha, records, out)
-        return out
-
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by slice steps in log alpha; see the module docstring."""
-        records = read_floats("records", records, self.n_parts)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         n = len(records)
-        start = self._alpha(theta)
+        (start,) = self._read(theta)
         sums, smallest = np.empty((2, self.n_parts))
         _sum_logs(records, sums, smallest)
-        prior = (self.mean_concentration, self.precision_shape, self.precision_rate)
+        prior = (self._concentration, self.precision_shape, self.precision_rate)
         pool = rng.random(_POOL * (self.n_parts + 1))
         alpha = start.copy()
-        width = step_width(n)
-        while not _slice_scan(alpha, sums, smallest, prior, float(n), width, self._one, pool):
+        while not _slice_scan(alpha, sums, smallest, prior, float(n), step_width(n), _ONE, pool):
             pool = np.concatenate((pool, rng.random(len(pool))))
             alpha = start.copy()
         precision = alpha.sum()
         return {"mean": np.maximum(alpha / precision, SMALLEST), "precision": np.array(precision)}
 
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta); innovations and records both ``(n, k)``."""
-        innovations = read_floats("innovations", innovations, self.n_parts)
-        records = np.empty(innovations.shape)
-        _normalise(log_gamma_quantiles(self._alpha(theta), innovations), records)
-        return records
-
-    def recover_innovations(self, theta: Theta, records: ArrayLike, rng: Generator) -> Floats:
+    def recover_innovations(
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
         """Draw u_i given F(u_i; theta) = x_i, ``(n, k)``: the lost total S is drawn."""
-        records = read_floats("records", records, self.n_parts)
-        alpha = self._alpha(theta)
+        records = self._read_records(records)
+        (alpha,) = self._read(theta)
         precision = alpha.sum()
         if not 0.0 < precision < math.inf:
             return np.full(records.shape, math.nan)
-        log_total = draw_log_gammas(np.full((len(records), 1), precision), rng)
+        log_total = draw_log_gammas(np.full((len(records), 1), precision), needed(rng))
         logs = np.log(np.maximum(records, SMALLEST)) + log_total
         spread_below(logs, records <= SMALLEST, alpha, rng)
         return gamma_scores(alpha, logs)

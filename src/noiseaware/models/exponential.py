@@ -28,18 +28,12 @@ import math
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    check_durations,
-    positive_number,
-    prior_shape,
-    read_floats,
-    read_numbers,
-)
+from noiseaware.models.arguments import positive_number, prior_shape, refuse_records
 from noiseaware.models.gamma_priors import GammaPriors
+from noiseaware.models.ready import Compiled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
@@ -61,6 +55,15 @@ def _recover_innovations(rate, records, innovations):
     """Write u_i = exp(-r x_i)."""
     for i in range(records.shape[0]):
         innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
+
+
+@njit(cache=True, nogil=True)
+def _log_likelihood(rate, records, out):
+    """Write log r - r x_i; -inf below 0, and if the rate is not positive."""
+    log_rate = math.log(rate) if rate > 0.0 else -math.inf
+    for i in range(records.shape[0]):
+        possible = rate > 0.0 and records[i] >= 0.0
+        out[i] = log_rate - rate * records[i] if possible else -math.inf
 
 
 class Exponential(GammaPriors):
@@ -85,23 +88,23 @@ class Exponential(GammaPriors):
     array([ 0.693, -1.307])
     """
 
+    parameters = (Parameter("rate", (), "positive"),)
+    innovations = Innovations("uniform", 1)
+    uniforms = 0
+    compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
+
     def __init__(self, rate_shape: float = 2.0, rate_rate: float = 1.0) -> None:
         self.rate_shape = prior_shape("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        self.parameters = (Parameter("rate", (), "positive"),)
-        self.innovations = Innovations("uniform", 1)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        check_durations(records)
+    def _read(self, theta: Theta) -> tuple[float]:
+        return (float(theta["rate"]),)
 
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_numbers(records)
-        rate = float(theta["rate"])
-        if not rate > 0.0:
-            return np.full(len(records), -math.inf)
-        return np.where(records >= 0.0, math.log(rate) - rate * records, -math.inf)
+    def _check(self, records: Floats) -> None:
+        refuse_records(records < 0.0, "records must be durations of at least 0", records)
+
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
+        return {"rate": self._draw("rate", rng, len(records), records.sum())}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the rate given an exact sum S, Gamma(a + n, b + S), and its estimate n / S."""
@@ -113,27 +116,6 @@ class Exponential(GammaPriors):
             {"rate": np.array(n / max(total, estimates.TINY * n))},
             lambda draws, rng: {"rate": rng.standard_gamma(shape, size=draws) / rate},
         )
-
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta, drawn from p(theta | x); see the module docstring."""
-        records = read_numbers(records)
-        return {"rate": self._draw("rate", rng, len(records), records.sum())}
-
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        records = np.empty(len(innovations))
-        _build_records(float(theta["rate"]), innovations, records)
-        return records
-
-    def recover_innovations(
-        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
-    ) -> Floats:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, 1)``; no randomness is needed."""
-        records = read_numbers(records)
-        innovations = np.empty((len(records), 1))
-        _recover_innovations(float(theta["rate"]), records, innovations)
-        return innovations
 
 
 MODELS.add(Exponential)

@@ -55,6 +55,7 @@ Given x = d, P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numba import njit
@@ -62,17 +63,11 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.models.arguments import (
-    check_durations,
-    not_both_known,
-    positive_number,
-    prior_shape,
-    read_floats,
-    read_numbers,
-)
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, not_both_known, refuse_records
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
+from noiseaware.models.ready import Compiled
 from noiseaware.models.shape_kernels import slice_step, step_width
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
@@ -91,32 +86,40 @@ def _scale(logs, log_rate, records):
         records[i] = max(math.exp(min(logs[i, 0] - log_rate, _LARGEST_EXPONENT)), SMALLEST)
 
 
+def _build_records(shape, rate, innovations, records):
+    """Write x_i = Q(u_i; k) / r; NaN if k or r is not positive."""
+    records[:] = math.nan
+    if 0.0 < shape < math.inf and 0.0 < rate < math.inf:
+        _scale(log_gamma_quantiles(np.array([shape]), innovations), math.log(rate), records)
+
+
 @njit(cache=True, nogil=True)
 def _sums(records):
     """Return sum_i x_i, sum_i log x_i, and how many records are the smallest double."""
-    total = 0.0
-    logs = 0.0
-    smallest = 0
-    for i in range(records.shape[0]):
-        total += records[i]
-        logs += math.log(max(records[i], SMALLEST))
-        smallest += records[i] <= SMALLEST
+    total, logs, smallest = 0.0, 0.0, 0
+    for x in records:
+        total += x
+        logs += math.log(max(x, SMALLEST))
+        smallest += x <= SMALLEST
     return total, logs, smallest
 
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(shape, rate, records, out):
     """Write log Gamma(x_i; k, r), log P(x <= d) at the smallest double d; -inf at 0 and below."""
+    out[:] = -math.inf
+    if not (shape > 0.0 and rate > 0.0):
+        return
     constant = shape * math.log(rate) - math.lgamma(shape)
     for i in range(records.shape[0]):
         x = records[i]
-        out[i] = -math.inf
         if x > SMALLEST:
             out[i] = constant + (shape - 1.0) * math.log(x) - rate * x
         elif x > 0.0:
             out[i] = constant + shape * math.log(SMALLEST) - math.log(shape)
 
 
+@dataclass(repr=False, eq=False)
 class Gamma(GammaPriors):
     """Independent gamma durations; the shape, the rate or both unknown.
 
@@ -147,52 +150,30 @@ class Gamma(GammaPriors):
     array([3.357, 6.599])
     """
 
-    def __init__(
-        self,
-        shape: float | None = None,
-        rate: float | None = None,
-        *,
-        shape_shape: float = 2.0,
-        shape_rate: float = 1.0,
-        rate_shape: float = 2.0,
-        rate_rate: float = 1.0,
-    ) -> None:
-        not_both_known(shape=shape, rate=rate)
-        self.shape = None if shape is None else positive_number("shape", shape)
-        self.rate = None if rate is None else positive_number("rate", rate)
-        self.shape_shape = prior_shape("shape_shape", shape_shape)
-        self.shape_rate = positive_number("shape_rate", shape_rate)
-        self.rate_shape = prior_shape("rate_shape", rate_shape)
-        self.rate_rate = positive_number("rate_rate", rate_rate)
-        self.parameters = tuple(
-            Parameter(name, (), "positive")
-            for name, known in (("shape", self.shape), ("rate", self.rate))
-            if known is None
-        )
-        self.innovations = Innovations("normal", 1)
+    shape: float | None = field(default=None, metadata=POSITIVE)
+    rate: float | None = field(default=None, metadata=POSITIVE)
+    _: KW_ONLY
+    shape_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
+    shape_rate: float = field(default=1.0, metadata=POSITIVE)
+    rate_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
+    rate_rate: float = field(default=1.0, metadata=POSITIVE)
+
+    innovations = Innovations("normal", 1)
+    compiled = Compiled(_build_records, None, _log_likelihood)
+
+    def __post_init__(self) -> None:
+        not_both_known(shape=self.shape, rate=self.rate)
+        super().__post_init__()
+        shape, rate = (Parameter(name, (), "positive") for name in ("shape", "rate"))
+        self.parameters = self._unknown(shape, rate)
 
     def _read(self, theta: Theta) -> tuple[float, float]:
-        """Return k and r, each from theta or from what is known."""
-        shape = float(theta["shape"]) if self.shape is None else self.shape
-        rate = float(theta["rate"]) if self.rate is None else self.rate
-        return shape, rate
+        return self._number(theta, "shape"), self._number(theta, "rate")
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        check_durations(records, zero=False)
+    def _check(self, records: Floats) -> None:
+        refuse_records(records <= 0.0, "records must be durations above 0", records)
 
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_numbers(records)
-        shape, rate = self._read(theta)
-        out = np.full(len(records), -math.inf)
-        if shape > 0.0 and rate > 0.0:
-            _log_likelihood(shape, rate, records, out)
-        return out
-
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta: a slice step in log k with r integrated out, then r given k."""
-        records = read_numbers(records)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         total, logs, smallest = _sums(records)
         new: Theta = {}
         shape = self.shape
@@ -215,29 +196,17 @@ class Gamma(GammaPriors):
         else:
             slope += n * math.log(self.rate)
             terms = (a, slope, 0.0, 0.0, 0.0, 0.0, float(n))
-        pool = rng.random(_POOL)
-        width = step_width(n)
-        v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
+        pool, used = np.empty(0), -1
         while used < 0:
             pool = np.concatenate((pool, rng.random(_POOL)))
-            v, used = slice_step(math.log(shape), terms, _ONE, width, pool, 0)
+            v, used = slice_step(math.log(shape), terms, _ONE, step_width(n), pool, 0)
         return math.exp(v)
-
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
-        innovations = read_floats("innovations", innovations, 1)
-        shape, rate = self._read(theta)
-        records = np.full(len(innovations), math.nan)
-        if 0.0 < shape < math.inf and 0.0 < rate < math.inf:
-            logs = log_gamma_quantiles(np.array([shape]), innovations)
-            _scale(logs, math.log(rate), records)
-        return records
 
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return u_i with F(u_i; theta) = x_i, ``(n, 1)``; only the smallest double needs `rng`."""
-        records = read_numbers(records)
+        records = self._read_records(records)
         shape, rate = self._read(theta)
         if not rate > 0.0:
             return np.full((len(records), 1), math.nan)

@@ -16,10 +16,10 @@ from numpy.random import Generator
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_gamma
 from noiseaware.models.conjugate import SMALLEST
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.ready import CompiledModel
 
 
-class GammaPriors(ReadyModel):
+class GammaPriors(CompiledModel):
     """A model whose parameters have gamma priors."""
 
     _largest: Mapping[str, float] = {}

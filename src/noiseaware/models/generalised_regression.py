@@ -29,20 +29,33 @@ edges that give y, and the angle of (u_{p+1}, u_{p+2}) uniformly.
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.models import response_kernels as kernels
-from noiseaware.models.arguments import positive_number, read_finite, read_floats
+from noiseaware.models.arguments import POSITIVE, positive_number, refuse_records
 from noiseaware.models.normal_vectors import draw_gammas
+from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression
 from noiseaware.registry import MODELS
 
 LARGEST_RATE = 600
 """P(y = 0) = exp(-600) is about the smallest probability that still has all its digits."""
+
+
+def _possible_rate(name: str, value: Any) -> float:
+    rate = positive_number(name, value)
+    if rate > LARGEST_RATE:
+        raise ValueError(f"{name} must be at most {LARGEST_RATE}; got {value!r}")
+    return rate
+
+
+_RIGHT = "the response (the last entry of a record) must be"
 
 
 class GeneralisedRegression(Regression):
@@ -51,41 +64,15 @@ class GeneralisedRegression(Regression):
     _response: tuple[int, float]
     """The kind of response and the cut-off of eta, as `response_kernels.py` takes them."""
 
-    _response_normals = 2
+    _response_normals = uniforms = 2
+    compiled = Compiled(kernels.build_records, kernels.recover_innovations, kernels.log_likelihood)
 
-    _right: str
-    """What a response must be."""
+    def _read(self, theta: Theta) -> tuple[int, float, Floats, Floats, Floats]:
+        """Return the kind of response, the cut-off, beta, m and Sigma."""
+        return *self._response, self._coefficients(theta), *self._features.read(theta)
 
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, Floats]:
-        """Return beta, m and Sigma, each from theta or from what is known."""
-        return self._coefficients(theta), *self._features.read(theta)
-
-    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
-        """Return which responses cannot be."""
-        raise NotImplementedError
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        response = read_finite(records, self.n_features + 1)[:, -1]
-        wrong = self._impossible(response)
-        if wrong.any():
-            index = int(np.argmax(wrong))
-            raise ValueError(
-                f"the response (the last entry of a record) must be {self._right}; "
-                f"got {response[index]} in record {index}"
-            )
-
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_floats("records", records, self.n_features + 1)
-        out = np.empty(len(records))
-        kernels.log_likelihood(*self._response, *self._read(theta), records, out)
-        return out
-
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by a kernel that leaves p(theta | x) invariant; see the module."""
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         width = self.n_features + 1
-        records = read_floats("records", records, width)
         new: Theta = {"coefficients": np.empty(width)}
         kernels.update_coefficients(
             *self._response,
@@ -102,24 +89,8 @@ class GeneralisedRegression(Regression):
         normals = rng.standard_normal(features.n_mean + features.n_below)
         return new | features.update(theta, records, normals, gammas)
 
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta), ``(n, p + 1)``, of innovations ``(n, p + 2)``."""
-        innovations = read_floats("innovations", innovations, self.n_features + 2)
-        records = np.empty((len(innovations), self.n_features + 1))
-        kernels.build_records(*self._response, *self._read(theta), innovations, records)
-        return records
 
-    def recover_innovations(self, theta: Theta, records: ArrayLike, rng: Generator) -> Floats:
-        """Draw u_i given x_i and theta, ``(n, p + 2)``; random only in what makes the response."""
-        records = read_floats("records", records, self.n_features + 1)
-        innovations = np.empty((len(records), self.n_features + 2))
-        uniforms = rng.random((len(records), 2))
-        kernels.recover_innovations(
-            *self._response, *self._read(theta), records, uniforms, innovations
-        )
-        return innovations
-
-
+@dataclass(repr=False, eq=False)
 class LogisticRegression(GeneralisedRegression):
     """Logistic regression on normal features, whose mean and covariance are known or not.
 
@@ -157,34 +128,23 @@ class LogisticRegression(GeneralisedRegression):
     array([[0.3, 1. ]])
     """
 
+    n_features: int
+    coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
+    feature_mean: ArrayLike | None = None
+    feature_covariance: ArrayLike | None = None
+    _: KW_ONLY
+    feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
+    feature_covariance_df: float | None = None
+    feature_covariance_scale: ArrayLike | None = None
+
     _response = (kernels.LOGISTIC, kernels.STEEPEST)
-    _right = "0 or 1"
 
-    def __init__(
-        self,
-        n_features: int,
-        coefficient_sd: float = 2.0,
-        feature_mean: ArrayLike | None = None,
-        feature_covariance: ArrayLike | None = None,
-        *,
-        feature_mean_sd: float = 2.0,
-        feature_covariance_df: float | None = None,
-        feature_covariance_scale: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_features,
-            coefficient_sd,
-            feature_mean,
-            feature_covariance,
-            feature_mean_sd,
-            feature_covariance_df,
-            feature_covariance_scale,
-        )
-
-    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
-        return (response != 0) & (response != 1)
+    def _check(self, records: Floats) -> None:
+        y = records[:, -1]
+        refuse_records((y != 0) & (y != 1), f"{_RIGHT} 0 or 1", y)
 
 
+@dataclass(repr=False, eq=False)
 class PoissonRegression(GeneralisedRegression):
     """Poisson regression on normal features, whose mean and covariance are known or not.
 
@@ -212,36 +172,23 @@ class PoissonRegression(GeneralisedRegression):
     array([[0.3, 3. ]])
     """
 
-    _right = "a whole number from 0"
+    n_features: int
+    coefficient_sd: float = field(default=1.0, metadata=POSITIVE)
+    feature_mean: ArrayLike | None = None
+    feature_covariance: ArrayLike | None = None
+    _: KW_ONLY
+    largest_rate: float = field(default=500.0, metadata={"check": _possible_rate})
+    feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
+    feature_covariance_df: float | None = None
+    feature_covariance_scale: ArrayLike | None = None
 
-    def __init__(
-        self,
-        n_features: int,
-        coefficient_sd: float = 1.0,
-        feature_mean: ArrayLike | None = None,
-        feature_covariance: ArrayLike | None = None,
-        *,
-        largest_rate: float = 500.0,
-        feature_mean_sd: float = 2.0,
-        feature_covariance_df: float | None = None,
-        feature_covariance_scale: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_features,
-            coefficient_sd,
-            feature_mean,
-            feature_covariance,
-            feature_mean_sd,
-            feature_covariance_df,
-            feature_covariance_scale,
-        )
-        self.largest_rate = positive_number("largest_rate", largest_rate)
-        if self.largest_rate > LARGEST_RATE:
-            raise ValueError(f"largest_rate must be at most {LARGEST_RATE}; got {largest_rate!r}")
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._response = (kernels.POISSON, math.log(self.largest_rate))
 
-    def _impossible(self, response: Floats) -> NDArray[np.bool_]:
-        return (response < 0) | (response != np.floor(response))
+    def _check(self, records: Floats) -> None:
+        y = records[:, -1]
+        refuse_records((y < 0) | (y != np.floor(y)), f"{_RIGHT} a whole number from 0", y)
 
 
 MODELS.add(LogisticRegression)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.models.arguments import check_levels, read_finite, read_floats, read_parameter
+from noiseaware.models.arguments import check_levels, read_floats, read_parameter, refuse_records
 from noiseaware.models.inverse_cdf import inside, uniform_of
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
@@ -57,15 +57,12 @@ def _add_up(records, yes_no, totals, sizes):
 
 
 class Grouped(CompiledModel):
-    """Groups of known sizes, with names; a base of models.
+    """Groups of known sizes, with names; a base of dataclasses."""
 
-    Parameters
-    ----------
-    sizes
-        The number of records in each group.
-    labels
-        A name for each group; "0", "1", ... if not given.
-    """
+    sizes: Sequence[int]
+    """The number of records in each group."""
+    labels: Sequence[str] | None
+    """A name for each group; "0", "1", ... if not given."""
 
     uses_index = True
     column_names = ("group", "outcome")
@@ -74,7 +71,9 @@ class Grouped(CompiledModel):
     number: ClassVar[int | None] = None
     """How many groups there must be; None: two or more."""
 
-    def __init__(self, sizes: Sequence[int], labels: Sequence[str] | None) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes, labels = self.sizes, self.labels
         if isinstance(sizes, str) or not np.iterable(sizes):
             raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
         self.sizes = tuple(
@@ -180,10 +179,8 @@ class YesNoGroups(Grouped):
         """Return the p_g."""
         return (read_parameter(theta, "proportions", (self._n_groups,)),)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        levels, names = [self._n_groups, 2], ["the group", "the outcome"]
-        check_levels(self._read_records(records), levels, names)
+    def _check(self, records: NDArray[np.int64]) -> None:
+        check_levels(records, [self._n_groups, 2], ["the group", "the outcome"])
 
 
 # ------------------------------------------------------------------ normal outcomes
@@ -241,13 +238,8 @@ class NormalGroups(Grouped):
     innovations = Innovations("normal", 1)
     compiled = Compiled(_build_normals, _recover_normals, _normal_likelihood)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        groups, G = read_finite(records, 2)[:, 0], self._n_groups
+    def _check(self, records: Floats) -> None:
+        groups, G = records[:, 0], self._n_groups
         wrong = (groups < 0) | (groups >= G) | (groups != np.floor(groups))
-        if wrong.any():
-            where = int(np.argmax(wrong))
-            raise ValueError(
-                f"records must hold whole numbers from 0 to {G - 1} as the group; "
-                f"got {groups[where]} in record {where}"
-            )
+        right = f"records must hold whole numbers from 0 to {G - 1} as the group"
+        refuse_records(wrong, right, groups)

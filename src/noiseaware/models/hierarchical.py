@@ -31,7 +31,7 @@ Neal, R. M. (2003). Slice sampling. Annals of Statistics 31(3).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -40,7 +40,6 @@ from numpy.typing import NDArray
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_normal_iid
-from noiseaware.models.arguments import positive_number, real_number
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import Grouped
 from noiseaware.models.inverse_cdf import inside
@@ -254,22 +253,16 @@ class NonCentred:
 class Pooled(Grouped):
     """Groups whose levels share a prior; a base of models, beside that of their outcomes."""
 
+    location_mean: float
+    location_sd: float
+    spread_scale: float
+
     derived = (Parameter("overall"),)
-    group_parameter: str
+    group_parameter: ClassVar[str]
     """The parameter of the groups: "means" or "proportions"."""
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        labels: Sequence[str] | None,
-        location_mean: float,
-        location_sd: float,
-        spread_scale: float,
-    ) -> None:
-        super().__init__(sizes, labels)
-        self.location_mean = real_number("location_mean", location_mean)
-        self.location_sd = positive_number("location_sd", location_sd)
-        self.spread_scale = positive_number("spread_scale", spread_scale)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
         self.coordinates = NonCentred(self.group_parameter, self._n_groups)
         support = "unit" if self.group_parameter == "proportions" else "real"

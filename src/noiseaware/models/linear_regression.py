@@ -43,6 +43,7 @@ which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) 
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,9 @@ from noiseaware.densities import log_inverse_gamma
 from noiseaware.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models import regression_kernels as kernels
-from noiseaware.models.arguments import positive_number, prior_shape, read_floats
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE
 from noiseaware.models.normal_vectors import draw_gammas
+from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -66,6 +68,7 @@ _UNROLLED = 8
 _NO_VECTOR = np.empty(0)
 
 
+@dataclass(repr=False, eq=False)
 class LinearRegression(Regression):
     """Linear regression on normal features; any of its nuisance parameters known or unknown.
 
@@ -108,49 +111,33 @@ class LinearRegression(Regression):
     (5, 2)
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        coefficient_sd: float = 2.0,
-        noise_variance: float | None = None,
-        feature_mean: ArrayLike | None = None,
-        feature_covariance: ArrayLike | None = None,
-        *,
-        noise_variance_shape: float = 3.0,
-        noise_variance_scale: float = 4.0,
-        feature_mean_sd: float = 2.0,
-        feature_covariance_df: float | None = None,
-        feature_covariance_scale: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_features,
-            coefficient_sd,
-            feature_mean,
-            feature_covariance,
-            feature_mean_sd,
-            feature_covariance_df,
-            feature_covariance_scale,
-        )
-        self.noise_variance = (
-            None if noise_variance is None else positive_number("noise_variance", noise_variance)
-        )
-        self.noise_variance_shape = prior_shape("noise_variance_shape", noise_variance_shape)
-        self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
-        self._gamma_shapes = self._features.gamma_shapes
-        if noise_variance is None:
-            noise = Parameter("noise_variance", (), "positive")
-            self.parameters = (self.parameters[0], noise, *self.parameters[1:])
-            self._gamma_shapes = [self.noise_variance_shape, *self._gamma_shapes]
-        width = self.n_features + 1
-        self._width = (0,) * width if width <= _UNROLLED else np.zeros(width)
-        self._n_normals = width + self._features.n_mean + self._features.n_below
+    n_features: int
+    coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
+    noise_variance: float | None = field(default=None, metadata=POSITIVE)
+    feature_mean: ArrayLike | None = None
+    feature_covariance: ArrayLike | None = None
+    _: KW_ONLY
+    noise_variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
+    noise_variance_scale: float = field(default=4.0, metadata=POSITIVE)
+    feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
+    feature_covariance_df: float | None = None
+    feature_covariance_scale: ArrayLike | None = None
 
-    def _read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
-        """Return beta, sigma^2, m and Sigma, each from theta or from what is known."""
-        noise_variance = self.noise_variance
-        if noise_variance is None:
-            noise_variance = float(theta["noise_variance"])
-        return self._coefficients(theta), noise_variance, *self._features.read(theta)
+    compiled = Compiled(kernels.build_records, kernels.recover_innovations, kernels.log_likelihood)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        noise = self._unknown(Parameter("noise_variance", (), "positive"))
+        self.parameters = (self.parameters[0], *noise, *self.parameters[1:])
+        self._gamma_shapes = [self.noise_variance_shape] * len(noise) + self._features.gamma_shapes
+        w = self.n_features + 1
+        self._length = (0,) * w if w <= _UNROLLED else np.zeros(w)
+        self._n_normals = w + self._features.n_mean + self._features.n_below
+
+    def _read(self, theta: Theta) -> tuple[Any, Floats, float, Floats, Floats]:
+        """Return the width, beta, sigma^2, m and Sigma."""
+        noise_variance = self._number(theta, "noise_variance")
+        return self._length, self._coefficients(theta), noise_variance, *self._features.read(theta)
 
     def _sample_noise(self, rng: Generator) -> Theta:
         if self.noise_variance is not None:
@@ -164,13 +151,6 @@ class LinearRegression(Regression):
         return log_inverse_gamma(
             float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
         )
-
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_floats("records", records, self.n_features + 1)
-        out = np.empty(len(records))
-        kernels.log_likelihood(*self._read(theta), records, out, self._width)
-        return out
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
@@ -190,16 +170,14 @@ class LinearRegression(Regression):
             theta["feature_covariance"] = scatter[:p, :p] / n + least * np.eye(p)
         return ClosedForm(theta)
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = read_floats("records", records, self.n_features + 1)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         normals = rng.standard_normal(self._n_normals)
         coefficients = np.empty(self.n_features + 1)
         new: Theta = {"coefficients": coefficients}
         if len(self.parameters) == 1:
             known, precision = self.noise_variance, self._prior_precision
             kernels.update_coefficients(
-                records, known, precision, normals, coefficients, self._width
+                self._length, records, known, precision, normals, coefficients
             )
             return new
         gammas = draw_gammas(self._gamma_shapes, len(records), rng)
@@ -209,33 +187,17 @@ class LinearRegression(Regression):
             new["noise_variance"] = noise_variance.reshape(())
         features, mean, covariance = self._features.room()
         kernels.gibbs_scan(
+            self._length,
             records,
-            *self._read(theta)[1:],
+            *self._read(theta)[2:],
             self._prior_precision,
             self.noise_variance_scale,
             self._features.priors,
             normals,
             gammas,
             kernels.Draw(coefficients, noise_variance, mean, covariance),
-            self._width,
         )
         return new | features
-
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta); innovations and records both ``(n, p + 1)``."""
-        innovations = read_floats("innovations", innovations, self.n_features + 1)
-        records = np.empty(innovations.shape)
-        kernels.build_records(*self._read(theta), innovations, records, self._width)
-        return records
-
-    def recover_innovations(
-        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
-    ) -> Floats:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, p + 1)``; no randomness is needed."""
-        records = read_floats("records", records, self.n_features + 1)
-        innovations = np.empty(records.shape)
-        kernels.recover_innovations(*self._read(theta), records, innovations, self._width)
-        return innovations
 
     def formula(self, query: Any, n: int) -> RegressionFormula | None:
         """Return a formula for the total of regression moments given u; see `formulas`."""
@@ -243,19 +205,19 @@ class LinearRegression(Regression):
         clamps = query_abilities(query).regression_clamps
         if clamps is None or len(clamps[0]) != p + 1:
             return None
-        known_mean = np.zeros(p) if self.feature_mean is None else self.feature_mean
-        known = np.eye(p) if self.feature_covariance is None else self.feature_covariance
+        features = self._features
+        known = np.eye(p) if features.covariance is None else features.covariance
         return RegressionFormula(
             RegressionPrior(
                 self.coefficient_sd,
                 self.noise_variance_shape,
                 self.noise_variance_scale,
                 self.feature_mean_sd,
-                self.feature_covariance_df,
-                np.array(self._features.prior.scale_factor),
+                features.df,
+                np.array(features.scale_factor),
             ),
             np.array([1.0 if self.noise_variance is None else self.noise_variance]),
-            np.array(known_mean),
+            np.zeros(p) if features.mean is None else features.mean.copy(),
             np.array(known),
             unknown_noise=self.noise_variance is None,
             unknown_mean=self.feature_mean is None,

@@ -13,6 +13,7 @@ diagonal), inverted by u = L^{-1} (x - m).
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,15 +25,10 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.linear_algebra import cholesky
 from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    not_both_known,
-    one_or_each,
-    read_finite,
-    read_floats,
-)
+from noiseaware.models.arguments import not_both_known, one_or_each
 from noiseaware.models.linear_algebra import colour, whiten
 from noiseaware.models.normal_vectors import LOG_2PI, NormalVectors, draw_gammas
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations
 from noiseaware.registry import MODELS
 
@@ -51,21 +47,32 @@ def _build_records(mean, covariance, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_innovations(mean, covariance, records, innovations):
-    """Write u_i = L^{-1} (x_i - m); return log|L|, NaN if there is no L."""
+    """Write u_i = L^{-1} (x_i - m); NaN if the covariance is not positive definite."""
     q = mean.shape[0]
     factor = np.empty((q, q))
     if not cholesky(covariance, q, factor):
         innovations[:] = math.nan
-        return math.nan
-    log_determinant = 0.0
-    for j in range(q):
-        log_determinant += math.log(factor[j, j])
+        return
     for i in range(records.shape[0]):
         whiten(mean, factor, records, i, innovations, i)
-    return log_determinant
 
 
-class MultivariateNormal(ReadyModel):
+@njit(cache=True, nogil=True)
+def _log_likelihood(mean, covariance, records, out):
+    """Write log N(x_i; m, Sigma); -inf if the covariance is not positive definite."""
+    q = mean.shape[0]
+    factor, row = np.empty((q, q)), np.empty((1, q))
+    if not cholesky(covariance, q, factor):
+        out[:] = -math.inf
+        return
+    log_determinant = np.log(np.diag(factor)).sum()
+    for i in range(records.shape[0]):
+        squares = whiten(mean, factor, records, i, row, 0)
+        out[i] = -0.5 * (q * LOG_2PI + squares) - log_determinant
+
+
+@dataclass(repr=False, eq=False)
+class MultivariateNormal(CompiledModel):
     """Independent normal vectors; the mean, the covariance or both unknown.
 
     Parameters
@@ -98,42 +105,40 @@ class MultivariateNormal(ReadyModel):
            [3., 7.]])
     """
 
-    example: ClassVar[dict[str, Any]] = {"n_columns": 2}
+    n_columns: int
+    mean: ArrayLike | None = None
+    covariance: ArrayLike | None = None
+    _: KW_ONLY
+    mean_mean: ArrayLike = 0.0
+    mean_sd: ArrayLike = 10.0
+    covariance_df: float | None = None
+    covariance_scale: ArrayLike | None = None
 
-    def __init__(
-        self,
-        n_columns: int,
-        mean: ArrayLike | None = None,
-        covariance: ArrayLike | None = None,
-        *,
-        mean_mean: ArrayLike = 0.0,
-        mean_sd: ArrayLike = 10.0,
-        covariance_df: float | None = None,
-        covariance_scale: ArrayLike | None = None,
-    ) -> None:
-        q = self.n_columns = whole_number("n_columns", n_columns)
-        not_both_known(mean=mean, covariance=covariance)
-        self.mean_mean = one_or_each("mean_mean", mean_mean, q)
-        self.mean_sd = one_or_each("mean_sd", mean_sd, q, positive=True)
+    example: ClassVar[dict[str, Any]] = {"n_columns": 2}
+    compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
+
+    def __post_init__(self) -> None:
+        q = self.width = self.n_columns = whole_number("n_columns", self.n_columns)
+        not_both_known(mean=self.mean, covariance=self.covariance)
+        mean_mean = self.mean_mean = one_or_each("mean_mean", self.mean_mean, q)
+        mean_sd = self.mean_sd = one_or_each("mean_sd", self.mean_sd, q, positive=True)
         vectors = self._vectors = NormalVectors(
             ("", "column", "n_columns"),
             q,
-            mean,
-            covariance,
-            mean_mean=self.mean_mean,
-            mean_sd=self.mean_sd,
-            df=covariance_df,
-            scale=covariance_scale,
+            self.mean,
+            self.covariance,
+            mean_mean,
+            mean_sd,
+            self.covariance_df,
+            self.covariance_scale,
         )
         self.mean, self.covariance = vectors.mean, vectors.covariance
-        self.covariance_df, self.covariance_scale = vectors.prior.df, vectors.prior.scale
-        self.column_names = vectors.labels
-        self.parameters = vectors.parameters
-        self.innovations = Innovations("normal", self.n_columns)
+        self.covariance_df, self.covariance_scale = vectors.df, vectors.scale
+        self.column_names, self.parameters = vectors.labels, vectors.parameters
+        self.innovations = Innovations("normal", q)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        read_finite(records, self.n_columns)
+    def _read(self, theta: Theta) -> tuple[Floats, Floats]:
+        return self._vectors.read(theta)
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -143,15 +148,6 @@ class MultivariateNormal(ReadyModel):
         """Return log p(theta), normalised; Sigma by its lower triangle."""
         return self._vectors.log_prior(theta)
 
-    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record; shape ``(n,)``."""
-        records = read_floats("records", records, self.n_columns)
-        u = np.empty(records.shape)
-        log_determinant = _recover_innovations(*self._vectors.read(theta), records, u)
-        if math.isnan(log_determinant):
-            return np.full(len(records), -math.inf)
-        return -0.5 * (self.n_columns * LOG_2PI + (u * u).sum(axis=1)) - log_determinant
-
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
         if reading.kind != "moments" or len(reading.values[0]) != self.n_columns:
@@ -159,39 +155,21 @@ class MultivariateNormal(ReadyModel):
         mean, scatter = reading.values
         theta: Theta = {} if self.mean is not None else {"mean": mean}
         if self.covariance is None:
-            away = mean - (mean if self.mean is None else self.mean)
+            away = mean - (mean if self._vectors.mean is None else self._vectors.mean)
             least = estimates.least_variance(reading) * np.eye(len(mean))
             theta["covariance"] = scatter / n + np.outer(away, away) + least
         return ClosedForm(theta)
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = read_floats("records", records, self.n_columns)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         vectors = self._vectors
         normals = rng.standard_normal(vectors.n_mean)
         gammas = draw_gammas(vectors.gamma_shapes, len(records), rng)
         normals = np.append(normals, rng.standard_normal(vectors.n_below))
         return vectors.update(theta, records, normals, gammas)
 
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> Floats:
-        """Return the records F(u_i; theta); innovations and records both ``(n, q)``."""
-        innovations = read_floats("innovations", innovations, self.n_columns)
-        records = np.empty(innovations.shape)
-        _build_records(*self._vectors.read(theta), innovations, records)
-        return records
-
-    def recover_innovations(
-        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
-    ) -> Floats:
-        """Return the u_i with F(u_i; theta) = x_i, ``(n, q)``; no randomness is needed."""
-        records = read_floats("records", records, self.n_columns)
-        innovations = np.empty(records.shape)
-        _recover_innovations(*self._vectors.read(theta), records, innovations)
-        return innovations
-
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
-        return super().to_dict() | self._vectors.prior.given()
+        return super().to_dict() | self._vectors.given()
 
 
 MODELS.add(MultivariateNormal)

@@ -43,15 +43,16 @@ Neal (2003), Slice sampling, Annals of Statistics 31(3).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from noiseaware.contract import Theta
-from noiseaware.models.arguments import positive_number, read_integers
+from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.count_cdf import largest_mean, log_rising
 from noiseaware.models.counts import CountModel
@@ -178,6 +179,7 @@ def _scan(start, given, uniforms, point):
     return _slice(point, _DISPERSION, 1.0, given, uniforms, used) >= 0
 
 
+@dataclass(repr=False, eq=False)
 class NegativeBinomial(CountModel):
     """Independent counts with an unknown mean and dispersion.
 
@@ -205,17 +207,13 @@ class NegativeBinomial(CountModel):
     array([ 0,  2, 12])
     """
 
-    def __init__(
-        self,
-        mean_shape: float = 1.0,
-        mean_rate: float = 0.1,
-        dispersion_shape: float = 1.0,
-        dispersion_rate: float = 1.0,
-    ) -> None:
-        self.mean_shape = positive_number("mean_shape", mean_shape)
-        self.mean_rate = positive_number("mean_rate", mean_rate)
-        self.dispersion_shape = positive_number("dispersion_shape", dispersion_shape)
-        self.dispersion_rate = positive_number("dispersion_rate", dispersion_rate)
+    mean_shape: float = field(default=1.0, metadata=POSITIVE)
+    mean_rate: float = field(default=0.1, metadata=POSITIVE)
+    dispersion_shape: float = field(default=1.0, metadata=POSITIVE)
+    dispersion_rate: float = field(default=1.0, metadata=POSITIVE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._largest = {
             "mean": largest_mean("mean", self.mean_shape, self.mean_rate),
             "dispersion": gamma_bound(self.dispersion_shape, self.dispersion_rate),
@@ -228,14 +226,11 @@ class NegativeBinomial(CountModel):
         size = 1.0 / max(dispersion, SMALLEST) if dispersion >= 0.0 else math.nan
         return float(theta["mean"]), size
 
-    def _possible(self, theta: Theta) -> tuple[float, float]:
-        """As `_read`, with a mean and a dispersion that the prior makes impossible moved inside."""
+    def _read_possible(self, theta: Theta) -> tuple[float, float]:
         mean, size = self._read(theta)
         return min(mean, self._largest["mean"]), max(size, 1.0 / self._largest["dispersion"])
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by slice sampling from p(theta | x); see the module docstring."""
-        records = read_integers(records, None)
+    def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         total = self._total(records)
         n = len(records)
         values, weights = np.empty(n), np.empty(n)
@@ -250,8 +245,7 @@ class NegativeBinomial(CountModel):
         )
         start = np.log([float(theta["mean"]), float(theta["dispersion"])])
         start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)
-        pool = rng.random(_POOL)
-        point = np.empty(2)
+        pool, point = rng.random(_POOL), np.empty(2)
         while not _scan(start, given, pool, point):
             pool = np.concatenate((pool, rng.random(_POOL)))
         return {

@@ -29,22 +29,15 @@ x = mu + sqrt(v) u with u standard normal, inverted by u = (x - mu) / sqrt(v).
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
-from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.densities import log_inverse_gamma
-from noiseaware.models.arguments import (
-    not_both_known,
-    positive_number,
-    prior_shape,
-    read_finite,
-    read_numbers,
-    real_number,
-)
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, not_both_known
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
@@ -66,7 +59,6 @@ def _recover_innovations(mean, variance, records, innovations):
     inverse = 1.0 / math.sqrt(variance) if variance > 0.0 else math.nan
     for i in range(records.shape[0]):
         innovations[i, 0] = (records[i] - mean) * inverse
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -74,23 +66,20 @@ def _log_likelihood(mean, variance, records, out):
     """Write log N(x_i; mu, v)."""
     if not variance > 0.0:
         out[:] = -math.inf
-        return True
+        return
     constant = -0.5 * (_LOG_2PI + math.log(variance))
     half_precision = 0.5 / variance
     for i in range(records.shape[0]):
         difference = records[i] - mean
         out[i] = constant - half_precision * difference * difference
-    return True
 
 
 @njit(cache=True, nogil=True)
 def _draw_mean(records, variance, prior_mean, prior_precision, z):
     """Draw mu | v, x with the standard normal z."""
-    total = 0.0
-    for i in range(records.shape[0]):
-        total += records[i]
     precision = prior_precision + records.shape[0] / variance
-    return (prior_mean * prior_precision + total / variance) / precision + z / math.sqrt(precision)
+    weighted = prior_mean * prior_precision + records.sum() / variance
+    return weighted / precision + z / math.sqrt(precision)
 
 
 @njit(cache=True, nogil=True)
@@ -103,6 +92,7 @@ def _sum_squares(records, mean):
     return total
 
 
+@dataclass(repr=False, eq=False)
 class Normal(CompiledModel):
     """Independent normal records; the mean, the variance or both unknown.
 
@@ -131,39 +121,24 @@ class Normal(CompiledModel):
     array([1., 3.])
     """
 
+    mean: float | None = field(default=None, metadata=REAL)
+    variance: float | None = field(default=None, metadata=POSITIVE)
+    _: KW_ONLY
+    mean_mean: float = field(default=0.0, metadata=REAL)
+    mean_sd: float = field(default=10.0, metadata=POSITIVE)
+    variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
+    variance_scale: float = field(default=2.0, metadata=POSITIVE)
+
     innovations = Innovations("normal", 1)
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
-    def __init__(
-        self,
-        mean: float | None = None,
-        variance: float | None = None,
-        *,
-        mean_mean: float = 0.0,
-        mean_sd: float = 10.0,
-        variance_shape: float = 3.0,
-        variance_scale: float = 2.0,
-    ) -> None:
-        not_both_known(mean=mean, variance=variance)
-        self.mean = None if mean is None else real_number("mean", mean)
-        self.variance = None if variance is None else positive_number("variance", variance)
-        self.mean_mean = real_number("mean_mean", mean_mean)
-        self.mean_sd = positive_number("mean_sd", mean_sd)
-        self.variance_shape = prior_shape("variance_shape", variance_shape)
-        self.variance_scale = positive_number("variance_scale", variance_scale)
-        self._mean_precision = self.mean_sd**-2
-        both = (Parameter("mean", (), "real"), Parameter("variance", (), "positive"))
-        self.parameters = tuple(p for p in both if getattr(self, p.name) is None)
+    def __post_init__(self) -> None:
+        not_both_known(mean=self.mean, variance=self.variance)
+        super().__post_init__()
+        self.parameters = self._unknown(Parameter("mean"), Parameter("variance", (), "positive"))
 
     def _read(self, theta: Theta) -> tuple[float, float]:
-        """Return mu and v, each from theta or from what is known."""
-        mean = float(theta["mean"]) if self.mean is None else self.mean
-        variance = float(theta["variance"]) if self.variance is None else self.variance
-        return mean, variance
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        read_finite(records, None)
+        return self._number(theta, "mean"), self._number(theta, "variance")
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -187,22 +162,18 @@ class Normal(CompiledModel):
             )
         return total
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = read_numbers(records)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         new: Theta = {}
         mean = self.mean
         if mean is None:
-            variance = float(theta["variance"]) if self.variance is None else self.variance
-            mean = _draw_mean(
-                records, variance, self.mean_mean, self._mean_precision, rng.standard_normal()
-            )
+            variance = self._number(theta, "variance")
+            prior = (self.mean_mean, self.mean_sd**-2)
+            mean = _draw_mean(records, variance, *prior, rng.standard_normal())
             new["mean"] = np.array(mean)
         if self.variance is None:
             gamma = rng.standard_gamma(self.variance_shape + 0.5 * len(records))
-            new["variance"] = np.array(
-                (self.variance_scale + 0.5 * _sum_squares(records, mean)) / gamma
-            )
+            scale = self.variance_scale + 0.5 * _sum_squares(records, mean)
+            new["variance"] = np.array(scale / gamma)
         return new
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:

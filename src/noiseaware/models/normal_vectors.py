@@ -36,7 +36,6 @@ from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_inverse_wishart, log_inverse_wishart_constant, log_normal_iid
 from noiseaware.models.arguments import (
     covariance_matrix,
-    one_or_each,
     positive_number,
     read_parameter,
     real_array,
@@ -74,8 +73,7 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
     if mean_out.shape[0] > 0:
         sums = np.zeros(p)
         for i in range(records.shape[0]):
-            for a in range(p):
-                sums[a] += records[i, a]
+            sums += records[i, :p]
         n = float(records.shape[0])
         draw_normal_mean(
             n, sums, covariance, priors.precisions, priors.centres, normals, 0, mean_out
@@ -101,50 +99,6 @@ def draw_gammas(shapes: Sequence[float], n_records: int, rng: Generator) -> Floa
     return np.array([rng.standard_gamma(shape + half) for shape in shapes])
 
 
-class InverseWishart:
-    """The prior InverseWishart(df, S) of the parameter ``name``.
-
-    ``name``_df is p + 3 and ``name``_scale 2 I if they are None; the model calls p ``size_name``.
-    """
-
-    def __init__(
-        self, name: str, size_name: str, size: int, df: float | None, scale: ArrayLike | None
-    ) -> None:
-        self._name, self._size = name, size
-        self.df = size + 3.0 if df is None else positive_number(f"{name}_df", df)
-        if self.df <= size - 1:
-            raise ValueError(
-                f"{name}_df must be above {size_name} - 1 = {size - 1}, or the prior is not "
-                f"proper; got {df!r}"
-            )
-        usual = 2.0 * np.eye(size)
-        self.scale = usual if scale is None else covariance_matrix(f"{name}_scale", scale, size)
-        self.scale_factor = np.linalg.cholesky(self.scale)
-        self._constant = log_inverse_wishart_constant(self.df, self.scale_factor)
-        self.gamma_shapes = [0.5 * (self.df - j) for j in range(size)]
-        self.n_normals = size * (size - 1) // 2
-
-    def sample(self, rng: Generator) -> Floats:
-        """Draw Sigma."""
-        covariance = np.empty((self._size, self._size))
-        gammas = draw_gammas(self.gamma_shapes, 0, rng)
-        normals = rng.standard_normal(self.n_normals)
-        draw_inverse_wishart(self.scale, gammas, normals, 0, covariance)
-        return covariance
-
-    def log_density(self, covariance: Floats) -> float:
-        """Return log p(Sigma), normalised, by the lower triangle."""
-        return log_inverse_wishart(covariance, self.df, self.scale_factor, self._constant)
-
-    def given(self) -> dict[str, Any]:
-        """Return the two arguments, ready for JSON; None for what is left at its default."""
-        usual = np.array_equal(self.scale, 2.0 * np.eye(self._size))
-        return {
-            f"{self._name}_df": None if self.df == self._size + 3 else self.df,
-            f"{self._name}_scale": None if usual else self.scale.tolist(),
-        }
-
-
 class NormalVectors:
     """N_p(m, Sigma) with m and Sigma known, or unknown with their priors.
 
@@ -160,7 +114,7 @@ class NormalVectors:
     mean_mean, mean_sd
         a and s; one number stands for all.
     df, scale
-        Of the inverse Wishart.
+        Of the inverse Wishart; p + 3 and 2 I if they are None.
     """
 
     def __init__(
@@ -169,9 +123,8 @@ class NormalVectors:
         size: int,
         mean: ArrayLike | None,
         covariance: ArrayLike | None,
-        *,
-        mean_mean: ArrayLike,
-        mean_sd: ArrayLike,
+        mean_mean: float | Floats,
+        mean_sd: float | Floats,
         df: float | None,
         scale: ArrayLike | None,
     ) -> None:
@@ -180,11 +133,19 @@ class NormalVectors:
         first, second = self._names = f"{prefix}mean", f"{prefix}covariance"
         self.mean = None if mean is None else real_array(first, mean, (p,))
         self.covariance = None if covariance is None else covariance_matrix(second, covariance, p)
-        self.mean_mean = one_or_each(f"{first}_mean", mean_mean, p)
-        self.mean_sd = one_or_each(f"{first}_sd", mean_sd, p, positive=True)
-        self._alike = np.ndim(mean_mean) == 0 and np.ndim(mean_sd) == 0
-        self.prior = InverseWishart(second, size_name, p, df, scale)
-        self.priors = Priors(self.mean_mean, self.mean_sd**-2, self.prior.scale)
+        self.mean_mean, self.mean_sd = np.full(p, mean_mean), np.full(p, mean_sd)
+        self._alike = isinstance(mean_sd, float)
+        self.df = p + 3.0 if df is None else positive_number(f"{second}_df", df)
+        if self.df <= p - 1:
+            raise ValueError(
+                f"{second}_df must be above {size_name} - 1 = {p - 1}, or the prior is not "
+                f"proper; got {df!r}"
+            )
+        usual = 2.0 * np.eye(p)
+        self.scale = usual if scale is None else covariance_matrix(f"{second}_scale", scale, p)
+        self.scale_factor = np.linalg.cholesky(self.scale)
+        self._constant = log_inverse_wishart_constant(self.df, self.scale_factor)
+        self.priors = Priors(self.mean_mean, self.mean_sd**-2, self.scale)
         labels = self.labels = [f"x{j + 1}" for j in range(p)]
         self.parameters: tuple[Parameter, ...] = ()
         self.n_mean = self.n_below = 0
@@ -193,9 +154,18 @@ class NormalVectors:
             self.n_mean = p
             self.parameters += (Parameter(first, (p,), "real", (dim,), {dim: labels}),)
         if self.covariance is None:
-            self.n_below, self.gamma_shapes = self.prior.n_normals, self.prior.gamma_shapes
+            self.n_below = p * (p - 1) // 2
+            self.gamma_shapes = [0.5 * (self.df - j) for j in range(p)]
             dims, coords = (dim, f"{dim}_bis"), {dim: labels, f"{dim}_bis": labels}
             self.parameters += (Parameter(second, (p, p), "covariance", dims, coords),)
+
+    def given(self) -> dict[str, Any]:
+        """Return df and scale, ready for JSON; None for what is left at its default."""
+        usual = np.array_equal(self.scale, 2.0 * np.eye(self.size))
+        return {
+            f"{self._names[1]}_df": None if self.df == self.size + 3 else self.df,
+            f"{self._names[1]}_scale": None if usual else self.scale.tolist(),
+        }
 
     def read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return m and Sigma, each from theta or from what is known."""
@@ -208,13 +178,14 @@ class NormalVectors:
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw what is unknown."""
-        theta: Theta = {}
+        new, mean, covariance = self.room()
         if self.mean is None:
-            normals = rng.standard_normal(self.size)
-            theta[self._names[0]] = self.mean_mean + self.mean_sd * normals
+            mean[:] = self.mean_mean + self.mean_sd * rng.standard_normal(self.size)
         if self.covariance is None:
-            theta[self._names[1]] = self.prior.sample(rng)
-        return theta
+            gammas = draw_gammas(self.gamma_shapes, 0, rng)
+            normals = rng.standard_normal(self.n_below)
+            draw_inverse_wishart(self.scale, gammas, normals, 0, covariance)
+        return new
 
     def log_prior(self, theta: Theta) -> float:
         """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
@@ -223,7 +194,7 @@ class NormalVectors:
         if self.mean is None:
             total += self._log_mean(mean)
         if self.covariance is None:
-            total += self.prior.log_density(covariance)
+            total += log_inverse_wishart(covariance, self.df, self.scale_factor, self._constant)
         return total
 
     def _log_mean(self, mean: Floats) -> float:

@@ -23,11 +23,11 @@ import math
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from noiseaware.contract import ClosedForm, Reading, Theta
 from noiseaware.models import estimates
-from noiseaware.models.arguments import positive_number, read_integers
+from noiseaware.models.arguments import positive_number
 from noiseaware.models.count_cdf import largest_mean
 from noiseaware.models.counts import CountModel
 from noiseaware.parameters import Parameter
@@ -56,16 +56,17 @@ class Poisson(CountModel):
     array([1, 3, 8])
     """
 
+    parameters = (Parameter("rate", (), "positive"),)
+
     def __init__(self, rate_shape: float = 1.0, rate_rate: float = 0.1) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
         self._largest = {"rate": largest_mean("rate", self.rate_shape, self.rate_rate)}
-        self.parameters = (Parameter("rate", (), "positive"),)
 
     def _read(self, theta: Theta) -> tuple[float, float]:
         return float(theta["rate"]), math.inf
 
-    def _possible(self, theta: Theta) -> tuple[float, float]:
+    def _read_possible(self, theta: Theta) -> tuple[float, float]:
         return min(float(theta["rate"]), self._largest["rate"]), math.inf
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
@@ -79,9 +80,7 @@ class Poisson(CountModel):
             lambda draws, rng: {"rate": rng.standard_gamma(shape, size=draws) / rate},
         )
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | x); the old one plays no part."""
-        records = read_integers(records, None)
+    def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         return {"rate": self._draw("rate", rng, self._total(records), len(records))}
 
 

@@ -6,15 +6,16 @@ A model of yours does not inherit from `ReadyModel`; `noiseaware.contract` says 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.models.arguments import read_floats, read_integers, read_numbers
+from noiseaware.models.arguments import check_levels, read_floats, read_integers
 from noiseaware.parameters import Innovations, Parameter
 
 
@@ -22,7 +23,8 @@ class ReadyModel:
     """A model that keeps each argument of its constructor as an attribute of the same name.
 
     A model whose attribute says more than was given (a default that was worked out, say) extends
-    `to_dict`. Arrays, tuples and plain values need nothing.
+    `to_dict`. Arrays, tuples and plain values need nothing. The arguments of a model with many are
+    the fields of a dataclass, and the ``metadata`` of a field says how it is checked.
     """
 
     example: ClassVar[dict[str, Any]] = {}
@@ -31,6 +33,21 @@ class ReadyModel:
     parameters: tuple[Parameter, ...]
     innovations: Innovations
     build_records: Callable[..., NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        for field in fields(cast(Any, self)):
+            value = getattr(self, field.name)
+            if "check" in field.metadata and not (value is None and field.default is None):
+                setattr(self, field.name, field.metadata["check"](field.name, value))
+
+    def _unknown(self, *parameters: Parameter) -> tuple[Parameter, ...]:
+        """Return the parameters whose attribute of the same name is None: nobody knows them."""
+        return tuple(each for each in parameters if getattr(self, each.name) is None)
+
+    def _number(self, theta: Theta, name: str) -> float:
+        """Return a parameter that is one number, from theta or as it is known."""
+        known: float | None = getattr(self, name)
+        return float(theta[name]) if known is None else known
 
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
@@ -70,14 +87,15 @@ class Compiled(NamedTuple):
     """What a model does with all its records; each function fills the last of its arguments.
 
     `values` is what the model's `_read(theta)` returns. A function returns False at a record that
-    the model cannot have; `recover` finds fresh uniforms in `innovations`, if they are uniform.
+    the model cannot have. `recover` finds fresh uniforms in the last columns of `innovations`, as
+    many as the model's `uniforms`.
     """
 
     build: Callable[..., bool | None]
     """(*values, innovations, records): x_i = F(u_i; theta)."""
-    recover: Callable[..., bool]
-    """(*values, records, innovations): u_i with F(u_i; theta) = x_i."""
-    log_likelihood: Callable[..., bool]
+    recover: Callable[..., bool | None] | None
+    """(*values, records, innovations): u_i with F(u_i; theta) = x_i. None: the model says how."""
+    log_likelihood: Callable[..., bool | None]
     """(*values, records, out): log f(x_i | theta)."""
 
 
@@ -88,31 +106,55 @@ class CompiledModel(ReadyModel):
     """The type of the records, float64 or int64."""
     width: int | None = None
     """How many numbers a record has; None: one, and the records have shape (n,)."""
+    uniforms: ClassVar[int | None] = None
+    """How many uniforms it takes to recover the innovations of a record, of which more than one
+    makes it; None: as many as there are innovations, if these are uniform, else none."""
     compiled: ClassVar[Compiled]
+
+    _sizes: Sequence[int] = ()
+    _names: Sequence[str] = ()
+    """Of records that are integers: the number of levels of each column, and what it is called."""
 
     def _read(self, theta: Theta) -> tuple[Any, ...]:
         """Return what the compiled functions are told of theta."""
         raise NotImplementedError
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
-        raise NotImplementedError
+    def _read_possible(self, theta: Theta) -> tuple[Any, ...]:
+        """As `_read`, for the construction; what the prior makes impossible may be moved inside."""
+        return self._read(theta)
 
     def _read_records(self, records: ArrayLike) -> NDArray[Any]:
         """Return records as a contiguous array of the right type and shape."""
         if self.dtype is np.int64:
             return read_integers(records, self.width)
-        if self.width is None:
-            return read_numbers(records)
         return read_floats("records", records, self.width)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        array = self._read_records(records)
+        if not np.isfinite(array).all():
+            raise ValueError("records must be finite; got NaN or an infinite number")
+        self._check(array)
+
+    def _check(self, records: NDArray[Any]) -> None:
+        """Raise ValueError unless finite records of the right type and shape are possible ones."""
+        if self.dtype is np.int64:
+            check_levels(records, self._sizes, self._names)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) for each record, (n,)."""
         array = self._read_records(records)
         out = np.empty(len(array))
-        if not self.compiled.log_likelihood(*self._read(theta), array, out):
+        if self.compiled.log_likelihood(*self._read(theta), array, out) is False:
             self.check_records(records)
         return out
+
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
+        """Return a new theta, by the kernel for p(theta | x) that the module docstring has."""
+        return self._update(theta, self._read_records(records), rng)
+
+    def _update(self, theta: Theta, records: NDArray[Any], rng: Generator) -> Theta:
+        raise NotImplementedError
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
         """Return the records F(u_i; theta)."""
@@ -120,23 +162,31 @@ class CompiledModel(ReadyModel):
         n = len(innovations)
         shape = (n,) if self.width is None else (n, self.width)
         records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
-        self.compiled.build(*self._read(theta), innovations, records)
+        self.compiled.build(*self._read_possible(theta), innovations, records)
         return records
 
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Return u_i with F(u_i; theta) = x_i; uniform ones are drawn from all that give x_i."""
+        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
         array = self._read_records(records)
-        if self.innovations.kind == "normal":
-            innovations = np.empty((len(array), self.innovations.width))
-        elif rng is None:
-            raise TypeError("rng must be given: more than one u makes the same record")
-        else:
-            innovations = self.innovations.draw(len(array), rng)
-        if not self.compiled.recover(*self._read(theta), array, innovations):
+        innovations = np.empty((len(array), self.innovations.width))
+        uniforms = self.uniforms
+        if uniforms is None:
+            uniforms = self.innovations.width if self.innovations.kind == "uniform" else 0
+        if uniforms > 0:
+            innovations[:, -uniforms:] = needed(rng).random((len(array), uniforms))
+        assert self.compiled.recover is not None
+        if self.compiled.recover(*self._read_possible(theta), array, innovations) is False:
             self.check_records(records)
         return innovations
+
+
+def needed(rng: Generator | None) -> Generator:
+    """Return the generator; TypeError if there is none."""
+    if rng is None:
+        raise TypeError("rng must be given: more than one u makes the same record")
+    return rng
 
 
 def _plain(value: Any, default: Any) -> Any:

@@ -18,46 +18,44 @@ from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_normal_iid
-from noiseaware.models.arguments import positive_number, read_finite, read_parameter
+from noiseaware.models.arguments import read_parameter
 from noiseaware.models.normal_vectors import NormalVectors
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.ready import CompiledModel
 from noiseaware.parameters import Innovations, Parameter
 
 
-class Regression(ReadyModel):
-    """Features and coefficients; a class for each kind of response adds what is its own."""
+class Regression(CompiledModel):
+    """Features and coefficients; a dataclass for each kind of response adds what is its own."""
+
+    n_features: int
+    coefficient_sd: float
+    feature_mean: ArrayLike | None
+    feature_covariance: ArrayLike | None
+    feature_mean_sd: float
+    feature_covariance_df: float | None
+    feature_covariance_scale: ArrayLike | None
 
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
 
     _response_normals = 1
     """How many normals make the response, besides one for each feature."""
 
-    def __init__(
-        self,
-        n_features: int,
-        coefficient_sd: float,
-        feature_mean: ArrayLike | None,
-        feature_covariance: ArrayLike | None,
-        feature_mean_sd: float,
-        feature_covariance_df: float | None,
-        feature_covariance_scale: ArrayLike | None,
-    ) -> None:
-        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
-        self.feature_mean_sd = positive_number("feature_mean_sd", feature_mean_sd)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         features = self._features = NormalVectors(
             ("feature_", "feature", "n_features"),
-            n_features,
-            feature_mean,
-            feature_covariance,
-            mean_mean=0.0,
-            mean_sd=self.feature_mean_sd,
-            df=feature_covariance_df,
-            scale=feature_covariance_scale,
+            self.n_features,
+            self.feature_mean,
+            self.feature_covariance,
+            0.0,
+            self.feature_mean_sd,
+            self.feature_covariance_df,
+            self.feature_covariance_scale,
         )
         p = self.n_features = features.size
         self.feature_mean, self.feature_covariance = features.mean, features.covariance
-        self.feature_covariance_df = features.prior.df
-        self.feature_covariance_scale = features.prior.scale
+        self.feature_covariance_df, self.feature_covariance_scale = features.df, features.scale
+        self.width = p + 1
         self._prior_precision = self.coefficient_sd**-2
         labels = {"coefficient": ["intercept", *features.labels]}
         coefficients = Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)
@@ -68,10 +66,6 @@ class Regression(ReadyModel):
     def _coefficients(self, theta: Theta) -> Floats:
         """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
-
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError if these cannot be records of this model."""
-        read_finite(records, self.n_features + 1)
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -94,4 +88,4 @@ class Regression(ReadyModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
-        return super().to_dict() | self._features.prior.given()
+        return super().to_dict() | self._features.given()

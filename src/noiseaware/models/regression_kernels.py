@@ -35,7 +35,7 @@ class Draw(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def build_records(coefficients, noise_variance, mean, covariance, innovations, records, width):
+def build_records(width, coefficients, noise_variance, mean, covariance, innovations, records):
     """Write x_0 = m + L u_{1..p} and y = (1, x_0) beta + sigma u_{p+1} into ``records``.
 
     Put together, a record is an affine function of its innovations, c + A u, with A lower
@@ -68,7 +68,7 @@ def build_records(coefficients, noise_variance, mean, covariance, innovations, r
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _divisors(noise_variance, factor, width):
+def _divisors(width, noise_variance, factor):
     """Return the inverses of the diagonal of L and of sigma."""
     w = len(width)
     inverse = np.empty(w)
@@ -79,7 +79,7 @@ def _divisors(noise_variance, factor, width):
 
 
 @njit(cache=True, nogil=True)
-def _whiten(coefficients, mean, factor, inverse, records, i, out, at, width):
+def _whiten(width, coefficients, mean, factor, inverse, records, i, out, at):
     """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i into a row of ``out``.
 
     Returns the sum of its squares.
@@ -103,7 +103,7 @@ def _whiten(coefficients, mean, factor, inverse, records, i, out, at, width):
 
 @njit(cache=True, nogil=True)
 def recover_innovations(
-    coefficients, noise_variance, mean, covariance, records, innovations, width
+    width, coefficients, noise_variance, mean, covariance, records, innovations
 ):
     """Write u into ``innovations``; NaN if the covariance is not positive definite."""
     w = len(width)
@@ -111,13 +111,13 @@ def recover_innovations(
     if not cholesky(covariance, w - 1, factor):
         innovations[:] = math.nan
         return
-    inverse = _divisors(noise_variance, factor, width)
+    inverse = _divisors(width, noise_variance, factor)
     for i in range(records.shape[0]):
-        _whiten(coefficients, mean, factor, inverse, records, i, innovations, i, width)
+        _whiten(width, coefficients, mean, factor, inverse, records, i, innovations, i)
 
 
 @njit(cache=True, nogil=True)
-def log_likelihood(coefficients, noise_variance, mean, covariance, records, out, width):
+def log_likelihood(width, coefficients, noise_variance, mean, covariance, records, out):
     """Write log f(x_i | theta) = log N(x_0; m, Sigma) + log N(y; (1, x_0) beta, sigma^2)."""
     w = len(width)
     factor = np.empty((w, w))
@@ -127,22 +127,20 @@ def log_likelihood(coefficients, noise_variance, mean, covariance, records, out,
     constant = -0.5 * (w * LOG_2PI + math.log(noise_variance))
     for j in range(w - 1):
         constant -= math.log(factor[j, j])
-    inverse = _divisors(noise_variance, factor, width)
+    inverse = _divisors(width, noise_variance, factor)
     row = np.empty((1, w))
     for i in range(records.shape[0]):
-        squares = _whiten(coefficients, mean, factor, inverse, records, i, row, 0, width)
+        squares = _whiten(width, coefficients, mean, factor, inverse, records, i, row, 0)
         out[i] = constant - 0.5 * squares
 
 
 @njit(cache=True, nogil=True)
-def _moments(records, gram, cross, width):
+def _moments(width, records, gram, cross):
     """Write x'x into the lower triangle of ``gram`` and x'y into ``cross``, x = (1, x_0)."""
     w = len(width)
     p = w - 1
-    for a in range(w):
-        cross[a] = 0.0
-        for b in range(a + 1):
-            gram[a, b] = 0.0
+    cross[:] = 0.0
+    gram[:] = 0.0
     for i in range(records.shape[0]):
         y = records[i, p]
         cross[0] += y
@@ -175,17 +173,17 @@ def _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, ou
 
 
 @njit(cache=True, nogil=True)
-def update_coefficients(records, noise_variance, prior_precision, normals, coefficients, width):
+def update_coefficients(width, records, noise_variance, prior_precision, normals, coefficients):
     """Draw beta | sigma^2, x, y into ``coefficients``: one pass over the records."""
     w = len(width)
     gram = np.empty((w, w))
     cross = np.empty(w)
-    _moments(records, gram, cross, width)
+    _moments(width, records, gram, cross)
     _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, coefficients)
 
 
 @njit(cache=True, nogil=True)
-def _spread(records, coefficients, mean, scatter, width):
+def _spread(width, records, coefficients, mean, scatter):
     """Write sum (x_0 - m)(x_0 - m)' into ``scatter`` (lower) and return |y - x beta|^2.
 
     A second pass: taking both from x'x and x'y would lose every digit when the residuals are small
@@ -210,6 +208,7 @@ def _spread(records, coefficients, mean, scatter, width):
 
 @njit(cache=True, nogil=True)
 def gibbs_scan(
+    width,
     records,
     noise_variance,
     mean,
@@ -220,7 +219,6 @@ def gibbs_scan(
     normals,
     gammas,
     out,
-    width,
 ):
     """One Gibbs scan of p(theta | x): beta, m, then sigma^2, Sigma; two passes over the records.
 
@@ -233,7 +231,7 @@ def gibbs_scan(
     p = w - 1
     gram = np.empty((w, w))
     cross = np.empty(w)
-    _moments(records, gram, cross, width)
+    _moments(width, records, gram, cross)
     _draw_coefficients(
         gram, cross, noise_variance, coefficient_precision, normals, out.coefficients
     )
@@ -249,7 +247,7 @@ def gibbs_scan(
     if out.noise_variance.shape[0] == 0 and out.covariance.shape[0] == 0:
         return
     scatter = np.empty((p, p))
-    squares = _spread(records, out.coefficients, centre, scatter, width)
+    squares = _spread(width, records, out.coefficients, centre, scatter)
     taken = 0
     if out.noise_variance.shape[0] > 0:
         out.noise_variance[0] = (noise_scale + 0.5 * squares) / gammas[0]

@@ -162,11 +162,11 @@ def build_records(kind, top, coefficients, mean, covariance, innovations, record
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def recover_innovations(kind, top, coefficients, mean, covariance, records, uniforms, innovations):
+def recover_innovations(kind, top, coefficients, mean, covariance, records, innovations):
     """Draw u given the records: L^{-1} (x_0 - m), and E between its edges with a uniform angle.
 
-    ``uniforms`` is (n, 2), in [0, 1): one for E and one for the angle. NaN if the covariance is not
-    positive definite.
+    The last two columns of ``innovations`` hold uniforms, one for E and one for the angle. NaN if
+    the covariance is not positive definite.
     """
     p = mean.shape[0]
     factor = np.empty((p, p))
@@ -182,8 +182,8 @@ def recover_innovations(kind, top, coefficients, mean, covariance, records, unif
             high = math.inf if y > 0.5 else softplus(-eta)
         else:
             low, high = poisson_edges(math.exp(eta), y)
-        angle = 2.0 * math.pi * uniforms[i, 1]
-        v = uniforms[i, 0]
+        angle = 2.0 * math.pi * innovations[i, p + 1]
+        v = innovations[i, p]
         for _ in range(2):
             energy = low - math.log1p(v * math.expm1(low - high))
             radius = math.sqrt(2.0 * energy)

@@ -53,6 +53,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numba import njit
@@ -61,7 +62,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_inverse_gamma
-from noiseaware.models.arguments import positive_number, prior_shape, read_parameter
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.models.hierarchical import POOL, SPREAD_OF_MEANS, Pooled, slice_step, weigh
 from noiseaware.parameters import Parameter
@@ -105,6 +106,7 @@ def _scale(records, means, totals, sizes, factor, scaled):
     return between
 
 
+@dataclass(repr=False, eq=False)
 class StratifiedMeans(Pooled, NormalGroups):
     """Groups of known sizes with normal outcomes, whose means share an unknown normal prior.
 
@@ -138,22 +140,19 @@ class StratifiedMeans(Pooled, NormalGroups):
            [1., 4.]])
     """
 
+    sizes: Sequence[int]
+    _: KW_ONLY
+    location_mean: float = field(default=0.0, metadata=REAL)
+    location_sd: float = field(default=10.0, metadata=POSITIVE)
+    spread_scale: float = field(default=2.0, metadata=POSITIVE)
+    variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
+    variance_scale: float = field(default=2.0, metadata=POSITIVE)
+    labels: Sequence[str] | None = None
+
     group_parameter = "means"
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        *,
-        location_mean: float = 0.0,
-        location_sd: float = 10.0,
-        spread_scale: float = 2.0,
-        variance_shape: float = 3.0,
-        variance_scale: float = 2.0,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(sizes, labels, location_mean, location_sd, spread_scale)
-        self.variance_shape = prior_shape("variance_shape", variance_shape)
-        self.variance_scale = positive_number("variance_scale", variance_scale)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.parameters = (*self.parameters, Parameter("variance", (), "positive"))
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats]:
@@ -181,9 +180,7 @@ class StratifiedMeans(Pooled, NormalGroups):
             float(theta["variance"]), self.variance_shape, self.variance_scale
         )
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one scan of p(theta | x); see the module docstring."""
-        records = self._read_records(records)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         out = np.empty(3 + self._n_groups)
         _scan(
             records,

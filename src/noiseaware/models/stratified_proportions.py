@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numba import njit
@@ -47,6 +48,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
+from noiseaware.models.arguments import POSITIVE, REAL
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import YesNoGroups
 from noiseaware.models.hierarchical import (
@@ -93,6 +95,7 @@ def _scan(location, spread, levels, data, uniforms, normal):
     return location, spread
 
 
+@dataclass(repr=False, eq=False)
 class StratifiedProportions(Pooled, YesNoGroups):
     """Groups of known sizes with yes-or-no outcomes, whose log odds share a normal prior.
 
@@ -125,18 +128,14 @@ class StratifiedProportions(Pooled, YesNoGroups):
            [1, 0]])
     """
 
-    group_parameter = "proportions"
+    sizes: Sequence[int]
+    _: KW_ONLY
+    location_mean: float = field(default=0.0, metadata=REAL)
+    location_sd: float = field(default=1.5, metadata=POSITIVE)
+    spread_scale: float = field(default=1.0, metadata=POSITIVE)
+    labels: Sequence[str] | None = None
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        *,
-        location_mean: float = 0.0,
-        location_sd: float = 1.5,
-        spread_scale: float = 1.0,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(sizes, labels, location_mean, location_sd, spread_scale)
+    group_parameter = "proportions"
 
     @staticmethod
     def _theta(location: float, spread: float, levels: Floats) -> Theta:

@@ -34,15 +34,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_inverse_gamma
-from noiseaware.models.arguments import positive_number, prior_shape, read_parameter, real_number
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -59,6 +59,7 @@ def _draw_means(sums, sizes, variances, prior_mean, prior_precision, means):
         means[g] = centre + means[g] / math.sqrt(precision)
 
 
+@dataclass(repr=False, eq=False)
 class TwoMeans(NormalGroups):
     """Two groups of known sizes, each with its own unknown mean and variance.
 
@@ -91,26 +92,21 @@ class TwoMeans(NormalGroups):
            [1. , 4. ]])
     """
 
+    sizes: Sequence[int]
+    _: KW_ONLY
+    mean_mean: float = field(default=0.0, metadata=REAL)
+    mean_sd: float = field(default=10.0, metadata=POSITIVE)
+    variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
+    variance_scale: float = field(default=2.0, metadata=POSITIVE)
+    equal_variances: bool = False
+    labels: Sequence[str] | None = None
+
     number = 2
     derived = (Parameter("difference"), Parameter("effect_size"))
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        *,
-        mean_mean: float = 0.0,
-        mean_sd: float = 10.0,
-        variance_shape: float = 3.0,
-        variance_scale: float = 2.0,
-        equal_variances: bool = False,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(sizes, labels)
-        self.mean_mean = real_number("mean_mean", mean_mean)
-        self.mean_sd = positive_number("mean_sd", mean_sd)
-        self.variance_shape = prior_shape("variance_shape", variance_shape)
-        self.variance_scale = positive_number("variance_scale", variance_scale)
-        self.equal_variances = bool(equal_variances)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.equal_variances = bool(self.equal_variances)
         variance = (
             Parameter("variance", (), "positive")
             if self.equal_variances
@@ -143,9 +139,7 @@ class TwoMeans(NormalGroups):
             total += log_inverse_gamma(float(variance), self.variance_shape, self.variance_scale)
         return total
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one Gibbs scan of p(theta | x); see the module docstring."""
-        records = self._read_records(records)
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         sums, sizes = self._totals(records)
         _, variances = self._read(theta)
         means = rng.standard_normal(2)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import estimates
-from noiseaware.models.arguments import positive_number
+from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
 from noiseaware.models.grouped import YesNoGroups
 from noiseaware.models.inverse_cdf import SPACING
@@ -41,6 +42,7 @@ from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 
+@dataclass(repr=False, eq=False)
 class TwoProportions(YesNoGroups):
     """Two groups of known sizes, each with its own unknown probability of a one.
 
@@ -70,20 +72,17 @@ class TwoProportions(YesNoGroups):
            [1, 0]])
     """
 
+    sizes: Sequence[int]
+    a: float = field(default=1.0, metadata=POSITIVE)
+    b: float = field(default=1.0, metadata=POSITIVE)
+    _: KW_ONLY
+    labels: Sequence[str] | None = None
+
     number = 2
     derived = (Parameter("difference"), Parameter("log_ratio"))
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        a: float = 1.0,
-        b: float = 1.0,
-        *,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(sizes, labels)
-        self.a = positive_number("a", a)
-        self.b = positive_number("b", b)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._log_constant = 2.0 * log_dirichlet_constant(np.array([self.a, self.b]))
         self.parameters = (self._each("proportions", "unit"),)
 
