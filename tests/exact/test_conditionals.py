@@ -587,8 +587,8 @@ CLOSED_FORM_BUGS = [
     (
         "negative binomial by quadrature",
         "negative_binomial.py",
-        "weights[found] = table[x]",
-        "weights[found] = 1.0",
+        "table[values].astype(np.float64)",
+        "np.ones(len(values))",
     ),
     (
         "negative binomial by quadrature",

@@ -311,7 +311,7 @@ BUGS = {
         (
             Edit(
                 gamma_module.Gamma,
-                "update_parameters",
+                "_update",
                 "self.shape_shape - smallest",
                 "self.shape_shape",
             ),

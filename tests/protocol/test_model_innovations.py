@@ -71,9 +71,9 @@ INNOVATION_BUGS = [
     ),
     ("conjugate.py", "rng.random(shapes.shape)) / shapes", "rng.random(shapes.shape))", "shares"),
     (
-        "linear_algebra.py",
-        "total -= lower[j, k] * out[at, k]",
-        "total -= lower[j, k] * records[i, k]",
+        "normal_vectors.py",
+        "total -= factor[j, k] * out[at, k]",
+        "total -= factor[j, k] * records[i, k]",
         "vector",
     ),
     ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),

@@ -30,8 +30,7 @@ known), `hierarchical.py` (groups that share a prior), `gamma_priors.py` (durati
 `counts.py`, `count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
 `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice sampler for
 shapes), `normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
-coefficients), `regression_kernels.py` and `response_kernels.py` (the loops of regressions) and
-`linear_algebra.py`.
+coefficients), and `regression_kernels.py` and `response_kernels.py` (the loops of regressions).
 """
 
 from __future__ import annotations

@@ -1,74 +1,33 @@
 """Multivariate normal records with an unknown mean, an unknown covariance, or both.
 
-The model and the full conditionals are those of `normal_vectors.py`; a record is a row of q floats.
-`MultivariateNormal.update_parameters` is an exact draw when the mean or the covariance is known, a
-Gibbs scan of p(m, Sigma | x) when both are not.
-
-The construction x = F(u; theta)
---------------------------------
-x = m + L u with u standard normal of length q and Sigma = L L' (L lower triangular, positive
-diagonal), inverted by u = L^{-1} (x - m).
+A record is a row of q floats. The model, the full conditionals and the construction are those of
+`normal_vectors.py`. `MultivariateNormal.update_parameters` is an exact draw when the mean or the
+covariance is known, a Gibbs scan of p(m, Sigma | x) when both are not.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.linear_algebra import cholesky
 from noiseaware.models import estimates
 from noiseaware.models.arguments import not_both_known, one_or_each
-from noiseaware.models.linear_algebra import colour, whiten
-from noiseaware.models.normal_vectors import LOG_2PI, NormalVectors, draw_gammas
+from noiseaware.models.normal_vectors import (
+    NormalVectors,
+    build_vectors,
+    draw_gammas,
+    log_density_of_vectors,
+    recover_vectors,
+)
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations
 from noiseaware.registry import MODELS
-
-
-@njit(cache=True, nogil=True)
-def _build_records(mean, covariance, innovations, records):
-    """Write x_i = m + L u_i; NaN if the covariance is not positive definite."""
-    q = mean.shape[0]
-    factor = np.empty((q, q))
-    if not cholesky(covariance, q, factor):
-        records[:] = math.nan
-        return
-    for i in range(records.shape[0]):
-        colour(mean, factor, innovations, i, records)
-
-
-@njit(cache=True, nogil=True)
-def _recover_innovations(mean, covariance, records, innovations):
-    """Write u_i = L^{-1} (x_i - m); NaN if the covariance is not positive definite."""
-    q = mean.shape[0]
-    factor = np.empty((q, q))
-    if not cholesky(covariance, q, factor):
-        innovations[:] = math.nan
-        return
-    for i in range(records.shape[0]):
-        whiten(mean, factor, records, i, innovations, i)
-
-
-@njit(cache=True, nogil=True)
-def _log_likelihood(mean, covariance, records, out):
-    """Write log N(x_i; m, Sigma); -inf if the covariance is not positive definite."""
-    q = mean.shape[0]
-    factor, row = np.empty((q, q)), np.empty((1, q))
-    if not cholesky(covariance, q, factor):
-        out[:] = -math.inf
-        return
-    log_determinant = np.log(np.diag(factor)).sum()
-    for i in range(records.shape[0]):
-        squares = whiten(mean, factor, records, i, row, 0)
-        out[i] = -0.5 * (q * LOG_2PI + squares) - log_determinant
 
 
 @dataclass(repr=False, eq=False)
@@ -115,7 +74,7 @@ class MultivariateNormal(CompiledModel):
     covariance_scale: ArrayLike | None = None
 
     example: ClassVar[dict[str, Any]] = {"n_columns": 2}
-    compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
+    compiled = Compiled(build_vectors, recover_vectors, log_density_of_vectors)
 
     def __post_init__(self) -> None:
         q = self.width = self.n_columns = whole_number("n_columns", self.n_columns)

@@ -67,31 +67,16 @@ _POOL = 48
 """Uniforms for a scan; it needs about 15, and asks for more in the rare case."""
 
 
-@njit(cache=True, nogil=True)
-def tabulate(records, values, weights):
-    """Write the different counts and how many records have each; return how many there are.
+def tabulate(records: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the different counts and how many records have each.
 
     Where the counts spread so far that few are equal, each record is listed by itself.
     """
-    n = records.shape[0]
-    top = 0
-    for i in range(n):
-        top = max(top, records[i])
-    if top > 4 * n:
-        for i in range(n):
-            values[i] = records[i]
-            weights[i] = 1.0
-        return n
-    table = np.zeros(top + 1)
-    for i in range(n):
-        table[records[i]] += 1.0
-    found = 0
-    for x in range(top + 1):
-        if table[x] > 0.0:
-            values[found] = x
-            weights[found] = table[x]
-            found += 1
-    return found
+    if records.max(initial=0) > 4 * len(records):
+        return records.astype(np.float64), np.ones(len(records))
+    table = np.bincount(records)
+    values = np.flatnonzero(table)
+    return values.astype(np.float64), table[values].astype(np.float64)
 
 
 class Given(NamedTuple):
@@ -232,17 +217,8 @@ class NegativeBinomial(CountModel):
 
     def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         total = self._total(records)
-        n = len(records)
-        values, weights = np.empty(n), np.empty(n)
-        found = tabulate(records, values, weights)
-        given = Given(
-            n,
-            total,
-            values[:found],
-            weights[:found],
-            *self._prior("mean"),
-            *self._prior("dispersion"),
-        )
+        priors = (*self._prior("mean"), *self._prior("dispersion"))
+        given = Given(len(records), total, *tabulate(records), *priors)
         start = np.log([float(theta["mean"]), float(theta["dispersion"])])
         start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)
         pool, point = rng.random(_POOL), np.empty(2)

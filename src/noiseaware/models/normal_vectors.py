@@ -18,6 +18,11 @@ The likelihood is |Sigma|^(-n/2) exp(-sum_i (x_i - m)' Sigma^{-1} (x_i - m) / 2)
 * Sigma | m, x: InverseWishart(df + n, S + sum_i (x_i - m)(x_i - m)').
 
 `NormalVectors.update` draws m, then Sigma, each if unknown.
+
+The construction x = F(u; theta)
+--------------------------------
+x = m + L u with u standard normal of length p and Sigma = L L' (L lower triangular, positive
+diagonal), inverted by u = L^{-1} (x - m).
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from numpy.typing import ArrayLike
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.densities import log_inverse_wishart, log_inverse_wishart_constant, log_normal_iid
+from noiseaware.linear_algebra import cholesky
 from noiseaware.models.arguments import (
     covariance_matrix,
     positive_number,
@@ -58,6 +64,68 @@ class Priors(NamedTuple):
     """1 / s_j^2, (p,)."""
     scale: Floats
     """S, (p, p)."""
+
+
+@njit(cache=True, nogil=True)
+def build_vectors(mean, covariance, innovations, records):
+    """Write m + L u_i into the first p columns of the records.
+
+    Returns False, with NaN in all of the records, if the covariance is not positive definite.
+    """
+    p = mean.shape[0]
+    factor = np.empty((p, p))
+    if not cholesky(covariance, p, factor):
+        records[:] = math.nan
+        return False
+    for i in range(records.shape[0]):
+        for j in range(p):
+            total = mean[j]
+            for k in range(j + 1):
+                total += factor[j, k] * innovations[i, k]
+            records[i, j] = total
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whiten(mean, factor, records, i, out, at):
+    """Write L^{-1} (x_i - m) into row ``at`` of ``out``; return the sum of its squares."""
+    squares = 0.0
+    for j in range(mean.shape[0]):
+        total = records[i, j] - mean[j]
+        for k in range(j):
+            total -= factor[j, k] * out[at, k]
+        out[at, j] = total / factor[j, j]
+        squares += out[at, j] * out[at, j]
+    return squares
+
+
+@njit(cache=True, nogil=True)
+def recover_vectors(mean, covariance, records, innovations):
+    """Write u_i = L^{-1} (x_i - m) into the first p columns; as `build_vectors`."""
+    p = mean.shape[0]
+    factor = np.empty((p, p))
+    if not cholesky(covariance, p, factor):
+        innovations[:] = math.nan
+        return False
+    for i in range(records.shape[0]):
+        _whiten(mean, factor, records, i, innovations, i)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def log_density_of_vectors(mean, covariance, records, out):
+    """Write log N(x_i; m, Sigma); False, with -inf in ``out``, if there is no L."""
+    p = mean.shape[0]
+    factor, row = np.empty((p, p)), np.empty((1, p))
+    if not cholesky(covariance, p, factor):
+        out[:] = -math.inf
+        return False
+    constant = -0.5 * p * LOG_2PI
+    for j in range(p):
+        constant -= math.log(factor[j, j])
+    for i in range(records.shape[0]):
+        out[i] = constant - 0.5 * _whiten(mean, factor, records, i, row, 0)
+    return True
 
 
 @njit(cache=True, nogil=True)

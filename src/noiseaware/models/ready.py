@@ -86,9 +86,9 @@ class ReadyModel:
 class Compiled(NamedTuple):
     """What a model does with all its records; each function fills the last of its arguments.
 
-    `values` is what the model's `_read(theta)` returns. A function returns False at a record that
-    the model cannot have. `recover` finds fresh uniforms in the last columns of `innovations`, as
-    many as the model's `uniforms`.
+    `values` is what the model's `_read(theta)` returns. A function that cannot go on returns False;
+    there is an error then if a record is to blame, one that the model cannot have. `recover` finds
+    fresh uniforms in the last columns of `innovations`, as many as the model's `uniforms`.
     """
 
     build: Callable[..., bool | None]

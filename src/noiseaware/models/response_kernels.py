@@ -44,8 +44,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.linear_algebra import cholesky, solve_lower, solve_upper
-from noiseaware.models.linear_algebra import colour, whiten
-from noiseaware.models.normal_vectors import LOG_2PI
+from noiseaware.models.normal_vectors import build_vectors, log_density_of_vectors, recover_vectors
 
 LOGISTIC, POISSON = 0, 1
 
@@ -149,12 +148,9 @@ def build_records(kind, top, coefficients, mean, covariance, innovations, record
     NaN if the covariance is not positive definite.
     """
     p = mean.shape[0]
-    factor = np.empty((p, p))
-    if not cholesky(covariance, p, factor):
-        records[:] = math.nan
+    if not build_vectors(mean, covariance, innovations, records):
         return
     for i in range(innovations.shape[0]):
-        colour(mean, factor, innovations, i, records)
         a = innovations[i, p]
         b = innovations[i, p + 1]
         eta = linear_predictor(coefficients, records, i, top)
@@ -169,12 +165,9 @@ def recover_innovations(kind, top, coefficients, mean, covariance, records, inno
     the covariance is not positive definite.
     """
     p = mean.shape[0]
-    factor = np.empty((p, p))
-    if not cholesky(covariance, p, factor):
-        innovations[:] = math.nan
+    if not recover_vectors(mean, covariance, records, innovations):
         return
     for i in range(records.shape[0]):
-        whiten(mean, factor, records, i, innovations, i)
         eta = linear_predictor(coefficients, records, i, top)
         y = records[i, p]
         if kind == LOGISTIC:
@@ -219,20 +212,12 @@ def log_response(kind, top, eta, y):
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_likelihood(kind, top, coefficients, mean, covariance, records, out):
     """Write log f(x_i | theta) = log N(x_0; m, Sigma) + log P(y | eta)."""
-    p = mean.shape[0]
-    factor = np.empty((p, p))
-    if not cholesky(covariance, p, factor):
-        out[:] = -math.inf
+    if not log_density_of_vectors(mean, covariance, records, out):
         return
-    constant = -0.5 * p * LOG_2PI
-    for j in range(p):
-        constant -= math.log(factor[j, j])
-    row = np.empty((1, p))
     for i in range(records.shape[0]):
-        squares = whiten(mean, factor, records, i, row, 0)
-        y = records[i, p]
+        y = records[i, mean.shape[0]]
         eta = linear_predictor(coefficients, records, i, top)
-        out[i] = constant - 0.5 * squares + log_response(kind, top, eta, y)[0]
+        out[i] += log_response(kind, top, eta, y)[0]
         if kind == POISSON:
             out[i] -= math.lgamma(y + 1.0)
 
@@ -255,11 +240,10 @@ def differentiate(kind, top, coefficients, records, prior_precision, gradient, i
     """Fill in the gradient of log p(beta | x) and its information (lower triangle)."""
     w = coefficients.shape[0]
     value = 0.0
+    information[:] = 0.0
     for a in range(w):
         value -= 0.5 * prior_precision * coefficients[a] * coefficients[a]
         gradient[a] = -prior_precision * coefficients[a]
-        for b in range(a):
-            information[a, b] = 0.0
         information[a, a] = prior_precision
     for i in range(records.shape[0]):
         eta = linear_predictor(coefficients, records, i, top)
@@ -285,36 +269,28 @@ def find_mode(kind, top, records, prior_precision, mode, information):
     """
     w = mode.shape[0]
     mode[:] = 0.0
-    total = 0.5
-    for i in range(records.shape[0]):
-        total += records[i, w - 1]
-    share = total / (records.shape[0] + 1.0)
+    share = (0.5 + records[:, w - 1].sum()) / (records.shape[0] + 1.0)
     mode[0] = math.log(share / (1.0 - share)) if kind == LOGISTIC else math.log(share)
-    gradient = np.empty(w)
-    factor = np.empty((w, w))
-    trial = np.empty(w)
+    gradient, factor = np.empty(w), np.empty((w, w))
     value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
     for _ in range(MOST_NEWTON_STEPS):
         if not cholesky(information, w, factor):
             return
-        slope = 0.0
-        trial[:] = gradient
-        solve_lower(factor, w, trial)
-        for a in range(w):
-            slope += trial[a] * trial[a]
-        solve_upper(factor, w, trial)
+        direction = gradient.copy()
+        solve_lower(factor, w, direction)
+        slope = (direction * direction).sum()
+        solve_upper(factor, w, direction)
         if slope < 1e-4:  # a hundredth of a standard deviation from the top
             return
         size = 1.0
         while size > 1e-4:
-            for a in range(w):
-                gradient[a] = mode[a] + size * trial[a]  # the gradient is not needed any more
-            if log_posterior(kind, top, gradient, records, prior_precision) > value:
+            trial = mode + size * direction
+            if log_posterior(kind, top, trial, records, prior_precision) > value:
                 break
             size *= 0.5
         if size <= 1e-4:
             return
-        mode[:] = gradient
+        mode[:] = trial
         value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
 
 
@@ -352,8 +328,7 @@ def update_coefficients(
     proposed = normals[:w].copy()
     solve_upper(factor, w, proposed)
     radius = math.sqrt(0.5 * DOF / half_chi_square)
-    for a in range(w):
-        proposed[a] = mode[a] + radius * proposed[a]
+    proposed = mode + radius * proposed
     log_ratio = (
         log_posterior(kind, top, proposed, records, prior_precision)
         - log_posterior(kind, top, coefficients, records, prior_precision)
