@@ -144,7 +144,7 @@ def _agreement(posterior: DataTree) -> Said:
 def _broken(values: np.ndarray) -> str:
     """Return why draws (chain, draw, ...) of a parameter cannot be used, or ""."""
     if not np.isfinite(values).all():
-        return "has draws that are not finite numbers: the sampler went astray"
+        return "has draws that are not finite numbers: the sampler broke down"
     still = (values == values[:, :1]).all(axis=1)
     # One value everywhere is a parameter that is constant by construction.
     constant = (values == values[:1, :1]).all(axis=(0, 1))

@@ -12,7 +12,8 @@ Example
 -------
 >>> import noiseaware as na
 >>> release = na.Release([37.2], na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5), 100)
->>> posterior = na.sample(na.models.Bernoulli(), release, random_seed=1, progressbar=False)
+>>> model, quick = na.models.Bernoulli(), {"draws": 100, "chains": 2, "progressbar": False}
+>>> posterior = na.sample(model, release, random_seed=1, **quick)
 >>> import matplotlib.figure
 >>> ax = matplotlib.figure.Figure().subplots()
 >>> na.plot_posterior(posterior, axes=ax)[0].get_title(loc="left")

@@ -24,34 +24,28 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
     """
     from pandas import DataFrame
 
-    table = study.table.set_index(["epsilon", "method", "parameter"])
-    rows = []
-    for i, epsilon in enumerate(published.EPSILONS):
-        for k, label in enumerate(study.plan.labels):
-            ours = {m: table.loc[(epsilon, m, label)] for m in METHODS}
-            printed = experiment.published[i][k]
-            printed_error = binomial_error(printed * published.REPLICATES, published.REPLICATES)
-            first, second = ours["algorithm1"], ours["default"]
-            rows.append(
-                {
-                    "epsilon": epsilon,
-                    "parameter": experiment.symbols[k],
-                    "true": first["true"],
-                    "published": printed,
-                    "published_error": printed_error,
-                    "algorithm1": first["coverage"],
-                    "algorithm1_error": first["coverage_error"],
-                    "algorithm1_ess": first["ess"],
-                    "default": second["coverage"],
-                    "default_error": second["coverage_error"],
-                    "default_ess": second["ess"],
-                    "z_published": (first["coverage"] - printed)
-                    / np.hypot(first["coverage_error"], printed_error),
-                    "z_default": (second["coverage"] - first["coverage"])
-                    / np.hypot(first["coverage_error"], second["coverage_error"]),
-                }
-            )
-    return DataFrame(rows)
+    printed = np.ravel(experiment.published)
+    table = DataFrame(
+        {
+            "epsilon": np.repeat(study.plan.epsilons, len(experiment.symbols)),
+            "parameter": np.tile(experiment.symbols, len(study.plan.epsilons)),
+            "true": study["true"][:, 0].mean(axis=1).ravel(),
+            "published": printed,
+            "published_error": binomial_error(printed * published.REPLICATES, published.REPLICATES),
+        }
+    )
+    for method in METHODS:
+        ours = study.table[study.table["method"] == method]
+        table[method] = ours["coverage"].to_numpy()
+        table[f"{method}_error"] = ours["coverage_error"].to_numpy()
+        table[f"{method}_ess"] = ours["ess"].to_numpy()
+    for name, one, other in (
+        ("z_published", "algorithm1", "published"),
+        ("z_default", "default", "algorithm1"),
+    ):
+        errors = np.hypot(table[f"{one}_error"], table[f"{other}_error"])
+        table[name] = (table[one] - table[other]) / errors
+    return table
 
 
 def shown_coverage(table: DataFrame) -> DataFrame:
@@ -72,44 +66,27 @@ def shown_coverage(table: DataFrame) -> DataFrame:
 
 def replicates_table(experiment: Experiment, study: Study) -> DataFrame:
     """Return a row for each chain and entry: every number behind the figures."""
-    from pandas import DataFrame
-
-    run = ("acceptance", "lowest_sweep", "lowest_probability", "seconds")
-    rows = []
-    for i, r, m, k in np.ndindex(study["mean"][:, 0].shape):
-        chain = (i, 0, r, m)
-        rows.append(
-            {
-                "epsilon": study.plan.epsilons[i],
-                "replicate": r,
-                "method": study.plan.methods[m],
-                "parameter": experiment.symbols[k],
-                **{f: study[f][*chain, k] for f in ("mean", "sd", "lower", "upper", "ess")},
-                **{f: study[f][chain] for f in run},
-            }
-        )
-    return DataFrame(rows)
+    chains = study.tree["replicates"].to_dataset().isel(n_records=0).drop_vars("n_records")
+    chains = chains.drop_vars("true").assign_coords(parameter=list(experiment.symbols))
+    order = ["epsilon", "replicate", "method", "parameter"]
+    return chains.to_dataframe(dim_order=order).reset_index()
 
 
 def acceptance_table(study: Study) -> DataFrame:
     """Return average and lowest acceptance for each epsilon and sampler, with the bound."""
     from pandas import DataFrame
 
-    rows = []
-    for i, epsilon in enumerate(study.plan.epsilons):
-        for method in METHODS:
-            m = study.plan.methods.index(method)
-            rows.append(
-                {
-                    "epsilon": epsilon,
-                    "sampler": METHODS[method],
-                    "average": study["acceptance"][i, 0, :, m].mean(),
-                    "lowest share in a sweep": study["lowest_sweep"][i, 0, :, m].min(),
-                    "lowest probability": study["lowest_probability"][i, 0, :, m].min(),
-                    "exp(-epsilon)": np.exp(-epsilon),
-                }
-            )
-    return DataFrame(rows)
+    table = study.table.drop_duplicates(["epsilon", "method"], ignore_index=True)
+    return DataFrame(
+        {
+            "epsilon": table["epsilon"],
+            "sampler": table["method"].map(METHODS),
+            "average": table["acceptance"],
+            "lowest share in a sweep": table["lowest_sweep"],
+            "lowest probability": table["lowest_probability"],
+            "exp(-epsilon)": np.exp(-table["epsilon"]),
+        }
+    )
 
 
 def limits_table(rows: dict[Any, Any]) -> DataFrame:

@@ -40,7 +40,7 @@ def at_most(function, **most):
     return called
 
 
-LONG = ("kernel.md", "mechanism.md", "move.md", "query.md", "tutorial.md", "studies.md")
+LONG = ("kernel.md", "mechanism.md", "model.md", "move.md", "query.md", "studies.md", "tutorial.md")
 """Pages that spend their time in `na.validate` and `na.study`: in `make validate` only."""
 
 

@@ -50,11 +50,12 @@ def run_commands(page, tmp_path, monkeypatch, few=(), ends=(0,)):
         assert result.exit_code in right, f"{shlex.join(words)}\n{result.output}"
 
 
-TWICE = ("plan.md", "reproduce.md")
+LONG = ("command.md", "plan.md", "reproduce.md")
+"""Run as they are written, in `make validate` only."""
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in WITH_COMMANDS if page.name not in TWICE], ids=lambda page: page.name
+    "page", [page for page in WITH_COMMANDS if page.name not in LONG], ids=lambda page: page.name
 )
 def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
     few = ("--draws", "50", "--warmup", "50", "--chains", "2")

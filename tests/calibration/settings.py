@@ -164,7 +164,7 @@ QUICK_IN_SBC = ("table",)
 """SBC takes three times as long as Geweke's test."""
 
 QUICK_FALSE_ALARM = 1e-6
-QUICK_GEWEKE = {"replicates": 300, "rounds": 4, "false_alarm": QUICK_FALSE_ALARM}
+QUICK_GEWEKE = {"replicates": 200, "rounds": 4, "false_alarm": QUICK_FALSE_ALARM}
 QUICK_SBC = {
     "replicates": 60,
     "ranks": 9,

@@ -22,6 +22,7 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
+from later import only
 from mutants.planting import Edit, planted
 from noiseaware.studies import Sampler, replicate
 from noiseaware.studies.result import Study
@@ -113,7 +114,7 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", only(["every replicate has the same data"], BUGS))
 def test_planted_bugs_are_caught(name, seed):
     with planted(Edit(replicate, "simulate", *BUGS[name])), pytest.raises(AssertionError):
         check_baselines(seed)

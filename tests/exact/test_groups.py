@@ -19,6 +19,7 @@ from scipy import integrate, stats
 
 import noiseaware as na
 from exact.test_conditionals import assert_agrees, assert_caught, ks
+from later import first_of_each
 from mutate_models import mutated_models
 from noiseaware import models
 from noiseaware.models import hierarchical
@@ -182,7 +183,7 @@ BUGS = {  # case, file, what is there, what is planted
 }
 
 
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", first_of_each(lambda bug: BUGS[bug][:2], BUGS))
 def test_a_bug_in_a_scan_is_caught(bug, tmp_path):
     case, file, old, new = BUGS[bug]
     rng = np.random.default_rng([SEED, 3])

@@ -410,9 +410,7 @@ SETTINGS = {
 }
 
 
-WITH_DEFAULT = [
-    *("k-norm-2", "exponential", "logistic-objective"),
-]
+WITH_DEFAULT = ["logistic-objective"]
 WITH_ALGORITHM1 = ["quantile"]
 """In `make test`: some of each kind. The updates of records are enumerated for all of them."""
 

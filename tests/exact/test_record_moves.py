@@ -705,7 +705,7 @@ def run_geweke(name):
     )
 
 
-@pytest.mark.parametrize("name", only(["conditional, cells", "turn", "offers, dense"], GEWEKE))
+@pytest.mark.parametrize("name", only(["conditional, cells", "turn"], GEWEKE))
 def test_geweke(name):
     check = run_geweke(name)
     assert check, check

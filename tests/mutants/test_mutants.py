@@ -587,8 +587,13 @@ def passes(check: Callable[[], None]) -> bool:
     return True
 
 
-LATER = ("transport: the ratio of the independence proposal left out, seen by the posterior",)
-"""In `make validate`; `make test` sees the same bug by another check."""
+LATER = (
+    "transport: the ratio of the independence proposal left out, seen by the posterior",
+    "tables weighed as databases",
+    "Algorithm 2 without the ratio of the proposal's densities",
+)
+"""In `make validate`; `make test` sees the first by another check, and bugs of the kind of the
+others."""
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ CALLS = {
         "LinearRegression(n_features=2, noise_variance=2.0, feature_mean=MEAN)"
     ),
     "regression-unknown": (
-        "LinearRegression(n_features=3, coefficient_sd=1.5, noise_variance_shape=4.0, "
+        "LinearRegression(n_features=2, coefficient_sd=1.5, noise_variance_shape=4.0, "
         "noise_variance_scale=3.0, feature_mean_sd=0.7, feature_covariance_df=7.5, "
-        "feature_covariance_scale=[[2.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 3.0]])"
+        "feature_covariance_scale=[[2.0, 0.3], [0.3, 1.0]])"
     ),
     "regression-one": "LinearRegression(n_features=1, feature_mean=0.5)",
     "regression-wide": "LinearRegression(n_features=17)",
@@ -98,6 +98,10 @@ CALLS = {
         "dispersion_rate=0.5)"
     ),
 }
+
+LATER = ("regression-wide",)
+"""In `make validate`: the kernels of a regression are compiled anew for each small number of
+features, and once more for all large ones."""
 
 
 def make(name, package=models):

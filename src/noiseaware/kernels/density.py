@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, ModelAbilities, Theta
 
 
@@ -45,7 +46,7 @@ def log_density(target: Target, v: np.ndarray, records: np.ndarray) -> tuple[flo
     """
     theta, log_jacobian = target.coordinates.from_vector(v)
     log_prior, log_likelihood = target.abilities.log_prior, target.abilities.log_likelihood
-    assert log_prior is not None  # `check_model` saw to it
+    assert log_prior is not None  # `DensityKernel.check` saw to it
     assert log_likelihood is not None
     value = float(log_prior(theta)) + log_jacobian
     if value > -math.inf:  # not with NaN, and no likelihood outside the prior's support
@@ -53,14 +54,23 @@ def log_density(target: Target, v: np.ndarray, records: np.ndarray) -> tuple[flo
     return (value if -math.inf < value < math.inf else -math.inf), theta
 
 
-def check_model(kernel: Any, target: Target) -> None:
-    """ValueError unless the model has a prior density and a likelihood."""
-    able = target.abilities
-    for method, found in (
-        ("log_prior(theta)", able.log_prior),
-        ("log_likelihood(theta, records)", able.log_likelihood),
-    ):
-        if found is None:
-            raise ValueError(
-                f"{type(kernel).__name__} needs a model with {method}; {able.name} has none"
-            )
+class DensityKernel:
+    """A kernel that goes by the density alone, `steps` times in an iteration."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = whole_number("steps", steps)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(steps={self.steps})"
+
+    def check(self, target: Target) -> None:
+        """Raise if the model has no prior density or no likelihood."""
+        able = target.abilities
+        for method, found in (
+            ("log_prior(theta)", able.log_prior),
+            ("log_likelihood(theta, records)", able.log_likelihood),
+        ):
+            if found is None:
+                raise ValueError(
+                    f"{type(self).__name__} needs a model with {method}; {able.name} has none"
+                )

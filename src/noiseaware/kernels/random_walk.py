@@ -28,15 +28,14 @@ from typing import Any
 import numpy as np
 
 from noiseaware.adapt import log_change
-from noiseaware.arguments import whole_number
-from noiseaware.kernels.density import State, Target, check_model, log_density
+from noiseaware.kernels.density import DensityKernel, State, Target, log_density
 from noiseaware.kernels.precision import Precision
 
 LARGEST_BLOCK = 12
 """Coordinates that are proposed together; more would need steps that are too small."""
 
 
-class RandomWalk:
+class RandomWalk(DensityKernel):
     """Random-walk Metropolis on p(theta | x), tuned in warm-up and then frozen.
 
     It needs a model with `log_prior(theta)` and `log_likelihood(theta, records)`.
@@ -57,14 +56,7 @@ class RandomWalk:
     reports = ("kernel_acceptance",)
 
     def __init__(self, steps: int = 5) -> None:
-        self.steps = whole_number("steps", steps)
-
-    def __repr__(self) -> str:
-        return f"RandomWalk(steps={self.steps})"
-
-    def check(self, target: Target) -> None:
-        """Raise if the model has no prior density or no likelihood."""
-        check_model(self, target)
+        super().__init__(steps)
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with the prior's precision."""

@@ -30,8 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
-from noiseaware.kernels.density import State, Target, check_model, log_density
+from noiseaware.kernels.density import DensityKernel, State, Target, log_density
 from noiseaware.kernels.precision import Precision
 
 WIDTH = 3.0
@@ -41,7 +40,7 @@ MOST_STEPS = 64
 """Steps outwards, both sides together: enough to cross a posterior that is far wider than known."""
 
 
-class Slice:
+class Slice(DensityKernel):
     """Slice sampling on p(theta | x), along one direction after another.
 
     It needs a model with `log_prior(theta)` and `log_likelihood(theta, records)`.
@@ -61,14 +60,7 @@ class Slice:
     reports: tuple[str, ...] = ()
 
     def __init__(self, steps: int = 1) -> None:
-        self.steps = whole_number("steps", steps)
-
-    def __repr__(self) -> str:
-        return f"Slice(steps={self.steps})"
-
-    def check(self, target: Target) -> None:
-        """Raise if the model has no prior density or no likelihood."""
-        check_model(self, target)
+        super().__init__(steps)
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with the prior's precision."""

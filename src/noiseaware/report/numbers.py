@@ -13,10 +13,10 @@ __all__ = [
     "PROBABILITY",
     "Number",
     "Spread",
+    "factor",
     "number",
     "percent",
     "share_of_draws",
-    "times",
 ]
 
 PROBABILITY = 0.9
@@ -85,9 +85,9 @@ def share_of_draws(share: float, draws: int) -> str:
     return f"over {100 - rare:g}%" if share else f"under {rare:g}%"
 
 
-def times(ratio: float) -> str:
-    """Return a ratio above 1 as words: "1.4 times", "12 times"."""
-    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+def factor(ratio: float) -> str:
+    """Return a ratio above 1 as text: "1.4", "12"."""
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}"
 
 
 @dataclass(frozen=True)

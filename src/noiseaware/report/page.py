@@ -239,7 +239,7 @@ def _released(value: float) -> str:
 
 # ------------------------------------------------------------------ the checks and the chains
 
-STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "To know")}
+STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
 """A symbol and a word for what a check says."""
 
 MEANINGS = {
@@ -248,7 +248,7 @@ MEANINGS = {
         "compares the differences between them with those inside each: at 1 they agree."
     ),
     "ESS": (
-        "Draws of a chain resemble the ones before. The effective sample size (ESS) says how "
+        "Each draw of a chain resembles the one before. The effective sample size (ESS) says how "
         "many independent draws they are worth: for the middle of the answer (bulk) and for "
         "the ends of its intervals (tail)."
     ),

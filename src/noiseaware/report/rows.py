@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from noiseaware import plots
-from noiseaware.report.numbers import PROBABILITY, Number, Spread, share_of_draws, times
+from noiseaware.report.numbers import PROBABILITY, Number, Spread, factor, share_of_draws
 from noiseaware.report.pictures import draw, forest
 from noiseaware.scalars import Scalar
 
@@ -32,7 +32,7 @@ class Row:
 
     @classmethod
     def of(cls, scalar: Scalar, naive: dict[str, np.ndarray] | None) -> Row:
-        """Return the row of an scalar, with its part of the naive analysis."""
+        """Return the row of a scalar, with its part of the naive analysis."""
         return cls(scalar, None if naive is None else scalar.of(naive))
 
     @property
@@ -108,7 +108,7 @@ def comparison(rows: list[Row]) -> list[dict[str, str]]:
 def _compared(row: Row, ours: Spread) -> str:
     naive = row.naive
     if naive is None:
-        return "the naive analysis has no answer: the noisy numbers are not of any database."
+        return "the naive analysis has no answer: no database could have given the noisy numbers."
     draws = row.scalar.draws
     inside = ((draws > naive.low.value) & (draws < naive.high.value)).mean()
     return (
@@ -126,7 +126,7 @@ def _widths(ours: float, naive: float) -> str:
     if math.isinf(ratio):
         return "it has no uncertainty at all"
     if ratio > ABOUT_EQUAL:
-        return f"its interval is {times(ratio)} too narrow"
+        return f"its interval is too narrow by a factor of {factor(ratio)}"
     if ratio < 1 / ABOUT_EQUAL:
-        return f"its interval is {times(1 / ratio)} as wide as it should be"
+        return f"its interval is {factor(1 / ratio)} times as wide as it should be"
     return "its interval is about as wide as it should be"

@@ -19,8 +19,8 @@ def promise(guarantee: Any) -> list[str]:
         return [f"No promise can be stated: {guarantee.reason}."]
     if guarantee.neighbours == "change":
         pair = (
-            "Compare the database with one in which a single record has any other content; the "
-            "number of records is public and stays the same."
+            "Compare the database with one in which the content of a single record is different; "
+            "the number of records is public and stays the same."
         )
     else:
         pair = "Compare the database with one that has a single record more or less."
@@ -59,6 +59,6 @@ def _also(guarantee: Any, kind: str) -> list[str]:
         return []
     epsilon = 1.0
     return [
-        f"In the more common terms this is ε = {epsilon:g} with "
+        f"In the more usual terms this is ε = {epsilon:g} with "
         f"δ = {guarantee.delta_at(epsilon):.2g}."
     ]

@@ -41,7 +41,11 @@ def steps(case: Case) -> str:
             where = f"{type(move).__name__}.step"
             before = None if iteration < WARMUP else copy.deepcopy(tuning)
             reported = move.step(target, state, tuning)
-            _check_reports(where, reported, move.reports)
+            if not isinstance(reported, tuple) or len(reported) != len(move.reports):
+                raise ValueError(
+                    f"{where} must return a tuple with one number for each of its reports "
+                    f"{tuple(move.reports)}; got {reported!r}"
+                )
             _check_state(where, target, state, records)
             if iteration < WARMUP:
                 move.learn(target, state, tuning)
@@ -90,22 +94,12 @@ def _check_proposal(case: Case, release: Release, proposal: Any, where: str) -> 
             )
 
 
-def _check_reports(where: str, reported: Any, names: Sequence[str]) -> None:
-    if not isinstance(reported, tuple) or len(reported) != len(names):
-        raise ValueError(
-            f"{where} must return a tuple with one number for each of its reports {tuple(names)}; "
-            f"got {reported!r}"
-        )
-
-
 def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> None:
     """Check that a state is one from which the next move can go on."""
     check_theta(where, state.theta, target.abilities.parameters)
     records = state.records
-    if not isinstance(records, np.ndarray) or (records.shape, records.dtype) != (
-        like.shape,
-        like.dtype,
-    ):
+    kept = isinstance(records, np.ndarray) and records.dtype == like.dtype
+    if not kept or records.shape != like.shape:
         raise ValueError(
             f"{where} must leave state.records with shape {like.shape} and dtype {like.dtype}; "
             f"got {short(records)}"

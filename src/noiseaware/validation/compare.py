@@ -41,8 +41,8 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.name} has mean {self.expected:.3g} and should have, but {self.found:.3g} is "
-            f"found (or a different spread); by chance with probability below {self.p_value:.1g}"
+            f"the mean of {self.name} should be {self.expected:.3g}, but {self.found:.3g} was "
+            f"found (or its spread differs); by chance with probability below {self.p_value:.1g}"
         )
 
 

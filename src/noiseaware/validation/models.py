@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -119,15 +120,12 @@ def records(case: Case) -> str:
                     f"{able.name}.{method} must return records of the same shape and dtype each "
                     f"time; got {made.shape} {made.dtype}, and {first.shape} {first.dtype} before"
                 )
-            for judge, check in (
-                (able.name, able.check_records),
-                (query.name, query.check_records),
-            ):
-                words = refuses(check, made)
+            for judge in (able, query):
+                words = refuses(judge.check_records, made)
                 if words is not None:
                     raise ValueError(
-                        f"{judge}.check_records refuses records that {able.name}.{method} made at "
-                        f"theta = {theta}: {words}"
+                        f"{judge.name}.check_records refuses records that {able.name}.{method} "
+                        f"made at theta = {theta}: {words}"
                     )
     if able.sample_records is not None:
         twice = (np.random.default_rng(case.seed) for _ in range(2))
@@ -303,10 +301,8 @@ def _density_of_records(case: Case, theta: dict[str, Any], x: np.ndarray) -> np.
             result[rows] = density(theta, x[rows])
         except Exception:  # records that cannot be, and no check_records that says so
             for i in rows.tolist():
-                try:
+                with suppress(Exception):
                     result[i] = density(theta, x[i : i + 1])[0]
-                except Exception:
-                    continue
     return np.where(np.isnan(result), -np.inf, result)
 
 

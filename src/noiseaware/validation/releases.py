@@ -107,8 +107,8 @@ def sensitivity(case: Case) -> str:
         if distance > stated * (1 + 1e-9):
             raise ValueError(
                 f"{case.query.name}.sensitivity({norm}, {neighbours!r}) is {stated:g}, but {who} "
-                f"moves the total by {distance:g}: the release protects less than it says. Clamp "
-                "the statistic, or state what is true"
+                f"moves the total by {distance:g}: the release protects less than it claims. "
+                "Clamp the statistic, or state the true sensitivity"
             )
         seen.append(f"l{norm} {distance:.4g} of {stated:.4g}")
     if not seen:
@@ -167,22 +167,15 @@ def log_density(case: Case) -> str:
     by the ratio of log_density, as in Algorithm 1; that leaves the law of the pair invariant.
     """
     rng, name = case.rng(13), case.noise.name
-    values: list[list[np.ndarray]] = [[], []]
-    for moved, rows in enumerate(values):
-        for _ in range(case.replicates):
-            theta, records, release = case.draw_release(case.n, rng)
-            target = Target(case.model, release)
-            total = target.total(records)
-            if moved:
-                total = _moved(target, theta, records, total, rng)
-            rows.append(_quantities(target, total))
-    drawn, ended = map(np.stack, values)
-    count = min(target.d, MOST_COORDINATES)
-    names = [f"T{j}" for j in range(count)]
-    if drawn.shape[1] > count + 1:
-        names += [f"s{j} - T{j}" for j in range(count)]
-        names += [f"|s{j} - T{j}|" for j in range(count)]
-    found = largest_difference([*names, "log g"], drawn, ended, case.level)
+
+    def draw(moved: bool) -> dict[str, float]:
+        theta, records, release = case.draw_release(case.n, rng)
+        target = Target(case.model, release)
+        return _quantities(target, _moved(target, theta, records, STEPS * moved, rng))
+
+    both = [[draw(moved) for _ in range(case.replicates)] for moved in (False, True)]
+    drawn, ended = (np.array([list(one.values()) for one in part]) for part in both)
+    found = largest_difference(list(both[0][0]), drawn, ended, case.level)
     if found:
         raise ValueError(
             f"{name}.log_density(values, total) must be the log density of what {name}.privatize "
@@ -193,15 +186,12 @@ def log_density(case: Case) -> str:
 
 
 def _moved(
-    target: Target,
-    theta: dict[str, Any],
-    records: np.ndarray,
-    total: np.ndarray,
-    rng: np.random.Generator,
+    target: Target, theta: Any, records: np.ndarray, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    n = len(records)
+    """Return the total after so many proposals of a part of the database."""
+    n, total = len(records), target.total(records)
     now = target.log_g(total)
-    for _ in range(STEPS):
+    for _ in range(steps):
         size = int(rng.integers(1, n + 1)) if rng.random() < 0.5 else 1
         index = rng.permutation(n)[:size]
         candidates = records.copy()
@@ -213,11 +203,11 @@ def _moved(
     return total
 
 
-def _quantities(target: Target, total: np.ndarray) -> np.ndarray:
-    """Return T, the residuals where they make sense, and log g."""
-    count = min(target.d, MOST_COORDINATES)
-    parts = [total[:count]]
+def _quantities(target: Target, total: np.ndarray) -> dict[str, float]:
+    """Return T, the residuals where they make sense, and log g, by name."""
+    found = {f"T{j}": t for j, t in enumerate(total[:MOST_COORDINATES])}
     if target.values.shape == total.shape and np.isfinite(target.values).all():
-        residual = (target.values - total)[:count]
-        parts += [residual, np.abs(residual)]
-    return np.concatenate([*parts, [target.log_g(total)]])
+        residual = (target.values - total)[:MOST_COORDINATES]
+        found |= {f"s{j} - T{j}": r for j, r in enumerate(residual)}
+        found |= {f"|s{j} - T{j}|": abs(r) for j, r in enumerate(residual)}
+    return {**found, "log g": target.log_g(total)}
