@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from noiseaware.mechanisms.discrete_gaussian import discrete_gaussian
-from noiseaware.mechanisms.discrete_laplace import discrete_laplace
+from noiseaware.mechanisms.gaussian import discrete_gaussian
+from noiseaware.mechanisms.laplace import discrete_laplace
 
 HERE = Path(__file__).parent
 # Voting age (no, yes) by Hispanic (no, yes): 240 people of a small place.

@@ -164,7 +164,7 @@ BAD = {
     ),
     "text in a list": (
         changed_mechanism("Thresholded", threshold=["5", 5, 9]),
-        "a bound must be a number; got '5'",
+        r"threshold must be a number, or one for each value; got \['5', 5, 9\]",
     ),
     "thresholds": (
         changed_mechanism("Thresholded", threshold=[5, 5]),

@@ -780,8 +780,8 @@ MUTANTS = {
             Edit(
                 Truncated,
                 "_draw",
-                "values = total + noise.scale * draw(",
-                "values = total + noise._noise(len(total), rng) + 0.0 * draw(",
+                "np.array(values)",
+                "np.clip(total + self.noise._noise(len(total), rng), *self._ends())",
             ),
         ),
     ),

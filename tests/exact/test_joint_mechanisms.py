@@ -38,8 +38,6 @@ from noiseaware.mechanisms import (
     QuantileLoss,
     functional,
     joint,
-    k_norm,
-    k_norm_gradient,
     losses,
     objective_perturbation,
 )
@@ -323,7 +321,7 @@ def check_far_utilities():
     current, proposed = 400.0 * rng.normal(size=(2, 60, 5))
     proposed[:, 3] = current[:, 3]
     total = 3.0 * rng.normal(size=5)
-    code, numbers = joint.joint_density(joint.EXPONENTIAL, 1, 1.0)
+    code, numbers = joint.density(joint.EXPONENTIAL, 1, 1.0)
     density = target_module.Density(code, target_module.NO_TERMS, numbers)
     moved = total.copy()
     accepted = np.empty(60, dtype=np.bool_)
@@ -907,11 +905,11 @@ BUGS = {
         "functional-linear", functional, "objective_coefficients", "-2.0 * x[p]", "2.0 * x[p]"
     ),
     "a radius from Gamma(d)": in_draws(
-        lambda seed: check_k_norm(2, seed, 20_000), k_norm, "ball_noise", "d + 1.0", "float(d)"
+        lambda seed: check_k_norm(2, seed, 20_000), joint, "ball_noise", "d + 1.0", "float(d)"
     ),
     "a cube for an octahedron": in_draws(
         lambda seed: check_k_norm(1, seed, 20_000),
-        k_norm,
+        joint,
         "ball_noise",
         "kind == L_INFINITY",
         "kind == L1",
@@ -925,7 +923,7 @@ BUGS = {
     ),
     "a gradient release with another noise": in_draws(
         lambda seed: check_linear_gradient(seed, 20_000),
-        k_norm_gradient,
+        joint,
         "ball_noise",
         "kind == L1",
         "kind == L2",

@@ -15,7 +15,7 @@ from scipy import integrate, stats
 
 from noiseaware import mechanisms
 from noiseaware.mechanisms import curves
-from noiseaware.mechanisms.discrete_laplace import discrete_laplace
+from noiseaware.mechanisms.laplace import discrete_laplace
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity, formula, log_g
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220601"))

@@ -65,17 +65,15 @@ from __future__ import annotations
 from noiseaware import contract
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
-from noiseaware.mechanisms.discrete_gaussian import DiscreteGaussian
-from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
 from noiseaware.mechanisms.exponential import Exponential
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
-from noiseaware.mechanisms.gaussian import Gaussian
+from noiseaware.mechanisms.gaussian import DiscreteGaussian, Gaussian
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.mechanisms.k_norm_gradient import KNormGradient
-from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
 from noiseaware.mechanisms.local import (
     LocalGaussian,
     LocalGeometric,

@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities
-from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import (
-    GAUSSIAN,
-    LAPLACE,
     SeparableDensity,
     additive_terms,
     log_density,
@@ -118,49 +115,6 @@ class AdditiveNoise(SeparableMechanism):
     def _wanted(self) -> list[str]:
         """Return what is right for a value, in words."""
         return ["integers"] if self.discrete else []
-
-
-class LaplaceNoise(AdditiveNoise):
-    """What `Laplace` and `DiscreteLaplace` share."""
-
-    family = LAPLACE
-
-    def __init__(
-        self,
-        query: Query,
-        epsilon: float | None = None,
-        scale: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._hold_query(query, neighbours)
-        self._calibrate(epsilon=epsilon, scale=scale)
-
-    def _calibrate(self, **given: Any) -> None:
-        self.scale, self.guarantee = laplace_noise(self.query, self.neighbours, **given)
-
-
-class GaussianNoise(AdditiveNoise):
-    """What `Gaussian` and `DiscreteGaussian` share."""
-
-    family = GAUSSIAN
-
-    def __init__(
-        self,
-        query: Query,
-        scale: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        neighbours: Neighbours = "change",
-    ) -> None:
-        self._hold_query(query, neighbours)
-        self._calibrate(scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-
-    def _calibrate(self, **given: Any) -> None:
-        self.scale, self.guarantee = gaussian_noise(
-            self.query, self.neighbours, self.discrete, **given
-        )
 
 
 def is_additive(mechanism: Any) -> bool:

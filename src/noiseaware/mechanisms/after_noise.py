@@ -144,7 +144,7 @@ class AfterNoise(SeparableMechanism):
     def _read(cls, name: str, value: Any) -> Any:
         """Read an entry of a file: in a list of bounds, "inf" is infinity."""
         if isinstance(value, list):
-            return [float(b) if b in ("inf", "-inf") else _refuse_text(b) for b in value]
+            return [float(b) if b in ("inf", "-inf") else b for b in value]
         return super()._read(name, value)
 
     def words(self) -> list[str]:
@@ -353,7 +353,8 @@ def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
     """Return a bound as a float or as floats (d,), or an error that names the argument."""
     d = len(step.query.names)
     try:
-        if isinstance(value, bool | str):
+        # NumPy would read the text "1" as a number.
+        if isinstance(value, bool) or np.asarray(value).dtype.kind not in "biufO":
             raise TypeError
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -378,12 +379,6 @@ def shown(bound: Any) -> str:
     if isinstance(bound, float):
         return f"{bound:g}"
     return f"its own ({bound.min():g} to {bound.max():g})"
-
-
-def _refuse_text(bound: Any) -> Any:
-    if isinstance(bound, str):
-        raise TypeError(f"a bound must be a number; got {bound!r}")
-    return bound
 
 
 MECHANISMS.add(Clamped)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities
 from noiseaware.mechanisms.calibrate import known_sensitivity, positive, utility_noise
-from noiseaware.mechanisms.joint import EXPONENTIAL, JointDensity, JointMechanism, joint_density
+from noiseaware.mechanisms.joint import EXPONENTIAL, JointDensity, JointMechanism, density
 from noiseaware.queries import Histogram
 from noiseaware.registry import MECHANISMS
 
@@ -110,7 +110,7 @@ class Exponential(JointMechanism):
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log probability of this output, for compiled code."""
         position = np.flatnonzero(self.outputs == self.check_values(values))[0]
-        return joint_density(EXPONENTIAL, position, 1.0 / self.scale)
+        return density(EXPONENTIAL, position, 1.0 / self.scale)
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the output as a float64 array (1,); ValueError if it is not a candidate."""

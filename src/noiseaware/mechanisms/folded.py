@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.contract import Floats
-from noiseaware.mechanisms.additive import LaplaceNoise, is_additive
+from noiseaware.mechanisms.additive import is_additive
 from noiseaware.mechanisms.after_noise import AfterNoise
-from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.laplace import Laplace, LaplaceNoise
 from noiseaware.mechanisms.terms import FOLDED, LAPLACE, SeparableDensity
 from noiseaware.registry import MECHANISMS
 

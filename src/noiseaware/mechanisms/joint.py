@@ -20,8 +20,8 @@ own, is scored by its `log_density` in Python.
 Example
 -------
 >>> import numpy as np
->>> density = joint_density(K_NORM, norm_code(1), 0.5, [-3.0, -1.0])
->>> float(log_joint(*density, np.array([5.0, 2.0])))
+>>> made = density(K_NORM, norm_code(1), 0.5, [-3.0, -1.0])
+>>> float(log_joint(*made, np.array([5.0, 2.0])))
 -1.5
 """
 
@@ -191,7 +191,7 @@ def norm_code(norm: Any) -> int:
     return _NORMS[norm_of(norm)]
 
 
-def joint_density(code: int, *numbers: ArrayLike) -> JointDensity:
+def density(code: int, *numbers: ArrayLike) -> JointDensity:
     """Return a `JointDensity` with these numbers and vectors, in the order of its formula."""
     return JointDensity(code, np.hstack(numbers).astype(np.float64))
 

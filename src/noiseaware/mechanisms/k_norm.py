@@ -18,16 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, Query
+from noiseaware.mechanisms import joint
 from noiseaware.mechanisms.calibrate import laplace_noise
-from noiseaware.mechanisms.joint import (
-    K_NORM,
-    JointDensity,
-    JointMechanism,
-    ball_noise,
-    joint_density,
-    norm_code,
-    norm_of,
-)
+from noiseaware.mechanisms.joint import JointDensity, JointMechanism
 from noiseaware.queries import Histogram
 from noiseaware.registry import MECHANISMS
 
@@ -73,7 +66,7 @@ class KNorm(JointMechanism):
         neighbours: Neighbours = "change",
     ) -> None:
         self._hold_query(query, neighbours)
-        self.norm = norm_of(norm)
+        self.norm = joint.norm_of(norm)
         self.scale, self.guarantee = laplace_noise(
             query, neighbours, epsilon=epsilon, scale=scale, norm=self.norm
         )
@@ -81,11 +74,11 @@ class KNorm(JointMechanism):
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of these released values, for compiled code."""
         values = self.check_values(values)
-        return joint_density(K_NORM, norm_code(self.norm), 1.0 / self.scale, -values)
+        return joint.density(joint.K_NORM, joint.norm_code(self.norm), 1.0 / self.scale, -values)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
-        return total + ball_noise(len(total), self.norm, self.scale, rng)[0]
+        return total + joint.ball_noise(len(total), self.norm, self.scale, rng)[0]
 
 
 MECHANISMS.add(KNorm)

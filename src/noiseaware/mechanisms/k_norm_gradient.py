@@ -35,15 +35,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, loss_abilities
-from noiseaware.mechanisms import losses
+from noiseaware.mechanisms import joint, losses
 from noiseaware.mechanisms.calibrate import positive, utility_noise
-from noiseaware.mechanisms.joint import (
-    GRADIENT_GRID,
-    JointDensity,
-    ball_noise,
-    joint_density,
-    norm_code,
-)
+from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.objective_perturbation import (
     LossMechanism,
     check_definite,
@@ -139,8 +133,8 @@ class KNormGradient(LossMechanism):
         if self.grid is None:
             return super().joint(values)
         position = np.flatnonzero((self.grid == self.check_values(values)).all(axis=1))[0]
-        head = (position, 1.0 / self.scale, norm_code(self.norm), self.grid.shape[1])
-        return joint_density(GRADIENT_GRID, *head, self.ridge * self.grid.ravel())
+        head = (position, 1.0 / self.scale, joint.norm_code(self.norm), self.grid.shape[1])
+        return joint.density(joint.GRADIENT_GRID, *head, self.ridge * self.grid.ravel())
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the output as float64 (q,); ValueError if it is not on the grid."""
@@ -157,7 +151,7 @@ class KNormGradient(LossMechanism):
         zero = np.zeros(q)
         total = self.statistic(records, np.arange(len(records)), zero).sum(axis=0)
         if self.grid is None:
-            noise = ball_noise(q, self.norm, self.scale, rng)[0]
+            noise = joint.ball_noise(q, self.norm, self.scale, rng)[0]
             hessian = symmetric(total[q:], q, self.ridge)
             check_definite(np.linalg.slogdet(hessian)[1], self.loss)
             return np.linalg.solve(hessian, noise - total[:q])

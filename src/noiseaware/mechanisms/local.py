@@ -65,10 +65,9 @@ from noiseaware.mechanisms.calibrate import (
     positive,
     probability,
 )
-from noiseaware.mechanisms.discrete_laplace import DiscreteLaplace
 from noiseaware.mechanisms.gaussian import Gaussian
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
 from noiseaware.mechanisms.ready import as_numbers
 from noiseaware.mechanisms.terms import LINEAR, N_PARAMETERS, SeparableDensity, plain_formula
 from noiseaware.queries import Histogram, Sum

@@ -47,19 +47,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, loss_abilities
-from noiseaware.mechanisms import losses
+from noiseaware.mechanisms import joint, losses
 from noiseaware.mechanisms.calibrate import check_one_way, known_sensitivity, positive
 from noiseaware.mechanisms.guarantee import check_neighbours, pure_or_unknown
-from noiseaware.mechanisms.joint import (
-    GRADIENT,
-    SQUARED,
-    JointDensity,
-    JointMechanism,
-    ball_noise,
-    joint_density,
-    norm_code,
-    norm_of,
-)
+from noiseaware.mechanisms.joint import JointDensity, JointMechanism
 from noiseaware.registry import LOSSES, MECHANISMS
 
 
@@ -73,7 +64,7 @@ class LossMechanism(JointMechanism):
     def __init__(self, loss: Any, norm: Any, ridge: float, neighbours: Neighbours) -> None:
         check_neighbours(neighbours)
         self.loss = self.query = loss
-        self.norm, self.ridge, self.neighbours = norm_of(norm), ridge, neighbours
+        self.norm, self.ridge, self.neighbours = joint.norm_of(norm), ridge, neighbours
 
     def _sensitivity(self) -> tuple[float | None, str]:
         """Return how far one record can move the summed gradient or None, and the reason."""
@@ -94,8 +85,10 @@ class LossMechanism(JointMechanism):
     def joint(self, values: ArrayLike) -> JointDensity:
         """Return the log density of this output, for compiled code."""
         values = self.check_values(values)
-        kind, ridge = SQUARED if self.gaussian else norm_code(self.norm), self.ridge
-        return joint_density(GRADIENT, kind, 1.0 / self.scale, len(values), ridge, ridge * values)
+        kind, ridge = joint.SQUARED if self.gaussian else joint.norm_code(self.norm), self.ridge
+        return joint.density(
+            joint.GRADIENT, kind, 1.0 / self.scale, len(values), ridge, ridge * values
+        )
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
@@ -187,7 +180,7 @@ class ObjectivePerturbation(LossMechanism):
         if self.gaussian:
             noise = self.scale * rng.standard_normal(q)
         else:
-            noise = ball_noise(q, self.norm, self.scale, rng)[0]
+            noise = joint.ball_noise(q, self.norm, self.scale, rng)[0]
         return self.minimise(records, noise)
 
     def minimise(self, records: NDArray[Any], noise: Floats) -> Floats:

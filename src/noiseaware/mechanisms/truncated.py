@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.terms import TRUNCATED, SeparableDensity
+from noiseaware.mechanisms.terms import TRUNCATED, SeparableDensity, log_between
 from noiseaware.registry import MECHANISMS
 
 
@@ -78,73 +77,38 @@ class Truncated(AfterNoise):
         return [*self.mechanism._wanted(), right]
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        # Instead of drawing until a number falls into the range, which may take for ever, the
-        # distribution function is inverted inside the range.
         total = self.query.statistic(records).sum(axis=0)
-        low, high = self._ends()
-        noise = self.noise
-        draw = _DRAW_BETWEEN[noise.kind]
-        values = total + noise.scale * draw(
-            (low - total) / noise.scale, (high - total) / noise.scale, noise.scale, rng
-        )
-        if noise.discrete:
-            values = np.rint(values)
-        return np.clip(values, low, high)
+        kind, inverse = self.noise.kind, 1.0 / self.scale
+        each = np.broadcast_arrays(*self._ends(), total, 1.0 - rng.random(len(total)))
+        values = [draw_between(kind, inverse, *one) for one in zip(*each, strict=True)]
+        return np.array(values)
 
 
-# Noise of scale 1 between two numbers, by inversion. An interval above 0 is turned over first:
-# near 1, a distribution function has no digits left.
+@njit(cache=True, nogil=True)
+def draw_between(noise, inverse, low, high, total, u):
+    """Return y with P(low <= Y <= y) = u P(low <= Y <= high), for 0 < u <= 1 and Y = T + e.
 
-
-def _turned(draw: Callable[..., Floats]) -> Callable[..., Floats]:
-    def both_sides(a: Floats, b: Floats, scale: float, rng: np.random.Generator) -> Floats:
-        over = a > 0.0
-        a, b = np.where(over, -b, a), np.where(over, -a, b)
-        return np.where(over, -1.0, 1.0) * draw(a, b, rng.random(len(a)))
-
-    return both_sides
-
-
-@_turned
-def _laplace_between(a: Floats, b: Floats, u: Floats) -> Floats:
-    # In the lower tail, relative to its upper end: exp(y - c) is uniform between exp(a - c) and 1.
-    c = np.minimum(b, 0.0)
-    tail = c + np.log1p(-u * -np.expm1(a - c))
-    below, above = 0.5 * np.exp(a), 0.5 * np.exp(-np.maximum(b, 0.0))
-    p = below + u * (1.0 - above - below)
-    p = np.clip(p, 1e-300, 1.0 - 1e-16)
-    across = np.where(p < 0.5, np.log(2.0 * p), -np.log(2.0 * (1.0 - p)))
-    return np.where(b <= 0.0, tail, across)
-
-
-@_turned
-def _gaussian_between(a: Floats, b: Floats, u: Floats) -> Floats:
-    log_b, log_a = log_ndtr(b), log_ndtr(a)
-    # log of Phi(b) - u (Phi(b) - Phi(a)).
-    return ndtri_exp(log_b + np.log1p(-u * -np.expm1(log_a - log_b)))
-
-
-def _integers_between(log_mass: Callable[[Floats], Floats]) -> Callable[..., Floats]:
-    def draw(a: Floats, b: Floats, scale: float, rng: np.random.Generator) -> Floats:
-        reach = math.ceil(45.0 * scale)  # the mass beyond is below 1e-19
-        result = np.empty(len(a))
-        for j, (low, high) in enumerate(zip(np.rint(a * scale), np.rint(b * scale), strict=True)):
-            top = min(max(0.0, low), high)
-            k = np.arange(max(low, top - reach), min(high, top + reach) + 1.0)
-            weights = np.cumsum(np.exp(log_mass(k / scale) - log_mass(np.array(top / scale))))
-            place = np.searchsorted(weights, rng.random() * weights[-1], side="right")
-            result[j] = k[min(int(place), len(k) - 1)] / scale
-        return result
-
-    return draw
-
-
-_DRAW_BETWEEN = (
-    _laplace_between,
-    _gaussian_between,
-    _integers_between(lambda z: -np.abs(z)),
-    _integers_between(lambda z: -0.5 * z * z),
-)
+    With a uniform u this is Y, given that it is in the range; drawing until it is there may take
+    for ever. By bisection, down to neighbouring numbers; for discrete noise, to the least integer
+    with a probability that is not below. `noise` is an `AdditiveNoise.kind`.
+    """
+    goal = math.log(u) + log_between(noise, low, high, inverse, total)
+    # Beyond 45 scale from the likeliest number, the probability is below 1e-19.
+    likeliest, reach = min(max(total, low), high), math.ceil(45.0 / inverse)
+    below, above = max(low, likeliest - reach), min(high, likeliest + reach)
+    discrete = noise >= 2
+    if discrete:
+        below -= 1.0
+    while True:
+        middle = 0.5 * (below + above)
+        if discrete:
+            middle = math.floor(middle)
+        if not below < middle < above:
+            return above
+        if log_between(noise, low, middle, inverse, total) < goal:
+            below = middle
+        else:
+            above = middle
 
 
 def _truncated_guarantee(inner: Guarantee) -> Guarantee:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import function_name
 from noiseaware.contract import Floats, Neighbours
@@ -71,9 +71,9 @@ class Query(Described):
             raise ValueError(f"names must be texts, at least one; got {names!r}")
         if len(set(names)) != len(names):
             raise ValueError(f"names must be different; got {names!r}")
-        by_norm: dict[float, float] = (
-            dict(sensitivity) if isinstance(sensitivity, Mapping) else {1: sensitivity}
-        )
+        by_norm: dict[float, float] = {1: sensitivity}  # type: ignore[dict-item]
+        if isinstance(sensitivity, Mapping):
+            by_norm = dict(sensitivity)
         if not by_norm:
             raise ValueError("sensitivity must be given for at least one norm; got none")
         for norm, value in by_norm.items():
@@ -92,32 +92,30 @@ class Query(Described):
             neighbours=neighbours,
         )
 
+    def _must_return(self, right: str, got: str) -> ValueError:
+        return ValueError(f"function {function_name(self.function)} must return {right}; got {got}")
+
     def statistic(self, records: ArrayLike) -> Floats:
         """Return what the function gives for each record, (n, d), after a check of it."""
         records = as_array(records) if type(records) is not np.ndarray else records
         n, d = len(records), len(self.names)
         result = np.asarray(self.function(records))
         if result.dtype.kind not in "fiub":
-            raise ValueError(
-                f"function {function_name(self.function)} must return real numbers; "
-                f"got dtype {result.dtype}"
-            )
+            raise self._must_return("real numbers", f"dtype {result.dtype}")
         # A copy: the function may have returned a view of the records, which change later.
         rows = np.array(result, dtype=np.float64, order="C")
         if d == 1 and rows.shape == (n,):
             rows = rows.reshape(n, 1)
         if rows.shape != (n, d):
-            raise ValueError(
-                f"function {function_name(self.function)} must return shape {(n, d)} for {n} "
-                f"records and {d} name(s); got shape {rows.shape}"
-            )
+            right = f"shape {(n, d)} for {n} records and {d} name(s)"
+            raise self._must_return(right, f"shape {rows.shape}")
         if not np.isfinite(rows).all():
-            i, j = np.argwhere(~np.isfinite(rows))[0]
-            raise ValueError(
-                f"function {function_name(self.function)} must return finite numbers; got "
-                f"{rows[i, j]} for record {i}, {self.names[j]!r}"
-            )
+            raise self._must_return("finite numbers", self._first(rows, ~np.isfinite(rows)))
         return rows
+
+    def _first(self, rows: Floats, bad: NDArray[np.bool_]) -> str:
+        i, j = np.argwhere(bad)[0]
+        return f"{rows[i, j]} for record {i}, {self.names[j]!r}"
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return the sensitivity that was given; one that was not given is an error."""
@@ -139,12 +137,10 @@ class Query(Described):
     def check_records(self, records: ArrayLike) -> None:
         """Raise an error unless the function works on the records and gives what it should."""
         rows = self.statistic(records)
-        if self.integer_valued and (rows != np.floor(rows)).any():
-            i, j = np.argwhere(rows != np.floor(rows))[0]
-            raise ValueError(
-                f"function {function_name(self.function)} must return whole numbers, because "
-                f"integer_valued=True; got {rows[i, j]} for record {i}, {self.names[j]!r}"
-            )
+        bad = rows != np.floor(rows)
+        if self.integer_valued and bad.any():
+            right = "whole numbers, because integer_valued=True"
+            raise self._must_return(right, self._first(rows, bad))
 
     def _arguments(self) -> dict[str, Any]:
         return {
