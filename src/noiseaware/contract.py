@@ -441,6 +441,8 @@ class MoveAbilities:
 
     move: Any
 
+    find_start: Callable[..., None] | None = None
+    """(target, state): go to a better place for a chain to begin than a draw from the prior."""
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends; what was learned is final."""
     outlook: Callable[[dict[str, Any]], tuple[float, float]] | None = None

@@ -665,3 +665,19 @@ def test_a_warm_up_of_a_power_of_two_keeps_what_it_learned(seed):
     state = chain.start(target, moves, np.random.default_rng(seed))
     state, _ = chain.advance(target, moves, chain.Schedule(256, 1), state, 256)
     assert sum(state.tunings[0]["moves"][1]["steps"]) > 0
+
+
+def test_a_chain_begins_where_the_release_fits():
+    """Of several theta from the prior, most of which clamp every record."""
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(-5.0, 5.0), scale=1.0)
+    target = Target(na.models.Normal(), na.Release([30.0], mechanism, 100))
+
+    def fits(moves):
+        for seed in range(10):
+            state = chain.start(target, moves, np.random.default_rng(seed))
+            total = target.total(target.build(state.theta, target.recover(state)))
+            np.testing.assert_allclose(total, target.total(state.records), rtol=1e-9)
+            yield target.log_g(total)
+
+    found = list(fits((na.moves.Interweave(na.moves.Transport(), na.moves.BlockSweep()),)))
+    assert sum(map(float.__gt__, found, fits(na.moves.algorithm1()))) >= 5

@@ -49,11 +49,15 @@ class Schedule:
 
 
 def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> ChainState:
-    """Start a chain: theta from the prior, the records from the model."""
-    with blame(*_parts(target, moves), when=" at the start of a chain"):
+    """Start a chain: theta from the prior, the records from the model, or where a move finds."""
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
         records, innovations = target.propose(theta, target.n, rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
+        for find_start in [move_abilities(move).find_start for move in moves]:
+            if find_start is not None:
+                find_start(target, state)
         state.tunings = [move.start(target, state) for move in moves]
     return state
 

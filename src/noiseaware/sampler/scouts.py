@@ -176,7 +176,9 @@ def follow(
     """Follow one run from the prior to its end."""
     # A model without a kernel for p(theta | x) begins as its chains did.
     first = algorithm1() if target.abilities.can_update else moves
-    state = chain.start(target, first, rng)
+    state = chain.start(target, moves, rng)
+    if first is not moves:
+        state.tunings = [move.start(target, state) for move in first]
 
     def fits() -> bool:
         return target.log_g(target.total(state.records)) >= seen.log_g

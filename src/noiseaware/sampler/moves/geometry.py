@@ -63,17 +63,18 @@ class Geometry:
             Where to estimate it.
         """
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
-        jacobian = np.empty((len(inverse_scales), len(v)))
-        for j, width in enumerate(widths):
-            moved = v.copy()
-            moved[j] = v[j] + width
-            above = total_at(moved)
-            moved[j] = v[j] - width
-            jacobian[:, j] = (above - total_at(moved)) / (2 * width)
+        jacobian = differences(total_at, v, np.diag(widths)) / widths
         weighted = jacobian * inverse_scales[:, None]
         precision = weighted.T @ weighted + self._prior_precision
         if np.isfinite(precision).all():
             self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
+
+
+def differences(
+    total_at: Callable[[np.ndarray], np.ndarray], v: np.ndarray, directions: np.ndarray
+) -> np.ndarray:
+    """Return central differences of the total at v, a column for each column of `directions`."""
+    return np.stack([0.5 * (total_at(v + e) - total_at(v - e)) for e in directions.T], axis=1)
 
 
 def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

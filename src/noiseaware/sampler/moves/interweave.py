@@ -57,6 +57,12 @@ class Interweave:
         for move in self.moves:
             move.check(target)
 
+    def find_start(self, target: Target, state: ChainState) -> None:
+        """Let every move find a place to begin."""
+        for find_start in [move_abilities(move).find_start for move in self.moves]:
+            if find_start is not None:
+                find_start(target, state)
+
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Start every move."""
         return {

@@ -65,6 +65,10 @@ FIRST_WINDOW = 32
 """The geometry is learned from so many iterations of warm-up, and anew from twice as many, ...; a
 covariance of `LARGEST_BLOCK` coordinates needs about as many."""
 
+STARTS = 32
+"""A chain begins at the best of so many draws from the prior: a look at the records each, which is
+less than a hundredth of what it does later."""
+
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many: so
 that one round of `Interweave` and, with few, eight are within its limits."""
@@ -94,6 +98,21 @@ class Transport:
                 f"Transport needs a model with innovations, build_records and, if it has "
                 f"update_parameters, recover_innovations; {type(target.model).__name__} lacks them"
             )
+
+    def find_start(self, target: Target, state: ChainState) -> None:
+        """Go to the one of several theta from the prior with which the release fits best.
+
+        A theta from the prior may be so far off that every record is clamped. Then the total does
+        not answer to the parameter that is wrong, the chain gets away by another, and takes long
+        to come back from there: with noisy sums of clamped records, by a variance of thousands.
+        """
+        here = Position(target, state)
+        for _ in range(STARTS):
+            here.theta_new = target.sample_prior(state.rng)
+            here.rebuild()
+            if here.log_g_new > here.log_g:
+                here.accept()
+        state.theta, state.records = here.theta, here.records
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
@@ -246,10 +265,14 @@ class Position:
             self.theta_new = target.sample_prior(rng)
             log_ratio = 0.0  # q is the prior, so that the two cancel
         if log_ratio > -math.inf:
-            self.records_new = target.build(self.theta_new, self.u)
-            self.log_g_new = target.log_g(target.total(self.records_new))
+            self.rebuild()
             log_ratio += self.log_g_new - self.log_g
         return log_ratio
+
+    def rebuild(self) -> None:
+        """Build the records of the proposed theta."""
+        self.records_new = self.target.build(self.theta_new, self.u)
+        self.log_g_new = self.target.log_g(self.target.total(self.records_new))
 
     def accept(self) -> None:
         """Go where the last proposal leads."""
