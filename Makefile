@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint browser coverage docs validate bench clean
+.PHONY: help setup demo test format lint browser coverage docs validate bench clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
@@ -31,9 +31,11 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: $(READY)
 	@$(RUN) examples/demo.py
 
-lint: $(READY)
+format: $(READY)
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
+
+lint: format
 	$(RUN) -m mypy
 
 # The report is looked at in Chromium. Without it those tests are skipped, and say so.
@@ -48,9 +50,12 @@ browser:
 		echo "To test the report in a browser: sudo apt-get install chromium chromium-driver"; \
 	fi
 
-# A file is run by one worker, which compiles and draws what the tests of the file share.
-test: lint browser
-	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile
+# A file is run by one worker, which compiles and draws what the tests of the file share. mypy, which
+# keeps one core busy, runs beside them, and has its say at the end.
+test: format browser
+	@$(RUN) -m mypy >$(VENV)/mypy.log 2>&1 & types=$$!; \
+	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/mypy.log; rm $(VENV)/mypy.log; exit $$((tests | types))
 
 coverage: $(READY) browser
 	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile --cov --cov-report=term --cov-report=html

@@ -118,8 +118,8 @@ TABLE = {
     "prior of a coin": (lambda: na.models.Bernoulli(a=0), "a must be positive; got 0"),
     # a model and a query that do not fit
     "width": (
-        lambda: fit(na.models.LinearRegression(3), na.queries.RegressionMoments(2, -1, 1)),
-        r"LinearRegression\(.*does not fit the query RegressionMoments.*\(n, 3\).*\(7, 4\)",
+        lambda: fit(na.models.LinearRegression(1), na.queries.RegressionMoments(2, -1, 1)),
+        r"LinearRegression\(.*does not fit the query RegressionMoments.*\(n, 3\).*\(7, 2\)",
     ),
     "levels": (
         lambda: fit(na.models.Categorical(4), na.queries.Histogram(n_levels=3)),

@@ -1,6 +1,6 @@
 """Every Python block of the README and the docs runs, in order, page by page.
 
-`make test` runs them with short chains and few replicates, but for six pages that cannot be cut
+`make test` runs them with short chains and few replicates, but for seven pages that cannot be cut
 down; `make validate` runs them all, as they are written, and the demo.
 """
 

@@ -2,8 +2,8 @@
 
 `make test` draws few samples where a line asks for no number of its own, so that a check of the
 chains may fail (exit code 1); `make validate` runs the lines as they are written. What another test
-of `make test` runs, it need not run twice: the commands of plan.md and reproduce.md are those of
-`test_plan` and `test_reproduce`.
+of `make test` runs, it need not run twice: the commands of command.md, plan.md and reproduce.md are
+those of `test_command`, `test_plan` and `test_reproduce`.
 """
 
 import json
