@@ -35,26 +35,23 @@ def model_of(posterior: DataTree, model: Model | None = None) -> Model:
     """Return the model given, or the one that the posterior was drawn from."""
     if model is not None:
         return model
-    described = posterior.attrs.get("model_json", "")
-    if not described:
-        raise ValueError(
-            f"the model, {posterior.attrs.get('model', 'unknown')}, is a class of your own, which "
-            "a posterior cannot hold: pass it as model="
-        )
-    return models.from_dict(json.loads(described))
+    name = posterior.attrs.get("model", "unknown")
+    return models.from_dict(_held(posterior, "model", f"the model, {name}, is a class"))
 
 
 def release_of(posterior: DataTree, release: Release | None = None) -> Release:
     """Return the release given, or the one that the posterior holds."""
     if release is not None:
         return release
-    described = posterior.attrs.get("release_json", "")
+    return Release.from_dict(_held(posterior, "release", "the release is by a query or mechanism"))
+
+
+def _held(posterior: DataTree, name: str, what: str) -> Any:
+    """Return what the posterior says of its model or release, from JSON."""
+    described = posterior.attrs.get(f"{name}_json", "")
     if not described:
-        raise ValueError(
-            "the release is by a query or a mechanism of your own, which a posterior cannot hold: "
-            "pass it as release="
-        )
-    return Release.from_dict(json.loads(described))
+        raise ValueError(f"{what} of your own, which a posterior cannot hold: pass it as {name}=")
+    return json.loads(described)
 
 
 def naive_draws(

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, fail, reading
 
 
-def check(
-    posterior: Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
-) -> None:
+def check(posterior: show.Posterior, as_json: show.AsJson = False) -> None:
     """Say in words whether a posterior can be used: exit code 0 if so, 1 if not.
 
     The checks: whether the chains agree, whether there are enough effective draws, whether short

@@ -13,11 +13,9 @@ from noiseaware.cli.files import check_output, write_whole
 
 
 def impute(
-    posterior: Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")],
+    posterior: show.Posterior,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the table (CSV).")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON about the table for a program.")
-    ] = False,
+    as_json: show.AsJson = False,
 ) -> None:
     """Write imputed databases as CSV: confidential records as they may have been.
 

@@ -14,8 +14,6 @@ from noiseaware import registry
 from noiseaware.cli import show
 from noiseaware.cli.errors import reading
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
-
 
 @dataclass(frozen=True)
 class Listed:
@@ -81,7 +79,7 @@ QUERIES = Listed(
 )
 
 
-def models(name: Annotated[str | None, MODELS.name] = None, as_json: AsJson = False) -> None:
+def models(name: Annotated[str | None, MODELS.name] = None, as_json: show.AsJson = False) -> None:
     """List the models that a model file can name; or show one, with an example file.
 
     **Examples**
@@ -96,7 +94,7 @@ def models(name: Annotated[str | None, MODELS.name] = None, as_json: AsJson = Fa
 
 
 def mechanisms(
-    name: Annotated[str | None, MECHANISMS.name] = None, as_json: AsJson = False
+    name: Annotated[str | None, MECHANISMS.name] = None, as_json: show.AsJson = False
 ) -> None:
     """List the mechanisms that a release file can name; or show one, with an example.
 
@@ -112,7 +110,7 @@ def mechanisms(
     _show(MECHANISMS, name, as_json)
 
 
-def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: AsJson = False) -> None:
+def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: show.AsJson = False) -> None:
     """List the queries that a release file can name; or show one, with an example.
 
     **Examples**

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from noiseaware.cli.errors import reading
+from noiseaware.cli.show import Quiet
 
 SHOWN = [
     "query", "n_records", "epsilon", "method",
@@ -29,7 +30,7 @@ def plan(
     cores: Annotated[
         int | None, typer.Option("--cores", min=1, help="Worker processes; as many as help.")
     ] = None,
-    silent: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say before a release which epsilon and query give intervals of a wanted width.
 
@@ -58,7 +59,7 @@ def plan(
         result = run(
             prepared,
             cores=cores,
-            progressbar=not silent,
+            progressbar=not quiet,
             checkpoint=None if out is None else out / "checkpoint",
         )
     print(result.table[SHOWN].round(3).to_string(index=False, na_rep="-"))

@@ -13,7 +13,7 @@ from noiseaware.cli.files import check_output, write_whole
 
 
 def report(
-    posterior: Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")],
+    posterior: show.Posterior,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write the page (HTML).")
     ] = Path("report.html"),
@@ -23,9 +23,7 @@ def report(
     question: Annotated[
         str | None, typer.Option(help="The question, instead of the one in the model file.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON about the page for a program.")
-    ] = False,
+    as_json: show.AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: the answer, and how far it can be trusted.
 

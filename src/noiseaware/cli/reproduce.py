@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from noiseaware.cli.errors import reading
+from noiseaware.cli.show import Quiet
 
 
 def reproduce(
@@ -32,7 +33,7 @@ def reproduce(
     smallest: Annotated[
         bool, typer.Option("--smallest", help="Only to see that it runs: the numbers mean nothing.")
     ] = False,
-    silent: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the experiments of the paper again, next to its published numbers.
 
@@ -54,7 +55,7 @@ def reproduce(
     size = "smallest" if smallest else "quick" if quick else "full"
     try:
         with reading(CheckpointError):
-            page = run(out, replicates=replicates, size=size, cores=cores, progressbar=not silent)
+            page = run(out, replicates=replicates, size=size, cores=cores, progressbar=not quiet)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; what is done is in {out}, and the same command continues from there"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+"""Arguments of several commands."""
 
 
 def console() -> Any:

@@ -25,35 +25,22 @@ ABOUT_EQUAL = 1.15
 
 @dataclass(frozen=True)
 class Row:
-    """One scalar: its draws, those of the naive analysis, and the spread of each."""
+    """One scalar: its draws, those of the naive analysis, and the spread of all three."""
 
+    label: str
     scalar: Scalar
     naive_draws: np.ndarray | None
+    posterior: Spread | None
+    naive: Spread | None
+    prior: Spread | None
 
     @classmethod
     def of(cls, scalar: Scalar, naive: dict[str, np.ndarray] | None) -> Row:
         """Return the row of a scalar, with its part of the naive analysis."""
-        return cls(scalar, None if naive is None else scalar.of(naive))
-
-    @property
-    def label(self) -> str:
-        """What the summary calls it."""
-        return self.scalar.label
-
-    @property
-    def posterior(self) -> Spread | None:
-        """The posterior."""
-        return Spread.of("posterior", self.label, self.scalar.draws.ravel())
-
-    @property
-    def naive(self) -> Spread | None:
-        """The analysis that takes the noisy numbers as exact."""
-        return Spread.of("naive", self.label, self.naive_draws)
-
-    @property
-    def prior(self) -> Spread | None:
-        """What was believed before the release."""
-        return Spread.of("prior", self.label, self.scalar.prior)
+        naive_draws = None if naive is None else scalar.of(naive)
+        drawn = {"posterior": scalar.draws.ravel(), "naive": naive_draws, "prior": scalar.prior}
+        spreads = {name: Spread.of(name, scalar.label, values) for name, values in drawn.items()}
+        return cls(scalar.label, scalar, naive_draws, **spreads)
 
 
 def answer(scalar: Scalar) -> dict[str, Any]:

@@ -7,7 +7,6 @@ its standard deviation, the ends of its equal-tailed interval and its effective 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
-from noiseaware.baselines import bootstrap, naive, non_private
 from noiseaware.contract import Model
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
@@ -26,9 +24,6 @@ from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
 
 Array = NDArray[np.float64]
-
-BASELINE_DRAWS = 1000
-BOOTSTRAP_DRAWS = 400
 
 LABELS = {
     "default": "noise-aware, default sampler",
@@ -104,53 +99,6 @@ def read_baselines(baselines: Any) -> tuple[str, ...]:
         if name not in BASELINES:
             raise ValueError(f"baselines must be names out of {', '.join(BASELINES)}; got {name!r}")
     return names
-
-
-def seed_for(entropy: int, key: Sequence[int], method: str) -> np.random.SeedSequence:
-    """Return the seed of a method in a replicate; it does not depend on the other methods."""
-    return np.random.SeedSequence(entropy, spawn_key=(*key, 1, zlib.crc32(method.encode("utf-8"))))
-
-
-def run_sampler(
-    sampler: Sampler,
-    model: Model,
-    release: Release,
-    names: Sequence[str],
-    interval: float,
-    seed: np.random.SeedSequence,
-) -> dict[str, Any]:
-    """Sample the noise-aware posterior of a release; return what is kept of it."""
-    drawn, reports = run_chains(model, release, sampler, seed)
-    kept = summarise(flatten(drawn, names, 2), interval)
-    if "acceptance_rate" in reports:
-        kept["acceptance"] = float(reports["acceptance_rate"].mean())
-        kept["lowest_sweep"] = float(reports["acceptance_rate"].min())
-    if "lowest_log_acceptance" in reports:
-        kept["lowest_probability"] = float(np.exp(reports["lowest_log_acceptance"].min()))
-    return kept
-
-
-def run_baseline(
-    name: str,
-    model: Model,
-    records: Any,
-    release: Release,
-    names: Sequence[str],
-    interval: float,
-    seed: int,
-) -> dict[str, Any]:
-    """Run another analysis of a release; return what is kept of it."""
-    if name == "bootstrap":
-        outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
-        again = with_derived(model, outcome.replicates)
-        kept = summarise(flatten(again, names, 1)[None], interval, effective=False)
-        estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
-        return {**kept, "mean": flatten(estimate, names, 1)[0]}
-    if name == "naive":
-        drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
-    else:
-        drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
-    return summarise(flatten(drawn, names, 1)[None], interval, effective=False)
 
 
 def run_chains(

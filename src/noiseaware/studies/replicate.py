@@ -8,12 +8,14 @@ worker, and is the same.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from noiseaware.baselines import bootstrap, naive, non_private
 from noiseaware.contract import Model, draw_records, model_abilities
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
@@ -22,12 +24,14 @@ from noiseaware.studies.methods import (
     PER_PARAMETER,
     Sampler,
     flatten,
-    run_baseline,
-    run_sampler,
-    seed_for,
+    run_chains,
+    summarise,
 )
 
 Key = tuple[int, int, int]
+
+BASELINE_DRAWS = 1000
+BOOTSTRAP_DRAWS = 400
 
 
 @dataclass(frozen=True)
@@ -97,26 +101,54 @@ def simulate(plan: Plan, key: Key) -> tuple[Mapping[str, Any] | None, np.ndarray
 def run_replicate(plan: Plan, key: Key) -> Replicate:
     """Run one replicate."""
     theta, records, release = simulate(plan, key)
-    numbers = {
-        name: _run_method(plan, name, records, release, seed_for(plan.entropy, key, name))
-        for name in plan.methods
-    }
+    numbers = {name: _run_method(plan, name, records, release, key) for name in plan.methods}
     return Replicate(theta, records, release, numbers)
 
 
-def _run_method(
-    plan: Plan, name: str, records: Any, release: Release, seed: np.random.SeedSequence
-) -> dict[str, Any]:
-    """Run one method; return what is kept of it (`PER_PARAMETER`, `PER_METHOD`)."""
+def _run_method(plan: Plan, name: str, records: Any, release: Release, key: Key) -> dict[str, Any]:
+    """Run one method; return what is kept of it (`PER_PARAMETER`, `PER_METHOD`).
+
+    Its seed does not depend on which other methods there are.
+    """
+    spawn_key = (*key, 1, zlib.crc32(name.encode("utf-8")))
+    seed = np.random.SeedSequence(plan.entropy, spawn_key=spawn_key)
     began = time.thread_time()
-    asked = (plan.names, plan.interval)
     if name in plan.samplers:
-        kept = run_sampler(plan.samplers[name], plan.model, release, *asked, seed)
+        kept = _sampled(plan, plan.samplers[name], release, seed)
     else:
         number = int(seed.generate_state(1, np.uint64)[0])
-        kept = run_baseline(name, plan.model, records, release, *asked, number)
+        kept = _baseline(plan, name, records, release, number)
     seconds = time.thread_time() - began
     return {**dict.fromkeys(PER_METHOD, np.nan), **kept, "seconds": seconds}
+
+
+def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[str, Any]:
+    """Sample the noise-aware posterior of a release."""
+    drawn, reports = run_chains(plan.model, release, sampler, seed)
+    kept = summarise(flatten(drawn, plan.names, 2), plan.interval)
+    if "acceptance_rate" in reports:
+        kept["acceptance"] = float(reports["acceptance_rate"].mean())
+        kept["lowest_sweep"] = float(reports["acceptance_rate"].min())
+    if "lowest_log_acceptance" in reports:
+        kept["lowest_probability"] = float(np.exp(reports["lowest_log_acceptance"].min()))
+    return kept
+
+
+def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
+    """Run another analysis of a release."""
+    model, names = plan.model, plan.names
+    if name == "bootstrap":
+        outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
+        drawn = with_derived(model, outcome.replicates)
+    elif name == "naive":
+        drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
+    else:
+        drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
+    kept = summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
+    if name == "bootstrap":
+        estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
+        kept["mean"] = flatten(estimate, names, 1)[0]
+    return kept
 
 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:
