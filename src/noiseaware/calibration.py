@@ -125,7 +125,7 @@ def sbc(
     replicates : int
         Simulated releases.
     ranks : int
-        Draws that are kept of each chain, evenly spaced; the ranks go from 0 to this number.
+        Draws that are kept from each chain, evenly spaced; the ranks go from 0 to this number.
     draws, warmup, moves
         As in `sample`; one chain a replicate. `draws` should be several autocorrelation times
         for each kept draw, or the ranks of an exact sampler are not uniform either.

@@ -25,7 +25,7 @@ from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.sampler.run import Run
 from noiseaware.sampler.scouts import Scouts
-from noiseaware.sampler.state import ChainState, Draws
+from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def collect(run: Run, found: Scouts | None = None) -> DataTree:
 
     target, states, draws = run.target, run.states, run.draws
     model, release = target.model, target.release
+    theta = {p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters}
     groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": _posterior(model, draws),
+        "posterior": with_derived(model, theta),
         "sample_stats": {
             name: np.stack([chain.reports[name] for chain in draws]) for name in draws[0].reports
         },
@@ -81,21 +82,13 @@ def collect(run: Run, found: Scouts | None = None) -> DataTree:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
     if "acceptance_rate" in groups["sample_stats"]:
-        tree["sample_stats"] = (
-            tree["sample_stats"]
-            .to_dataset()
-            .assign(record_acceptance=(("chain", "record"), _record_acceptance(states)))
-        )
+        each = np.stack([state.acceptance / max(1, state.sweeps) for state in states])
+        stats = tree["sample_stats"].to_dataset()
+        tree["sample_stats"] = stats.assign(record_acceptance=(("chain", "record"), each))
     tree.attrs = {**_attributes(run), **_residuals(target, states)}
     if found is not None:
         tree.attrs["scouts"] = json.dumps(asdict(found))
     return tree
-
-
-def _posterior(model: Any, draws: Sequence[Draws]) -> dict[str, np.ndarray]:
-    """Return the draws of the parameters and of what the model derives from them."""
-    theta = {p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters}
-    return with_derived(model, theta)
 
 
 def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -120,11 +113,6 @@ def _prior(model: Model, random_seed: int) -> dict[str, np.ndarray]:
         for p in model.parameters
     }
     return with_derived(model, theta)
-
-
-def _record_acceptance(states: Sequence[ChainState]) -> np.ndarray:
-    """Return the mean acceptance of each record, (chain, n)."""
-    return np.stack([state.acceptance / max(1, state.sweeps) for state in states])
 
 
 def _attributes(run: Run) -> dict[str, Any]:

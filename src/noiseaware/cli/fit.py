@@ -16,7 +16,7 @@ DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
 KEEP = 25
 MOST_KEPT = 1_000_000
-"""Databases kept of each chain by default, and the most records in all of them."""
+"""Databases kept from each chain by default, and the most records in all of them."""
 
 
 def fit(
@@ -34,13 +34,13 @@ def fit(
     report: Annotated[
         Path | None, typer.Option("--report", "-r", help="Write the report (HTML) as well.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="Draws that are kept of each chain.")] = DRAWS,
+    draws: Annotated[int, typer.Option(help="Draws that are kept from each chain.")] = DRAWS,
     warmup: Annotated[
         int, typer.Option(help="Iterations before them, in which the sampler tunes itself.")
     ] = WARMUP,
     chains: Annotated[int, typer.Option(help="Independent chains; at least two.")] = CHAINS,
     cores: Annotated[
-        int | None, typer.Option(help="Worker processes; as many as help if not given.")
+        int | None, typer.Option(help="Worker processes; if not given, as many as speed it up.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Same seed, same draws; a fresh one if not given.")
@@ -48,7 +48,7 @@ def fit(
     keep_records: Annotated[
         int | None,
         typer.Option(
-            help="Imputed databases to keep of each chain, for `report` and `impute`; "
+            help="Imputed databases to keep from each chain, for `report` and `impute`; "
             f"{KEEP} if not given, or fewer where they are large."
         ),
     ] = None,
@@ -170,7 +170,7 @@ def _read(release: Path, model: Path) -> tuple[Any, Any]:
 
 
 def _kept(wanted: int | None, n_records: int, draws: int, chains: int) -> int:
-    """Return how many databases to keep of each chain."""
+    """Return how many databases to keep from each chain."""
     if wanted is not None:
         return wanted
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))

@@ -28,7 +28,10 @@ def plan(
         typer.Option("--replicates", "-r", min=1, help="Instead of the plan's own number."),
     ] = None,
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Worker processes; as many as help.")
+        int | None,
+        typer.Option(
+            "--cores", min=1, help="Worker processes; if not given, as many as speed it up."
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

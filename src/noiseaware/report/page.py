@@ -364,7 +364,7 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
         ("Model and prior", attrs.get("model", "")),
         ("Chains", str(sizes["chain"])),
         ("Draws of each chain", f"{sizes['draw']}, after {attrs.get('warmup', '?')} of warm-up"),
-        ("Databases kept of each chain", str(_kept(posterior))),
+        ("Databases kept from each chain", str(_kept(posterior))),
         ("Random seed", attrs.get("random_seed", "")),
         ("Moves of the sampler", attrs.get("moves", "")),
         ("Time taken", f"{float(attrs.get('sampling_time', math.nan)):.1f} seconds"),
@@ -391,7 +391,7 @@ na.write_report(posterior, "report.html")"""
 
 
 def _kept(posterior: DataTree) -> int:
-    """Return how many databases were kept of each chain."""
+    """Return how many databases were kept from each chain."""
     if "latent_records" not in posterior.children:
         return 0
     return posterior["latent_records"].sizes["draw"]
