@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 
 from noiseaware.linear_algebra import cholesky, solve_lower
 
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True)
+def softplus(x):
+    """Return log(1 + exp(x))."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
 
 @njit(cache=True, nogil=True)
 def log_normal_iid(values, centre, sd):

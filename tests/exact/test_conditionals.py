@@ -514,8 +514,8 @@ CLOSED_FORM_BUGS = [
     (
         "regression",
         "conjugate.py",
-        "        vector[j] += normals[start + j]\n    solve_upper(precision, size, vector)",
-        "        vector[j] += normals[start + j]\n    solve_lower(precision, size, vector)",
+        "    vector += normals[start : start + size]\n    solve_upper(precision, size, vector)",
+        "    vector += normals[start : start + size]\n    solve_lower(precision, size, vector)",
     ),
     ("regression", "regression.py", "self.coefficient_sd**-2", "self.coefficient_sd**-4"),
     ("regression", "regression_kernels.py", "cross[0] += y", "cross[0] += 0.5 * y"),
@@ -554,7 +554,7 @@ CLOSED_FORM_BUGS = [
         "sums[j] += math.log(max(records[i, j], SMALLEST))",
         "sums[j] += records[i, j] - 1.0",
     ),
-    ("vector mean", "conjugate.py", "out[a] += precisions[a] * centres[a]", "out[a] += centres[a]"),
+    ("vector mean", "conjugate.py", "out += precisions * centres", "out += centres"),
     ("vector mean", "normal_vectors.py", "n = float(records.shape[0])", "n = 1.0"),
     ("vector covariance", "normal_vectors.py", "half = 0.5 * n_records", "half = n_records"),
     (

@@ -27,7 +27,7 @@ x = F(u; theta):
 All derive from the classes of `ready.py`. What some share is in `conjugate.py` (draws and log
 densities), `discrete.py` (categories with Dirichlet priors), `grouped.py` (records whose group is
 known), `hierarchical.py` (groups that share a prior), `gamma_priors.py` (durations and counts),
-`counts.py`, `count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
+`count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
 `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice sampler for
 shapes), `normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
 coefficients), and `regression_kernels.py` and `response_kernels.py` (the loops of regressions).

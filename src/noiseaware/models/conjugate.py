@@ -58,8 +58,7 @@ def draw_from_precision(precision, size, vector, normals, start):
     if not cholesky(precision, size, precision):
         return False
     solve_lower(precision, size, vector)
-    for j in range(size):
-        vector[j] += normals[start + j]
+    vector += normals[start : start + size]
     solve_upper(precision, size, vector)
     return True
 
@@ -91,8 +90,7 @@ def draw_normal_mean(n, sums, covariance, precisions, centres, normals, start, o
     out[:] = sums
     solve_lower(factor, size, out)
     solve_upper(factor, size, out)
-    for a in range(size):
-        out[a] += precisions[a] * centres[a]
+    out += precisions * centres
     if not draw_from_precision(precision, size, out, normals, start):
         out[:] = math.nan
 
@@ -167,11 +165,8 @@ def draw_dirichlet(shapes, row, n_levels, normals, uniforms, used, boosts, out):
     Returns the position reached in the pool, or -1 if the pool came to its end. ``boosts`` has the
     shape of ``shapes`` and holds the uniforms of shapes below 1; it may be empty if none is.
     """
-    smallest = math.inf
-    for j in range(n_levels):
-        smallest = min(smallest, shapes[row, j])
     total = 0.0
-    if smallest >= 1.0:
+    if shapes[row, :n_levels].min() >= 1.0:
         for j in range(n_levels):
             gamma, used = draw_gamma(shapes[row, j], normals, uniforms, used)
             if used < 0:

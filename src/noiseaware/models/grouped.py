@@ -27,12 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
+from noiseaware.densities import LOG_2PI
 from noiseaware.models.arguments import check_levels, read_floats, read_parameter, refuse_records
 from noiseaware.models.inverse_cdf import inside, uniform_of
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
-
-_LOG_2PI = math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True)
@@ -219,7 +218,7 @@ def _normal_likelihood(means, variances, records, out):
         out[i] = -math.inf
         if variances[group] > 0.0:
             u = (records[i, 1] - means[group]) / math.sqrt(variances[group])
-            out[i] = -0.5 * (u * u + _LOG_2PI + math.log(variances[group]))
+            out[i] = -0.5 * (u * u + LOG_2PI + math.log(variances[group]))
     return True
 
 

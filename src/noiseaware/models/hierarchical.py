@@ -39,7 +39,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_normal_iid
+from noiseaware.densities import log_normal_iid, softplus
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import Grouped
 from noiseaware.models.inverse_cdf import inside
@@ -58,12 +58,6 @@ SPREAD_OF_MEANS, LOGIT, SPREAD_OF_LOGITS, LOCATION_GIVEN_Z, SPREAD_GIVEN_Z = ran
 
 LARGEST_LOGIT = 36.0
 """Beyond it a proportion rounds to 1. Under any prior of use it is never met."""
-
-
-@njit(cache=True, nogil=True)
-def _log_one_plus_exp(x):
-    """Return log(1 + exp(x))."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @njit(cache=True, nogil=True)
@@ -88,12 +82,12 @@ def log_target(kind, x, held, data):
     centre, precision, spread_precision = hyper[0], hyper[1], hyper[2]
     if kind == LOGIT:
         z = (x - location) / spread
-        return totals[g] * x - sizes[g] * _log_one_plus_exp(x) - 0.5 * z * z
+        return totals[g] * x - sizes[g] * softplus(x) - 0.5 * z * z
     if kind == LOCATION_GIVEN_Z:
         result = -0.5 * precision * (x - centre) ** 2
         for k in range(sizes.shape[0]):
             level = x + spread * levels[k]
-            result += totals[k] * level - sizes[k] * _log_one_plus_exp(level)
+            result += totals[k] * level - sizes[k] * softplus(level)
         return result
     # The prior of log tau: that of tau, times tau.
     squared = math.exp(2.0 * x)
@@ -101,7 +95,7 @@ def log_target(kind, x, held, data):
     if kind == SPREAD_GIVEN_Z:
         for k in range(sizes.shape[0]):
             level = location + math.exp(x) * levels[k]
-            result += totals[k] * level - sizes[k] * _log_one_plus_exp(level)
+            result += totals[k] * level - sizes[k] * softplus(level)
     elif kind == SPREAD_OF_LOGITS:
         for k in range(sizes.shape[0]):
             result -= x + 0.5 * (levels[k] - location) ** 2 / squared

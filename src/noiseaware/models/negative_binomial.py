@@ -24,20 +24,14 @@ With n records, their sum s, and w_x of them equal to x, the posterior density i
         + a_m log m - b_m m + a_d log d - b_d d,
 
 the last line being the priors with the Jacobian m d of the logarithms. `update_parameters` draws
-log m and then log d, each by slice sampling (Neal 2003): a level below the density at the current
-point, an interval of fixed width put around the point at random and stepped out while its ends are
-above the level, then uniform draws from the interval, which shrinks towards the point until one is
-above the level. That leaves p(theta | x) invariant whatever the width is, as long as it does not
-depend on the coordinate that moves; it uses d and the records for log m, and is 1 for log d. Only
-the sum over w_x costs more than a few operations, and the draw of log m does not need it.
+log m and then log d, each by a slice step as in `shape_kernels.py`, which leaves p(theta | x)
+invariant for every width that does not depend on the coordinate that moves. The width uses d and
+the records for log m, and is 1 for log d. Only the sum over w_x costs more than a few operations,
+and the draw of log m does not need it.
 
 The construction x = F(u; theta)
 --------------------------------
-That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from above.
-
-References
-----------
-Neal (2003), Slice sampling, Annals of Statistics 31(3).
+That of `poisson.py`: x is the inverse CDF at u, uniform on [0, 1), counted from above.
 """
 
 from __future__ import annotations
@@ -55,7 +49,7 @@ from noiseaware.contract import Theta
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.count_cdf import largest_mean, log_rising
-from noiseaware.models.counts import CountModel
+from noiseaware.models.poisson import CountModel
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 

@@ -36,13 +36,11 @@ from numba import njit
 from numpy.random import Generator
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.densities import log_inverse_gamma
+from noiseaware.densities import LOG_2PI, log_inverse_gamma
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, not_both_known
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
-
-_LOG_2PI = math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True)
@@ -67,7 +65,7 @@ def _log_likelihood(mean, variance, records, out):
     if not variance > 0.0:
         out[:] = -math.inf
         return
-    constant = -0.5 * (_LOG_2PI + math.log(variance))
+    constant = -0.5 * (LOG_2PI + math.log(variance))
     half_precision = 0.5 / variance
     for i in range(records.shape[0]):
         difference = records[i] - mean
@@ -155,7 +153,7 @@ class Normal(CompiledModel):
         total = 0.0
         if self.mean is None:
             z = (float(theta["mean"]) - self.mean_mean) / self.mean_sd
-            total -= 0.5 * (z * z + _LOG_2PI) + math.log(self.mean_sd)
+            total -= 0.5 * (z * z + LOG_2PI) + math.log(self.mean_sd)
         if self.variance is None:
             total += log_inverse_gamma(
                 float(theta["variance"]), self.variance_shape, self.variance_scale

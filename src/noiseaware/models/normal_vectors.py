@@ -38,7 +38,12 @@ from numpy.typing import ArrayLike
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_inverse_wishart, log_inverse_wishart_constant, log_normal_iid
+from noiseaware.densities import (
+    LOG_2PI,
+    log_inverse_wishart,
+    log_inverse_wishart_constant,
+    log_normal_iid,
+)
 from noiseaware.linear_algebra import cholesky
 from noiseaware.models.arguments import (
     covariance_matrix,
@@ -48,8 +53,6 @@ from noiseaware.models.arguments import (
 )
 from noiseaware.models.conjugate import draw_inverse_wishart, draw_normal_mean
 from noiseaware.parameters import Parameter
-
-LOG_2PI = math.log(2.0 * math.pi)
 
 _NO_VECTOR = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))

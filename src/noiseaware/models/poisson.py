@@ -1,4 +1,4 @@
-"""Counts with an unknown rate.
+"""Counts with an unknown rate; and `CountModel`, what all models of counts share.
 
 The model
 ---------
@@ -14,7 +14,8 @@ lambda | x ~ Gamma(a + s, b + n): `Poisson.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-That of `counts.py`: x is the inverse CDF at u, uniform on [0, 1), counted from above.
+u is uniform on [0, 1) and x is the inverse CDF at u, counted from above; given x, u is uniform in
+the interval that gives x (`count_cdf.py`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,28 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import ClosedForm, Reading, Theta
-from noiseaware.models import estimates
+from noiseaware.models import count_cdf, estimates
 from noiseaware.models.arguments import positive_number
-from noiseaware.models.count_cdf import largest_mean
-from noiseaware.models.counts import CountModel
-from noiseaware.parameters import Parameter
+from noiseaware.models.gamma_priors import GammaPriors
+from noiseaware.models.ready import Compiled
+from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
+
+
+class CountModel(GammaPriors):
+    """Counts with a mean m and a size r (r = inf: Poisson), which `_read` returns."""
+
+    dtype = np.int64
+    innovations = Innovations("uniform", 1)
+    compiled = Compiled(count_cdf.build_counts, count_cdf.recover_counts, count_cdf.log_masses)
+    _sizes, _names = [count_cdf.LARGEST_COUNT + 1], ["the count"]
+
+    def _total(self, records: NDArray[np.int64]) -> float:
+        """Return the sum of the records."""
+        found = count_cdf.sum_counts(records)
+        if found < 0.0:
+            self.check_records(records)
+        return found
 
 
 class Poisson(CountModel):
@@ -61,7 +78,7 @@ class Poisson(CountModel):
     def __init__(self, rate_shape: float = 1.0, rate_rate: float = 0.1) -> None:
         self.rate_shape = positive_number("rate_shape", rate_shape)
         self.rate_rate = positive_number("rate_rate", rate_rate)
-        self._largest = {"rate": largest_mean("rate", self.rate_shape, self.rate_rate)}
+        self._largest = {"rate": count_cdf.largest_mean("rate", self.rate_shape, self.rate_rate)}
 
     def _read(self, theta: Theta) -> tuple[float, float]:
         return float(theta["rate"]), math.inf

@@ -15,13 +15,13 @@ import numpy as np
 from numba import njit
 
 from noiseaware.contract import Floats
+from noiseaware.densities import LOG_2PI
 from noiseaware.linear_algebra import cholesky
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,
     draw_normal_mean,
 )
-from noiseaware.models.normal_vectors import LOG_2PI
 
 
 class Draw(NamedTuple):

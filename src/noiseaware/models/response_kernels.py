@@ -43,6 +43,7 @@ import math
 import numpy as np
 from numba import njit
 
+from noiseaware.densities import softplus
 from noiseaware.linear_algebra import cholesky, solve_lower, solve_upper
 from noiseaware.models.normal_vectors import build_vectors, log_density_of_vectors, recover_vectors
 
@@ -70,12 +71,6 @@ def linear_predictor(coefficients, records, i, top):
     for j in range(coefficients.shape[0] - 1):
         eta += coefficients[1 + j] * records[i, j]
     return min(max(eta, -STEEPEST), top)
-
-
-@njit(cache=True, nogil=True)
-def softplus(x):
-    """Return log(1 + exp(x))."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @njit(cache=True, nogil=True)

@@ -41,13 +41,11 @@ from numba import njit
 from numpy.random import Generator
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_inverse_gamma
+from noiseaware.densities import LOG_2PI, log_inverse_gamma
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
-
-_LOG_2PI = math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True)
@@ -131,7 +129,7 @@ class TwoMeans(NormalGroups):
     def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""
         means, variances = self._read(theta)
-        total = -2.0 * math.log(self.mean_sd) - _LOG_2PI
+        total = -2.0 * math.log(self.mean_sd) - LOG_2PI
         for mean in means.tolist():
             z = (mean - self.mean_mean) / self.mean_sd
             total -= 0.5 * z * z
