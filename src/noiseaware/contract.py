@@ -228,6 +228,8 @@ class QueryAbilities:
     """The one relation for which the sensitivity is known, if it is not for both. `validate`."""
     integer_valued: bool = False
     """Every coordinate is an integer, so that discrete noise makes sense."""
+    is_value: bool = False
+    """The statistic of a record is the record itself, one number. `record_laws` of mechanisms."""
     column_names: Sequence[str] | None = None
     """The columns of a frame that the query reads, in order."""
     to_dict: Callable[[], dict[str, Any]] | None = None
@@ -281,6 +283,9 @@ class MechanismAbilities:
     """(records, index, values) -> t_i(x_i, s_dp), (m, d), in place of the query's own."""
     per_record: bool = False
     """Every record has a released value of its own (the local model)."""
+    record_laws: Callable[[Any], Any] | None = None
+    """values -> `mechanisms.terms.CellLaws`: log h(s_i | x_i) of each record, a function of the one
+    number x_i; or None if it is not that. `moves.CellMove`."""
     can_withhold: bool = False
     """A released value may be NaN: it was withheld."""
 

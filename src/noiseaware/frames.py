@@ -39,6 +39,15 @@ def as_array(records: Any, query: Any = None) -> np.ndarray:
     return np.column_stack(columns)
 
 
+def as_floats(values: Any) -> np.ndarray:
+    """Return numbers as an array; of a Series, with what is missing as NaN."""
+    if not _is_frame(values):
+        return np.asarray(values)
+    if type(values).__module__.startswith("polars"):
+        return np.asarray(values.cast(float).to_numpy(), dtype=np.float64)
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
 def _is_frame(records: Any) -> bool:
     return type(records).__module__.partition(".")[0] in LIBRARIES
 

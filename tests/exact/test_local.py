@@ -393,8 +393,8 @@ def read(**changes):
             "one number for each record",
         ),
         (
-            lambda: na.Release([0.1, np.nan], LocalLaplace(na.queries.Sum(0, 1), scale=1.0), 2),
-            "values must be finite; got nan for record 1",
+            lambda: na.Release([0.1, np.inf], LocalLaplace(na.queries.Sum(0, 1), scale=1.0), 2),
+            "values must be finite, or NaN .*; got inf for record 1",
         ),
         (
             lambda: LocalLaplace(na.queries.Histogram(n_levels=3), scale=1.0),
@@ -409,7 +409,7 @@ def read(**changes):
         (lambda: read(scale=2.0), "may have .* got 'scale'"),
         (
             lambda: na.mechanisms.from_dict({"type": "RandomizedResponse", "n_levels": 3}),
-            "'truth' is missing",
+            "give exactly one of epsilon and truth; got none",
         ),
         (lambda: read(guarantee={"kind": "pure", "epsilon": 0.1}), "guarantee states"),
         (
@@ -470,7 +470,7 @@ def density_of_laplace_noise():
 BUGS = {
     "every record compared with the first value": (
         enumeration_of(laplace),
-        (Edit(local, "noise_scores", "values[index[i]]", "values[0]"),),
+        (Edit(local.LocalNoise, "statistic", "values[index], index", "values[0 * index], index"),),
     ),
     "values looked up by place in the chunk": (
         enumeration_of(response),
@@ -478,15 +478,13 @@ BUGS = {
     ),
     "the scale for its inverse": (
         enumeration_of(gaussian),
-        (Edit(local.LocalNoise, "statistic", "1.0 / self.scale", "self.scale"),),
+        (Edit(local.LocalNoise, "_rows", "1.0 / self._each(", "1.0 * self._each("),),
     ),
     "truth and lie exchanged": (
         enumeration_of(response),
         (
-            Edit(
-                local, "response_scores", "log_truth if values[index[i]] ==",
-                "log_truth if values[index[i]] !=",
-            ),
+            Edit(local, "response_scores", "log_matrix[records[i], level]",
+                 "log_matrix[(records[i] + 1) % 3, level]"),
         ),
     ),
     "all other levels as likely as one of them": (
@@ -508,22 +506,24 @@ BUGS = {
     ),
     "a lie may be the truth": (
         masses_of_responses,
-        (Edit(RandomizedResponse, "_draw", "rng.integers(1, k", "rng.integers(0, k"),),
+        (Edit(RandomizedResponse, "_draw", "np.cumsum(self.matrix, axis=1)",
+              "np.cumsum(0.5 * self.matrix + 0.125, axis=1)"),),
     ),
     "one draw of noise for all records": (
         density_of_laplace_noise,
-        (Edit(local.LocalNoise, "_draw", "self.law.draw(self.scale, len(records), rng)",
+        (Edit(local.LocalNoise, "_noise", "self.law.draw(self.scale, n, rng)",
               "self.law.draw(self.scale, 1, rng)"),),
     ),
     "noise on the record before it is clamped": (
         density_of_laplace_noise,
         (Edit(local.LocalNoise, "_draw",
-              "self.query.statistic(records)[:, 0] + noise",
-              "self.query.statistic(records + noise)[:, 0]"),),
+              "self.query.statistic(records)[:, 0] + self._noise(len(records), rng)",
+              "self.query.statistic(records + self._noise(len(records), rng))[:, 0]"),),
     ),
     "truth and lie exchanged, seen by Geweke": (
         geweke_of("response"),
-        (Edit(local, "response_scores", "values[index[i]] ==", "values[index[i]] !="),),
+        (Edit(local, "response_scores", "log_matrix[records[i], level]",
+              "log_matrix[(records[i] + 1) % 3, level]"),),
     ),
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ LAYERS = (
     ("release",),
     ("mechanisms",),
     ("linear_algebra",),
-    ("densities",),
+    ("cells", "densities"),
     ("formulas",),
     ("models",),
     ("kernels", "sampler"),

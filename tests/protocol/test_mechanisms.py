@@ -386,8 +386,11 @@ def test_a_user_function_cannot_be_written():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"type": "Cauchy"}, "type of a mechanism must be one of Clamped, .*; got 'Cauchy'"),
-        ({"type": ["Laplace"]}, "type of a mechanism must be one of Clamped, "),
+        (
+            {"type": "Cauchy"},
+            "type of a mechanism must be one of CellKey, Clamped, .*; got 'Cauchy'",
+        ),
+        ({"type": ["Laplace"]}, "type of a mechanism must be one of CellKey, Clamped, "),
         ({"neighbours": ["change"]}, "neighbours must be 'change' or 'add-remove'; got "),
         ({"guarantee": {"kind": ["pure"]}}, "kind must be one of pure, "),
         ({"scale": -1.0}, "scale must be a positive number; got -1"),
@@ -517,6 +520,7 @@ def test_the_words_of_noise_and_steps():
 def test_which_values_are_totals_with_noise():
     others = {"Exponential", "KNormGradient", "ObjectivePerturbation", "RandomizedResponse"}
     others |= {"LocalGaussian", "LocalGeometric", "LocalLaplace", "Several"}
+    others |= {"LocalDiscreteGaussian", "RandomRounding", "CellKey", "LocalExact"}
     noisy = {name for name in MECHANISMS.names if MECHANISMS[name].noisy_totals}
     assert noisy == set(MECHANISMS.names) - others
 

@@ -11,8 +11,9 @@ the posterior. It also knows what it promises (`guarantee`) and can simulate a r
 - `Clamped`, `Thresholded`, `Rounded`, `Truncated`: what was done after the noise (`after_noise`);
 - `Several`: several releases about the same records, as one;
 - `Folded`: Laplace noise that was mirrored into a range;
-- `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `RandomizedResponse`: every record is released
-  with its own noise (`local`).
+- `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`,
+  `RandomizedResponse`: every record is released with its own noise (`local`); `RandomRounding`,
+  `CellKey`, `LocalExact`: the same mathematics, and no guarantee.
 - `KNorm`: noise that follows the l1, l2 or l-infinity ball;
 - `Exponential`: one of finitely many outputs, by its utility;
 - `KNormGradient`, `ObjectivePerturbation`: a minimiser of a summed loss (`losses`);
@@ -75,10 +76,14 @@ from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.mechanisms.k_norm_gradient import KNormGradient
 from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
 from noiseaware.mechanisms.local import (
+    CellKey,
+    LocalDiscreteGaussian,
+    LocalExact,
     LocalGaussian,
     LocalGeometric,
     LocalLaplace,
     RandomizedResponse,
+    RandomRounding,
 )
 from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
 from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
@@ -88,6 +93,7 @@ from noiseaware.mechanisms.truncated import Truncated
 from noiseaware.registry import MECHANISMS
 
 __all__ = [
+    "CellKey",
     "Clamped",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -102,6 +108,8 @@ __all__ = [
     "KNormGradient",
     "Laplace",
     "LinearLoss",
+    "LocalDiscreteGaussian",
+    "LocalExact",
     "LocalGaussian",
     "LocalGeometric",
     "LocalLaplace",
@@ -110,6 +118,7 @@ __all__ = [
     "ObjectiveCoefficients",
     "ObjectivePerturbation",
     "QuantileLoss",
+    "RandomRounding",
     "RandomizedResponse",
     "Rounded",
     "SeparableDensity",

@@ -66,6 +66,7 @@ BETWEEN = 2  # and the next three, one for each kind of noise
 TRUNCATED = 6  # likewise
 FOLDED = 10  # Laplace noise, continuous or discrete (`folded`)
 LINEAR = 20  # where t_i is a log density itself (`local`), and T their sum
+TABLE = 30  # log h(s | x) of a record as numbers, one for each x (`CellLaws`)
 
 N_PARAMETERS = 4
 """Columns of `SeparableDensity.parameters`."""
@@ -84,6 +85,26 @@ class SeparableDensity(NamedTuple):
 
     family: NDArray[np.int64]
     parameters: NDArray[np.float64]
+
+
+class CellLaws(NamedTuple):
+    """What is seen of each record, log h(s_i | x_i), as arrays that compiled code can read.
+
+    Attributes
+    ----------
+    family
+        `LAPLACE`, `GAUSSIAN`, one of the four codes from `BETWEEN` on, or `TABLE`, int64 (n,).
+    parameters
+        float64 (n, 4): for `TABLE` [the first x, where its log h stands in `table`, how many
+        there are, unused]; log h is -inf elsewhere. Otherwise as in `SeparableDensity`; Gaussian
+        with an inverse of 0 is a record of which nothing is seen.
+    table
+        All tables, one after another.
+    """
+
+    family: NDArray[np.int64]
+    parameters: NDArray[np.float64]
+    table: NDArray[np.float64]
 
 
 class ExtendedDensity(SeparableDensity):

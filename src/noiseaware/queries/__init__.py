@@ -18,6 +18,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `ByGroup`            | a query of each group, where the groups are known           |
 | `InGroup`            | a query of one group                                        |
 | `Margins`            | any margins of a contingency table                          |
+| `Value`              | (of each record) its own number                             |
 | `Query`              | anything: any vectorised function of the user's             |
 
 A class of one's own works as well: it has the attributes and methods of
@@ -49,6 +50,7 @@ from noiseaware.queries.regression_moments import RegressionMoments
 from noiseaware.queries.shares import Shares
 from noiseaware.queries.stacked import StackedQuery
 from noiseaware.queries.sum import Sum
+from noiseaware.queries.value import Value
 from noiseaware.registry import QUERIES
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "Shares",
     "StackedQuery",
     "Sum",
+    "Value",
     "from_dict",
 ]
 

@@ -1,0 +1,659 @@
+"""A count that is only seen through noise: summed out exactly, and drawn exactly.
+
+A published cell has a true count x = 0, 1, 2, ... with a law f (Poisson, negative binomial,
+binomial), and what is seen of it has the law h(s | x). What an analysis needs of the cell is
+
+    p(s) = sum_x f(x) h(s | x),      E(x | s),  Var(x | s),      a draw of x given s,
+
+and all of it comes out of one walk over the weights w(x) = f(x) h(s | x).
+
+**The walk.** It begins at the largest weight and goes up and down, with the ratio of neighbours,
+w(x + 1) / w(x) = f(x + 1) / f(x) * h(s | x + 1) / h(s | x): one division, and under Gaussian noise,
+whose ratio shrinks by a constant factor, no exponential. It stops where what is left out is below
+`NEGLIGIBLE` times what was added up:
+
+- where w is log-concave (Poisson, binomial, and negative binomial counts with size r >= 1, under
+  noise whose density is), ratios fall from the mode on, so with rho the last ratio, at most
+  w rho / (1 - rho) is left;
+- a negative binomial with r < 1 is log-convex, and w may have two humps, one at 0 and one near s.
+  On the way down from the upper one, w first falls and then may rise again until 0, so at most
+  x max(w(x), w(0)) is left; on the way up from 0, at most the same with the upper hump in place of
+  0, and beyond it ratios are below q = m / (m + r);
+- where h is a table, all of the table is added up.
+
+**Wide windows.** Under Gaussian noise w is smooth, and every k-th count is enough. Let t be the sum
+of w over x = c + k j, all integers j. By Poisson's formula k t differs from the sum over all
+counts by the Fourier transform W of w at multiples of 2 pi / k. Shifting the path of integration by
+i a changes |w| by little: |Gamma(x + 1)| / |Gamma(x + 1 + i a)| = prod_n sqrt(1 + a^2 / (x + 1 +
+n)^2) is at most exp(a^2 trigamma(x + 1) / 2), the factor of the noise is exp(a^2 / (2 sd^2)), and a
+gamma function in the numerator only gets smaller. So
+
+    |W(2 pi / k)| <= exp(-2 pi a / k + a^2 kappa / 2) W(0),   kappa = 1 / sd^2 + trigamma(x + 1),
+
+where x is the lower end of the window; and with a = 2 pi / (k kappa) this is exp(-2 pi^2 / (k^2
+kappa)), below 2e-16 for k <= 0.74 / sqrt(kappa). About 30 weights then do for any width. As
+every c gives the same sum to that precision, a uniform c and a draw among its counts is a draw
+among all.
+
+**Digits.** Probabilities are Loader's saddle-point form, which keeps the digits of large counts;
+weights are relative to the largest, and moments to where it is.
+
+References
+----------
+Loader, C. (2000). Fast and accurate computation of binomial probabilities. Bell Laboratories.
+Trefethen, L. N. and Weideman, J. A. C. (2014). The exponentially convergent trapezoidal rule. SIAM
+    Review 56(3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from noiseaware.mechanisms.terms import (
+    BETWEEN,
+    GAUSSIAN,
+    LAPLACE,
+    TABLE,
+    CellLaws,
+    log_between,
+    plain_formula,
+)
+
+POISSON, NEGATIVE_BINOMIAL, BINOMIAL = range(3)
+
+NEGLIGIBLE = 1e-17
+"""Share of the sum that may be left out on either side."""
+
+WIDE, SHARE = 6.0, 0.74
+"""1 / sqrt(kappa) from which on not every count is added up, and k in units of it."""
+
+SMALLEST, LARGEST = 1e-290, 2.0**52
+"""Rates are kept between these, so that every count has a probability."""
+
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+# ------------------------------------------------------------------ the law of a count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def stirling(x):
+    """Return log Gamma(x + 1) - (x + 1/2) log x + x - log sqrt(2 pi), x > 0."""
+    if x <= 15.0:
+        return math.lgamma(x + 1.0) - (x + 0.5) * math.log(x) + x - _LOG_SQRT_2PI
+    y = 1.0 / (x * x)
+    series = 1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))
+    return series / x
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def deviance(x, mean):
+    """Return x log(x / mean) + mean - x, x > 0, with its digits where the two are close."""
+    if abs(x - mean) > 0.1 * (x + mean):
+        return x * math.log(x / mean) + mean - x
+    v = (x - mean) / (x + mean)
+    result = (x - mean) * v
+    odd = 2.0 * x * v
+    square = v * v
+    for j in range(1, 1000):
+        odd *= square
+        before = result
+        result += odd / (2 * j + 1)
+        if result == before:
+            break
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_binomial_mass(x, n, p, q):
+    """Return log of n choose x, times p^x q^(n - x); n and x need not be integers."""
+    if x == 0.0:
+        return n * math.log1p(-p) if p < 0.1 else n * math.log(q)
+    if x == n:
+        return n * math.log(p)
+    rest = n - x
+    result = stirling(n) - stirling(x) - stirling(rest) - deviance(x, n * p) - deviance(rest, n * q)
+    return result - _LOG_SQRT_2PI - 0.5 * math.log(x / n * rest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_mass(code, rate, size, x):
+    """Return log f(x).
+
+    `rate` is the mean of a Poisson or negative binomial count and the odds of a binomial one;
+    `size` is r of a negative binomial (variance m + m^2 / r), or the number of trials.
+    """
+    if code == POISSON:
+        if x == 0.0:
+            return -rate
+        return -stirling(x) - deviance(x, rate) - _LOG_SQRT_2PI - 0.5 * math.log(x)
+    if code == NEGATIVE_BINOMIAL:
+        if x == 0.0:
+            return -size * math.log1p(rate / size)
+        total = rate + size
+        inside = log_binomial_mass(size, x + size, size / total, rate / total)
+        return inside + math.log(size / (size + x))
+    if x > size:
+        return -math.inf
+    return log_binomial_mass(x, size, rate / (1.0 + rate), 1.0 / (1.0 + rate))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_odds(code, rate, size):
+    """Return what `growth` takes for the rate."""
+    return rate / (rate + size) if code == NEGATIVE_BINOMIAL else rate
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def growth(code, odds, size, x):
+    """Return f(x + 1) / f(x)."""
+    if code == POISSON:
+        return odds / (x + 1.0)
+    if code == NEGATIVE_BINOMIAL:
+        return (x + size) * odds / (x + 1.0)
+    return (size - x) * odds / (x + 1.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def decline(code, inverse_odds, size, x):
+    """Return f(x - 1) / f(x), x at least 1."""
+    if code == POISSON:
+        return x * inverse_odds
+    if code == NEGATIVE_BINOMIAL:
+        return x * inverse_odds / (x - 1.0 + size)
+    return x * inverse_odds / (size - x + 1.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mean_and_variance(code, rate, size):
+    """Return the mean and the variance of the count."""
+    if code == POISSON:
+        return rate, rate
+    if code == NEGATIVE_BINOMIAL:
+        return rate, rate + rate * rate / size
+    mean = size * rate / (1.0 + rate)
+    return mean, mean / (1.0 + rate)
+
+
+# ------------------------------------------------------------------ the law of what is seen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_h(family, p, table, x):
+    """Return log h(s | x), up to a constant; `p` is the cell's row of `CellLaws.parameters`."""
+    if family < BETWEEN:
+        return plain_formula(family, p[0], p[1], x)
+    if family == TABLE:
+        k = int(x - p[0])
+        return table[int(p[1]) + k] if 0 <= k < p[2] else -math.inf
+    if p[3] > 0.0:  # withheld under discrete Gaussian noise: a table over the distance
+        k = p[2] - x + math.ceil(38.0 / p[1])
+        if k >= 0.0:
+            last = math.ceil(38.0 / p[1]) + math.ceil(9.0 / p[1])
+            return table[int(p[3] - 1.0 + min(k, last))]
+    return log_between(family - BETWEEN, p[0], p[2], p[1], x)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_ratio(code, odds, size, family, p, table, x):
+    """Return log w(x + 1) / w(x)."""
+    up = growth(code, odds, size, x)
+    if up <= 0.0:
+        return -math.inf
+    return math.log(up) + log_h(family, p, table, x + 1.0) - log_h(family, p, table, x)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_top(code, odds, size, family, p, table, guess):
+    """Return the largest x with w(x) >= w(x - 1), or 0; for ratios that fall with x.
+
+    Steps of doubled length from the guess, then halving.
+    """
+    most = size if code == BINOMIAL else 2.0**53
+    low = min(max(math.floor(guess), 0.0), most)
+    step = 1.0
+    if low < most and log_ratio(code, odds, size, family, p, table, low) >= 0.0:
+        high = low
+        while high < most and log_ratio(code, odds, size, family, p, table, high) >= 0.0:
+            low = high
+            high = min(high + step, most)
+            step *= 2.0
+        if high == most and log_ratio(code, odds, size, family, p, table, most - 1.0) >= 0.0:
+            return most
+    else:
+        high = low
+        while low > 0.0 and log_ratio(code, odds, size, family, p, table, low - 1.0) < 0.0:
+            high = low
+            low = max(low - step, 0.0)
+            step *= 2.0
+        if low == 0.0 and log_ratio(code, odds, size, family, p, table, 0.0) < 0.0:
+            return 0.0
+    # The ratio at low (or below it) is at least 1, at high below 1.
+    while high - low > 1.0:
+        middle = math.floor(0.5 * (low + high))
+        if log_ratio(code, odds, size, family, p, table, middle) >= 0.0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_guess(code, rate, odds, size, family, p):
+    """Return about where the largest weight is."""
+    mean, variance = mean_and_variance(code, rate, size)
+    if family >= BETWEEN:
+        # Within the interval of the noisy number that is known.
+        return min(max(mean, p[0]), p[2])
+    precision = p[1] * p[1]
+    x = (mean + variance * precision * p[0]) / (1.0 + variance * precision)
+    if family != GAUSSIAN:
+        return min(max(p[0], mean * math.exp(-p[1])), mean * math.exp(p[1]))
+    # Newton's method for d log w / dx = 0, with log x! about (x + 1/2) log(x + 1/2).
+    for _ in range(8):
+        x = max(x, 0.0)
+        slope = math.log(odds / (x + 0.5)) + (p[0] - x) * precision
+        bend = -1.0 / (x + 0.5) - precision
+        if code == NEGATIVE_BINOMIAL:
+            slope += math.log(x + size)
+            bend += 1.0 / (x + size)
+        elif code == BINOMIAL:
+            x = min(x, size)
+            slope += math.log(size - x + 0.5)
+            bend -= 1.0 / (size - x + 0.5)
+        if not bend < 0.0:
+            break
+        move = -slope / bend
+        x += max(move, -0.5 * x)
+        if abs(move) < 0.5:
+            break
+    return x
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def two_humps(code, odds, size, family, p, table):
+    """Return the upper of the two places where w may have a maximum, for r < 1; 0 if it has none.
+
+    Under Gaussian noise log w(x + 1) / w(x) rises up to about x = sd, and falls from there on.
+    Under Laplace noise it rises up to s, where it drops. Under other noise it is looked for from
+    the interval on, one by one.
+    """
+    if family == GAUSSIAN:
+        turn = math.ceil(1.0 / max(p[1], 1e-300))
+        if not turn < 2.0**52 or log_ratio(code, odds, size, family, p, table, turn) < 0.0:
+            return 0.0
+        return find_top(code, odds, size, family, p, table, max(turn, p[0]))
+    x = max(math.floor(p[0] if family < BETWEEN else max(p[0], min(p[2], 0.0))), 0.0)
+    while log_ratio(code, odds, size, family, p, table, x) >= 0.0:
+        x += 1.0
+    while x > 0.0 and log_ratio(code, odds, size, family, p, table, x - 1.0) < 0.0:
+        x -= 1.0
+    return x
+
+
+# ------------------------------------------------------------------ the walk
+
+
+class Walk(NamedTuple):
+    """What a walk is told of a cell.
+
+    Attributes
+    ----------
+    code, odds, size
+        The law of the count, as in `growth`.
+    family
+        The law of what is seen of it.
+    start, other
+        Where the walk begins, and where w may have another maximum; the same if it has none.
+    peak
+        w(other) / w(start).
+    convex
+        Whether w may have two humps.
+    """
+
+    code: int
+    odds: float
+    size: float
+    family: int
+    start: float
+    other: float
+    peak: float
+    convex: bool
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def longer(buffer):
+    """Return a buffer twice as long with the same beginning."""
+    grown = np.empty(2 * buffer.shape[0])
+    grown[: buffer.shape[0]] = buffer
+    return grown
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def left_above(walk, x, weight, ratio, h_ratio):
+    """Return a bound on the weights above x, the last of which had this ratio to the one before."""
+    if not walk.convex:
+        return weight * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf
+    if x < walk.other:
+        return (walk.other - x + 1.0 / (1.0 - walk.odds)) * max(weight, walk.peak)
+    bound = walk.odds * h_ratio
+    return weight * bound / (1.0 - bound) if bound < 1.0 else math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def left_below(walk, x, weight, ratio):
+    """Return a bound on the weights below x, the last of which had this ratio to the one above."""
+    if not walk.convex:
+        return weight * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf
+    return x * max(weight, walk.peak if walk.other < walk.start else 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk_side(walk, p, table, side, buffer, used, total):
+    """Add the weights above (side 1) or below (-1) the start to the buffer, until few are left.
+
+    Returns the buffer, how many of its places are used, and sum w, sum w d and sum w d^2 with the
+    new weights, d being the distance from the start. The weight of the start is 1.
+    """
+    first = second = 0.0
+    x, weight, factor = walk.start, 1.0, 1.0
+    code, odds, size, family, value = walk.code, walk.odds, walk.size, walk.family, p[0]
+    gaussian, laplace, inverse_odds = family == GAUSSIAN, family == LAPLACE, 1.0 / odds
+    square = p[1] * p[1]
+    shrink = math.exp(-square if gaussian else -p[1])
+    before = 0.0 if gaussian else log_h(family, p, table, x)
+    if gaussian:
+        factor = math.exp(square * (side * (value - x) - 0.5))
+    while side > 0.0 or x > 0.0:
+        if side > 0.0:
+            ratio = growth(code, odds, size, x)
+            if ratio <= 0.0:  # all trials
+                break
+        else:
+            ratio = decline(code, inverse_odds, size, x)
+        x += side
+        if laplace and (x - side - value) * side >= 0.0:  # away from s
+            factor = shrink
+        elif not gaussian:
+            now = log_h(family, p, table, x)
+            factor = math.exp(now - before)
+            before = now
+        ratio *= factor
+        weight *= ratio
+        distance = x - walk.start
+        total += weight
+        first += weight * distance
+        second += weight * distance * distance
+        if used == buffer.shape[0]:
+            buffer = longer(buffer)
+        buffer[used] = weight
+        used += 1
+        # Bounds are only worth their time where the weight itself is small.
+        if weight <= NEGLIGIBLE * total:
+            if side > 0.0:
+                left = left_above(walk, x, weight, ratio, factor)
+            else:
+                left = left_below(walk, x, weight, ratio)
+            if left <= NEGLIGIBLE * total or (weight == 0.0 and not walk.convex):
+                break
+        if gaussian and used % 32 == 0:  # errors of the product grow with the square of its length
+            factor = math.exp(square * (side * (value - x) - 0.5))
+        elif gaussian:
+            factor *= shrink
+    return buffer, used, total, first, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pick(buffer, used, total, uniform):
+    """Return the place in the buffer where the summed weights, after the start's 1, reach u total.
+
+    -1 is the start itself.
+    """
+    left = uniform * total - 1.0
+    if left < 0.0:
+        return -1
+    last = -1
+    for k in range(used):
+        left -= buffer[k]
+        if buffer[k] > 0.0:
+            last = k
+        if left < 0.0:
+            return k
+    return last
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk_counts(walk, p, table, uniform, buffer):
+    """Return the buffer, sum w / w(start), E(x - start), Var(x), and a draw of x."""
+    buffer, up, total, f1, s1 = walk_side(walk, p, table, 1.0, buffer, 0, 1.0)
+    buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+    mean = (f1 + f2) / total
+    variance = max((s1 + s2) / total - mean * mean, 0.0)
+    k = pick(buffer, used, total, uniform)
+    x = walk.start + (k + 1.0 if k < up else up - k - 1.0)
+    return buffer, total, mean, variance, x
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def stirling_far(z):
+    """Return `stirling` of 1 / z, for z up to 1/60."""
+    return z * (1.0 / 12.0 - z * z * (1.0 / 360.0 - z * z / 1260.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_factorial_step(x, inverse, d):
+    """Return log (x + d)! - log x! - d log x, both above 60; `inverse` is 1 / x.
+
+    By Stirling's formula, with its large terms taken together.
+    """
+    ahead = stirling_far(1.0 / (x + d)) - stirling_far(inverse)
+    return (x + d + 0.5) * math.log1p(d * inverse) - d + ahead
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_smooth_weight(code, square, away, drift, x, inverse, y, inverse_y, d):
+    """Return log w(x + d) / w(x) under Gaussian noise, both far from 0.
+
+    `away` is s - x, `drift` is the logarithm of `growth` at x with its factorials left to the
+    others; y is x + r, or N - x, with its inverse.
+    """
+    result = square * d * (away - 0.5 * d) + d * drift - log_factorial_step(x, inverse, d)
+    if code == NEGATIVE_BINOMIAL:
+        return result + log_factorial_step(y, inverse_y, d) - math.log1p(d * inverse_y)
+    if code == BINOMIAL:
+        return result - log_factorial_step(y, inverse_y, -d)
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def stride_of(walk, p, reach):
+    """Return k, such that every k-th count is enough; 1 if all are needed."""
+    x = walk.start
+    low = x - reach
+    if walk.family != GAUSSIAN or walk.convex or low < 60.0:
+        return 1.0
+    kappa = p[1] * p[1] + 1.0 / (low + 0.5)
+    if walk.code == BINOMIAL:
+        room = walk.size - x - reach
+        if room < 60.0:
+            return 1.0
+        kappa += 1.0 / (room + 0.5)
+    return math.floor(SHARE / math.sqrt(kappa)) if kappa * WIDE * WIDE < 1.0 else 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reach_of(walk, p):
+    """Return how far from its largest value w is negligible, as if it were a normal density."""
+    x = max(walk.start, 1.0)
+    bend = p[1] * p[1] + 1.0 / x
+    if walk.code == NEGATIVE_BINOMIAL:
+        bend -= 1.0 / (x + walk.size)
+    elif walk.code == BINOMIAL:
+        bend += 1.0 / max(walk.size - x, 1.0)
+    return 10.0 / math.sqrt(bend) if bend > 0.0 else math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk_strides(walk, p, stride, uniform, buffer):
+    """As `walk_counts`, along every k-th count from a random one on."""
+    shifted = uniform * stride
+    offset = math.floor(shifted)
+    uniform = shifted - offset
+    total = first = second = 0.0
+    used = up = 0
+    code, square, x = walk.code, p[1] * p[1], walk.start
+    y = walk.size + x if code == NEGATIVE_BINOMIAL else walk.size - x
+    inverse, inverse_y, away = 1.0 / x, 1.0 / y, p[0] - x
+    drift = math.log(walk.odds * inverse * (1.0 if code == POISSON else y))
+    for side in (1.0, -1.0):
+        d = offset if side > 0.0 else offset - stride
+        while True:
+            weight = math.exp(
+                log_smooth_weight(code, square, away, drift, x, inverse, y, inverse_y, d)
+            )
+            total += weight
+            first += weight * d
+            second += weight * d * d
+            if used == buffer.shape[0]:
+                buffer = longer(buffer)
+            buffer[used] = weight
+            used += 1
+            if weight <= 1e-18 * total:
+                break
+            d += side * stride
+        if side > 0.0:
+            up = used
+    mean = first / total
+    variance = max(second / total - mean * mean, 0.0)
+    left, k = uniform * total, 0
+    while k < used - 1 and left >= buffer[k]:
+        left -= buffer[k]
+        k += 1
+    d = offset + stride * (k if k < up else up - 1.0 - k)
+    return buffer, stride * total, mean, variance, walk.start + d
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_table(code, rate, size, p, table, uniform, buffer):
+    """As `cell`, for a law h that is a table; -inf if no count of the table is possible."""
+    first, at, length = p[0], int(p[1]), int(p[2])
+    top = -math.inf
+    while buffer.shape[0] < length:
+        buffer = longer(buffer)
+    for k in range(length):
+        value = log_mass(code, rate, size, first + k) if table[at + k] > -math.inf else 0.0
+        buffer[k] = value + table[at + k]
+        top = max(top, buffer[k])
+    if top == -math.inf:
+        return buffer, top, 0.0, 0.0, first
+    total = mean = square = 0.0
+    for k in range(length):
+        buffer[k] = math.exp(buffer[k] - top)
+        total += buffer[k]
+        mean += k * buffer[k]
+        square += k * k * buffer[k]
+    mean /= total
+    left, chosen = uniform * total, 0
+    for k in range(length):
+        if buffer[k] > 0.0:
+            chosen = k
+            left -= buffer[k]
+            if left < 0.0:
+                break
+    variance = max(square / total - mean * mean, 0.0)
+    return buffer, top + math.log(total), first + mean, variance, first + chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cell(code, rate, size, family, p, table, uniform, buffer):
+    """Return the buffer, log p(s), E(x | s), Var(x | s), and a draw of x given s."""
+    rate = min(max(rate, SMALLEST), LARGEST)
+    if family == TABLE:
+        return sum_table(code, rate, size, p, table, uniform, buffer)
+    odds = step_odds(code, rate, size)
+    convex = code == NEGATIVE_BINOMIAL and size < 1.0
+    other = peak = 0.0
+    if convex:
+        start = two_humps(code, odds, size, family, p, table)
+        at_zero = log_mass(code, rate, size, 0.0) + log_h(family, p, table, 0.0)
+        top = log_mass(code, rate, size, start) + log_h(family, p, table, start)
+        if at_zero > top:
+            start, other, at_zero, top = 0.0, start, top, at_zero
+        peak = math.exp(at_zero - top)
+    else:
+        guess = first_guess(code, rate, odds, size, family, p)
+        start = find_top(code, odds, size, family, p, table, guess)
+        other = start
+        top = log_mass(code, rate, size, start) + log_h(family, p, table, start)
+    walk = Walk(code, odds, size, family, start, other, peak, convex)
+    stride = stride_of(walk, p, reach_of(walk, p))
+    if stride > 1.0:
+        buffer, total, mean, variance, x = walk_strides(walk, p, stride, uniform, buffer)
+    else:
+        buffer, total, mean, variance, x = walk_counts(walk, p, table, uniform, buffer)
+    return buffer, top + math.log(total), start + mean, variance, x
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_cells(code, rate, size, laws, uniforms, log_p, mean, variance, records):
+    """Fill in log p(s_i), E(x_i | s_i), Var(x_i | s_i) and a draw of x_i, for all n cells.
+
+    Parameters
+    ----------
+    code
+        `POISSON`, `NEGATIVE_BINOMIAL` or `BINOMIAL`.
+    rate, size
+        Of each cell, (n,); see `log_mass`.
+    laws
+        `CellLaws`: what is seen of each cell.
+    uniforms
+        (n,), in [0, 1).
+    log_p, mean, variance, records
+        (n,), overwritten; the records are int64.
+    """
+    buffer = np.empty(256)
+    for i in range(rate.shape[0]):
+        buffer, log_p[i], mean[i], variance[i], x = cell(
+            code,
+            rate[i],
+            size[i],
+            laws.family[i],
+            laws.parameters[i],
+            laws.table,
+            uniforms[i],
+            buffer,
+        )
+        records[i] = int(x)
+
+
+class Summed(NamedTuple):
+    """What `sum_out` returns, (n,) each."""
+
+    log_p: NDArray[np.float64]
+    """log p(s_i)."""
+    mean: NDArray[np.float64]
+    """E(x_i | s_i)."""
+    variance: NDArray[np.float64]
+    """Var(x_i | s_i)."""
+    records: NDArray[np.int64]
+    """A draw of x_i given s_i."""
+
+
+def sum_out(
+    code: int,
+    rate: NDArray[np.float64],
+    size: NDArray[np.float64],
+    laws: CellLaws,
+    rng: np.random.Generator,
+) -> Summed:
+    """Sum out, and draw, every cell; the arguments are those of `sum_cells`."""
+    n = len(rate)
+    log_p, mean, variance = np.empty((3, n))
+    made = Summed(log_p, mean, variance, np.empty(n, dtype=np.int64))
+    sum_cells(code, rate, size, laws, rng.random(n), *made)
+    return made
