@@ -781,7 +781,7 @@ MUTANTS = {
                 Truncated,
                 "_draw",
                 "np.array(values)",
-                "np.clip(total + self.noise._noise(len(total), rng), *self._ends())",
+                "np.clip(total + self.noise.draw(self.scale, len(total), rng), *self._ends())",
             ),
         ),
     ),

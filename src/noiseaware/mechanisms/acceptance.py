@@ -50,20 +50,9 @@ def likely_acceptance(guarantee: Guarantee, miss: float) -> float | None:
     """Return a level that an acceptance probability is below with probability at most `miss`.
 
     The probability is over the noise of the release, for a record that is changed without a look
-    at the release. Under pure epsilon-DP the level is exp(-epsilon), which is never missed.
-
-    Parameters
-    ----------
-    guarantee
-        What the mechanism promises.
-    miss
-        Between 0 and 1.
-
-    Returns
-    -------
-    float or None
-        None if the promise says nothing at this `miss`: it is unknown, or it is (epsilon,
-        delta)-DP with a delta that is not below `miss`.
+    at the release. Under pure epsilon-DP the level is exp(-epsilon), which is never missed. None
+    if the promise says nothing at this `miss`, between 0 and 1: it is unknown, or it is (epsilon,
+    delta)-DP with a delta that is not below `miss`.
     """
     miss = probability("miss", miss)
     changed = guarantee.for_change()

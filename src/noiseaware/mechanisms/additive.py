@@ -9,12 +9,14 @@ the rest is here.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities
+from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import (
     SeparableDensity,
@@ -49,6 +51,8 @@ class AdditiveNoise(SeparableMechanism):
     """The noise, for the report."""
     spread: ClassVar[float | None]
     """Its standard deviation in units of the scale, if that is a constant."""
+    calibrated: ClassVar[Callable[..., tuple[float, Guarantee]]]
+    """From the query, its neighbours and a promise or a scale to the scale and the guarantee."""
     can_withhold: ClassVar[bool] = False
 
     scale: float
@@ -63,13 +67,9 @@ class AdditiveNoise(SeparableMechanism):
         """Return independent draws of the noise, (size,)."""
         raise NotImplementedError
 
-    def _noise(self, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of the noise of this scale, (size,)."""
-        return self.draw(self.scale, size, rng)
-
-    def _calibrate(self, **given: Any) -> None:
+    def _calibrate(self, **given: float | None) -> None:
         """Set the scale and the guarantee from one of the ways to give them."""
-        raise NotImplementedError
+        self.scale, self.guarantee = self.calibrated(self.query, self.neighbours, **given)
 
     def _hold_query(self, query: Query, neighbours: Neighbours) -> None:
         super()._hold_query(query, neighbours)
@@ -89,7 +89,7 @@ class AdditiveNoise(SeparableMechanism):
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
-        return total + self._noise(len(total), rng)
+        return total + self.draw(self.scale, len(total), rng)
 
     def with_scale(self, scale: float) -> AdditiveNoise:
         """Return the same mechanism with noise of another scale."""

@@ -60,14 +60,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     Because y^2 - x^2 = 2 epsilon, the same delta is phi(x) (m(x) - m(y)) with phi the normal
     density and m(t) = Phi(-t) / phi(t) the Mills ratio, whose derivative is t m(t) - 1. For a
     small mu this difference is lost to rounding, and the integral of 1 - t m(t) from x to y is
-    taken instead.
-
-    Parameters
-    ----------
-    epsilon
-        At least 0. At 0, delta is the total variation distance of the two output laws.
-    mu
-        At least 0.
+    taken instead. Both numbers are at least 0; at epsilon = 0, delta is the total variation
+    distance of the two output laws.
     """
     if mu == 0.0:
         return 0.0

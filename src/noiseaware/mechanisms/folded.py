@@ -53,11 +53,6 @@ class Folded(AfterNoise):
     lower, upper
         The range of the released values; one of them may be infinite. Under discrete noise,
         integers or halves of integers.
-
-    Attributes
-    ----------
-    query, guarantee, neighbours, scale
-        Those of the noise.
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")

@@ -22,6 +22,7 @@ would allow. So (epsilon, delta) comes from rho, by a bound (`zcdp_delta`): the 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ from noiseaware.registry import MECHANISMS
 class GaussianNoise(AdditiveNoise):
     """What `Gaussian` and `DiscreteGaussian` share."""
 
-    family = GAUSSIAN
+    family, calibrated = GAUSSIAN, staticmethod(gaussian_noise)
 
     def __init__(
         self,
@@ -52,11 +53,6 @@ class GaussianNoise(AdditiveNoise):
     ) -> None:
         self._hold_query(query, neighbours)
         self._calibrate(scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-
-    def _calibrate(self, **given: Any) -> None:
-        self.scale, self.guarantee = gaussian_noise(
-            self.query, self.neighbours, self.discrete, **given
-        )
 
 
 class Gaussian(GaussianNoise):
@@ -147,6 +143,7 @@ class DiscreteGaussian(GaussianNoise):
     discrete = True
     in_words, spread = "integer noise of the normal kind", None
     draw = staticmethod(discrete_gaussian)
+    calibrated = staticmethod(partial(gaussian_noise, discrete=True))
     example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
 
 

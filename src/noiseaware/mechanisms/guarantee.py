@@ -134,18 +134,15 @@ class Guarantee:
         """Return the promise for one changed record.
 
         To change a record is to remove one and to add one. Under `"add-remove"` this doubles
-        epsilon and mu, and makes rho four times as large (Bun and Steinke 2016);
-        of two steps of (epsilon, delta) the first delta is carried over the second step,
-        delta (1 + e^epsilon).
+        epsilon and mu, and makes rho four times as large (Bun and Steinke 2016). Of two steps of
+        (epsilon, delta) the first delta is carried over the second step: delta (1 + e^epsilon).
         """
         if self.neighbours == "change":
             return self
-        factors = {"epsilon": 2.0, "mu": 2.0, "rho": 4.0}
-        numbers = {
-            name: factor * getattr(self, name)
-            for name, factor in factors.items()
-            if getattr(self, name) is not None
-        }
+        numbers = {}
+        for name, factor in (("epsilon", 2.0), ("mu", 2.0), ("rho", 4.0)):
+            if getattr(self, name) is not None:
+                numbers[name] = factor * getattr(self, name)
         if self.delta is not None and self.epsilon is not None:
             numbers["delta"] = min(1.0, self.delta * (1.0 + math.exp(min(self.epsilon, 700.0))))
         return replace(self, neighbours="change", **numbers)

@@ -51,18 +51,12 @@ _NORMS = {1: L1, 2: L2, math.inf: L_INFINITY}
 
 
 class JointDensity(NamedTuple):
-    """A joint log density, as numbers that compiled code can read.
-
-    Attributes
-    ----------
-    code
-        Which formula.
-    parameters
-        The numbers that it uses, float64, one-dimensional.
-    """
+    """A joint log density, as numbers that compiled code can read."""
 
     code: int
+    """Which formula."""
     parameters: Floats
+    """The numbers that it uses, one-dimensional."""
 
 
 @njit(cache=True, nogil=True)

@@ -34,7 +34,7 @@ from noiseaware.registry import MECHANISMS
 class LaplaceNoise(AdditiveNoise):
     """What `Laplace` and `DiscreteLaplace` share."""
 
-    family = LAPLACE
+    family, calibrated = LAPLACE, staticmethod(laplace_noise)
 
     def __init__(
         self,
@@ -45,9 +45,6 @@ class LaplaceNoise(AdditiveNoise):
     ) -> None:
         self._hold_query(query, neighbours)
         self._calibrate(epsilon=epsilon, scale=scale)
-
-    def _calibrate(self, **given: Any) -> None:
-        self.scale, self.guarantee = laplace_noise(self.query, self.neighbours, **given)
 
 
 class Laplace(LaplaceNoise):

@@ -64,18 +64,11 @@ class ReadyMechanism(WithExample):
         raise NotImplementedError
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
-        """Simulate a release of these records.
+        """Simulate a release of confidential records (the first axis) with noise from `rng`.
 
         For simulation only: the noise is made with floating-point numbers and an ordinary
         random generator, which are open to known attacks (Mironov 2012). To protect real
         people, make the release with a vetted library such as OpenDP.
-
-        Parameters
-        ----------
-        records
-            The confidential records; the first axis is the record.
-        rng
-            The source of the noise.
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(
@@ -91,10 +84,7 @@ class ReadyMechanism(WithExample):
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.
 
-        Raises
-        ------
-        ValueError
-            If the query or the loss is a function of the user's, which a file cannot hold.
+        ValueError if the query or the loss is a function of the user's: a file cannot hold that.
         """
         names = sorted((*self.needed, *self.optional_arguments), key=lambda name: name in _INSIDE)
         return {"type": type(self).__name__} | {name: self._written(name) for name in names}

@@ -73,18 +73,12 @@ N_PARAMETERS = 4
 
 
 class SeparableDensity(NamedTuple):
-    """The functions phi_j of a release, as arrays that compiled code can read.
-
-    Attributes
-    ----------
-    family
-        The code of each coordinate's formula, int64 (d,): `LAPLACE`, `GAUSSIAN` or `LINEAR`.
-    parameters
-        The numbers that the formulas use, float64 (d, 4), C-contiguous.
-    """
+    """The functions phi_j of a release, as arrays that compiled code can read."""
 
     family: NDArray[np.int64]
+    """The code of each coordinate's formula, (d,): `LAPLACE`, `GAUSSIAN` or `LINEAR`."""
     parameters: NDArray[np.float64]
+    """The numbers that the formulas use, (d, 4), C-contiguous."""
 
 
 class CellLaws(NamedTuple):

@@ -14,16 +14,9 @@ from noiseaware.queries.counts import possible_counts
 
 
 class StackedQuery:
-    """Several queries as one; made by `noiseaware.mechanisms.Several`.
+    """Several queries as one, a label in front of each one's names; made by `mechanisms.Several`.
 
     It has cells, and a way to add up its total, only if all queries have them.
-
-    Parameters
-    ----------
-    queries
-        The queries.
-    labels
-        Put in front of the names of each.
     """
 
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None = None
