@@ -371,7 +371,7 @@ BUGS = {
         Edit(
             additive.AdditiveNoise,
             "_draw",
-            "total + self.draw(self.scale, len(total), rng)",
+            "total + self._noise(len(total), rng)",
             "total",
         ),
     ),

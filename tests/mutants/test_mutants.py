@@ -25,6 +25,7 @@ from later import all_but
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
 from noiseaware.queries.clamped_moments import MomentsQuery
+from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target
 from noiseaware.sampler.moves import parameters, proposals, records, table
 from noiseaware.sampler.moves import transport as transport_module
@@ -356,10 +357,10 @@ MUTANTS = (
         closed.check_acceptance_bound,
         (
             Edit(
-                queries.ClassFeatureCounts,
+                CountsQuery,
                 "sensitivity",
-                "changed_cells = self.n_features *",
-                "changed_cells = -1 + self.n_features *",
+                "min(2 * changed,",
+                "min(2 * changed - 1,",
             ),
         ),
     ),
@@ -370,8 +371,8 @@ MUTANTS = (
             Edit(
                 MomentsQuery,
                 "sensitivity",
-                "return moments_sensitivity(len(self._moments.centre), norm, neighbours)",
-                "return moments_sensitivity(len(self._moments.centre), norm, neighbours) - 1.0",
+                "return q * (q + 2) ** 2 / (2 * (q + 1))",
+                "return q * (q + 2) ** 2 / (2 * (q + 1)) - 1.0",
             ),
         ),
     ),

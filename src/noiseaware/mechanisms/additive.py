@@ -67,6 +67,10 @@ class AdditiveNoise(SeparableMechanism):
         """Return independent draws of the noise, (size,)."""
         raise NotImplementedError
 
+    def _noise(self, size: int, rng: np.random.Generator) -> Floats:
+        """Return independent draws of the noise of this scale, (size,)."""
+        return self.draw(self.scale, size, rng)
+
     def _calibrate(self, **given: float | None) -> None:
         """Set the scale and the guarantee from one of the ways to give them."""
         self.scale, self.guarantee = self.calibrated(self.query, self.neighbours, **given)
@@ -89,7 +93,7 @@ class AdditiveNoise(SeparableMechanism):
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
-        return total + self.draw(self.scale, len(total), rng)
+        return total + self._noise(len(total), rng)
 
     def with_scale(self, scale: float) -> AdditiveNoise:
         """Return the same mechanism with noise of another scale."""

@@ -43,10 +43,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import positive
 from noiseaware.contract import Floats
 from noiseaware.described import bound_words
 from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism, is_additive
-from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (

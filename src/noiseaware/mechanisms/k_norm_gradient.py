@@ -34,9 +34,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import positive
 from noiseaware.contract import Floats, Neighbours, loss_abilities
 from noiseaware.mechanisms import joint, losses
-from noiseaware.mechanisms.calibrate import positive, utility_noise
+from noiseaware.mechanisms.calibrate import utility_noise
 from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.objective_perturbation import (
     LossMechanism,

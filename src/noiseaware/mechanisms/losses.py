@@ -220,7 +220,13 @@ def check_scalars(records: ArrayLike) -> None:
 
 
 class MeanLoss(ClampedLoss):
-    """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean."""
+    """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean.
+
+    Parameters
+    ----------
+    lower, upper
+        The bounds, two numbers.
+    """
 
     names = ("mean",)
     quadratic = constant_hessian = True
@@ -264,6 +270,11 @@ class QuantileLoss(Described):
 
     (1{x <= s} - quantile) is a gradient of it (a subgradient at s = x). It has no Hessian, so it
     is for releases over a grid of outputs only.
+
+    Parameters
+    ----------
+    quantile
+        Which one, strictly between 0 and 1.
     """
 
     names = ("quantile",)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.arguments import positive
 from noiseaware.contract import (
     Floats,
     Neighbours,
@@ -22,7 +23,6 @@ from noiseaware.contract import (
 )
 from noiseaware.described import WithExample, first_line, written
 from noiseaware.frames import as_array
-from noiseaware.mechanisms.calibrate import positive
 from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours, confirmed
 from noiseaware.registry import LOSSES, MECHANISMS, QUERIES
 from noiseaware.release import Release

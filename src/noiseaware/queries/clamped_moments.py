@@ -116,7 +116,11 @@ class MomentsQuery(Described):
         for name, bound in (("lower", low), ("upper", high)):
             if isinstance(bound, tuple) and len(bound) != q:
                 raise ValueError(f"{name} must be a number or {right}; got {len(bound)} numbers")
-        moments = ClampedMoments(*centre_and_scale(low, high, q), places)
+        a, b = bound_array(low, q), bound_array(high, q)
+        half_width = b / 2 - a / 2
+        if half_width.min() < 1e-300:
+            raise ValueError(f"upper - lower is too small to divide by; got {(b - a).min()}")
+        moments = ClampedMoments(a / 2 + b / 2, 1.0 / half_width, places)
         self._hold(lower=low, upper=high, _moments=moments)
 
     def _read(self, records: ArrayLike) -> Floats:
@@ -177,7 +181,13 @@ class MomentsQuery(Described):
         For p features and a response, q = p + 1, the paper uses p^2 + 3p + 3 for norm 1, which is
         safe: at p = 2 it is 13, not 9.375.
         """
-        return moments_sensitivity(len(self._moments.centre), norm, neighbours)
+        check_norm(norm, neighbours)
+        q = len(self._moments.centre)
+        if neighbours == "add-remove":
+            return vector_norm(np.ones(q * (q + 3) // 2), norm)
+        if norm == 1:
+            return q * (q + 2) ** 2 / (2 * (q + 1))
+        return 2.0 * math.sqrt((q + 1) ** 2 // 4) if norm == 2 else 2.0
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, q)."""
@@ -200,24 +210,3 @@ class MomentsQuery(Described):
 def product_names(columns: list[str]) -> list[str]:
     """Return the names of all squares and products of the columns, row by row."""
     return [f"{x}^2" if x == y else f"{x}*{y}" for j, x in enumerate(columns) for y in columns[j:]]
-
-
-def centre_and_scale(lower: Bound, upper: Bound, q: int) -> tuple[Floats, Floats]:
-    """Return the middle of the bounds and 2 / (upper - lower), each (q,)."""
-    a, b = bound_array(lower, q), bound_array(upper, q)
-    half_width = b / 2 - a / 2
-    if half_width.min() < 1e-300:
-        raise ValueError(f"upper - lower is too small to divide by; got {(b - a).min()}")
-    return a / 2 + b / 2, 1.0 / half_width
-
-
-def moments_sensitivity(q: int, norm: float, neighbours: Neighbours) -> float:
-    """Return how far one record of q numbers can move the totals; proofs: docs/sensitivity.md."""
-    check_norm(norm, neighbours)
-    if neighbours == "add-remove":
-        return vector_norm(np.ones(q * (q + 3) // 2), norm)
-    if norm == 1:
-        return q * (q + 2) ** 2 / (2 * (q + 1))
-    if norm == 2:
-        return 2.0 * math.sqrt((q + 1) ** 2 // 4)
-    return 2.0
