@@ -1,8 +1,8 @@
 """Verdicts on a posterior, in plain words.
 
 Do the chains agree (R-hat), are there enough effective draws (ESS), did short runs from the prior
-find a mode that no chain has seen, and is every acceptance probability as high as the release's
-privacy promise says it must be? The last one is
+find a mode that no chain has seen, could the prior have made such a release, and is every
+acceptance probability as high as the release's privacy promise says it must be? The last one is
 Proposition 3.1 of the paper: under pure epsilon-DP a record's proposal from the model is accepted
 with probability at least exp(-epsilon). It is a theorem about the stated query, clamping, scale
 and epsilon, so one probability below it means that they are not what made the release.
@@ -205,6 +205,22 @@ def _fit(posterior: DataTree) -> Said | None:
     )
 
 
+def _prior(posterior: DataTree) -> Said | None:
+    """Say whether the prior and the release contradict one another (`sampler.conflict`)."""
+    if "conflict" not in posterior.attrs:
+        return None
+    found = list(filter(None, json.loads(posterior.attrs["conflict"]).values()))
+    if not found:
+        return True, "the prior could have made this release, and holds the posterior"
+    stated = json.loads(posterior.attrs.get("model_json", "") or "{}")
+    numbers = [f"{key} = {value}" for key, value in stated.items() if isinstance(value, float)]
+    which = f"; set {', '.join(numbers)} of {stated['type']}" if numbers else ""
+    return False, (
+        f"{'; '.join(found)}. The prior is not about such records, and the posterior is no answer: "
+        f"give a prior in the units of the records{which}, or check the query's bounds"
+    )
+
+
 def _acceptance(posterior: DataTree) -> Said | None:
     """Compare the smallest acceptance probability seen with exp(-epsilon)."""
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
@@ -260,6 +276,7 @@ CHECKS: dict[str, Callable[[DataTree], Said | None]] = {
     "chains agree (R-hat)": _agreement,
     "effective draws (ESS)": _effective_draws,
     "no other mode": _modes,
+    "the prior fits the release": _prior,
     "the release fits the model": _fit,
     "acceptance against exp(-epsilon)": _acceptance,
     "acceptance (for information)": _usual_acceptance,

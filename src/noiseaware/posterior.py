@@ -23,6 +23,7 @@ from noiseaware.contract import Model, model_abilities, move_abilities
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.sampler.conflict import Conflict
 from noiseaware.sampler.run import Run
 from noiseaware.sampler.scouts import Scouts
 from noiseaware.sampler.state import ChainState
@@ -46,7 +47,7 @@ PRIOR_KEY = 2**32 - 1
 """The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
 
-def collect(run: Run, found: Scouts | None = None) -> DataTree:
+def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = None) -> DataTree:
     """Put the draws of all chains together; see the module's description for the groups."""
     from arviz_base import from_dict
 
@@ -88,6 +89,8 @@ def collect(run: Run, found: Scouts | None = None) -> DataTree:
     tree.attrs = {**_attributes(run), **_residuals(target, states)}
     if found is not None:
         tree.attrs["scouts"] = json.dumps(asdict(found))
+    if conflict is not None:
+        tree.attrs["conflict"] = json.dumps(asdict(conflict))
     return tree
 
 

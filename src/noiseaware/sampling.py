@@ -9,7 +9,7 @@ from noiseaware import checks, posterior
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, Move
 from noiseaware.release import Release
-from noiseaware.sampler import scouts
+from noiseaware.sampler import conflict, scouts
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.progress import Progress, Rows, Silent
 from noiseaware.sampler.run import run
@@ -87,7 +87,7 @@ def sample(
         random_seed=None if random_seed is None else whole_number("random_seed", random_seed, 0),
         moves=moves,
     )
-    result = posterior.collect(made, scouts.send(made))
+    result = posterior.collect(made, scouts.send(made), conflict.look(made))
     if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result

@@ -38,8 +38,8 @@ def test_a_good_run(seed):
     result = na.check(na.sample(na.models.Bernoulli(), small_release(), progressbar=False,
                                 random_seed=seed, draws=2000))  # fmt: skip
     assert result, str(result)
-    assert len(result.verdicts) == 5
-    assert str(result).count("ok  ") == 5
+    assert len(result.verdicts) == 6
+    assert str(result).count("ok  ") == 6
     assert "exp(-epsilon)" in str(result)
 
 
