@@ -42,8 +42,8 @@ def drop_stale_kernels(package: Path) -> list[str]:
             seen, digests = known["seen"], known["digests"]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             seen, digests = "", {}
-        looks = _looks(package)
-        if looks == seen:
+        found = looks(package)
+        if found == seen:
             return []
         now = _digests(package)
         stale = [name for name, digest in now.items() if digests.get(name) != digest]
@@ -52,12 +52,12 @@ def drop_stale_kernels(package: Path) -> list[str]:
             for index in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
                 index.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(json.dumps({"seen": looks, "digests": now}))
+        stamp.write_text(json.dumps({"seen": found, "digests": now}))
         return stale
     return []
 
 
-def _looks(package: Path) -> str:
+def looks(package: Path) -> str:
     """Return a digest of the names, sizes and times of change of all files."""
     found = []
     for folder, _, names in os.walk(package):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2] / "src" / "noiseaware"
 
 LAYERS = (
     # What everything may use.
-    ("_version", "adapt", "arguments", "compiled", "deprecated", "parameters"),
+    ("_cache_folder", "_version", "adapt", "arguments", "compiled", "deprecated", "parameters"),
     ("contract", "registry"),
     ("coordinates", "described", "frames"),
     # The way of the data.

@@ -1,0 +1,92 @@
+"""Choose where compiled functions are kept, so that the package can be imported anywhere.
+
+numba keeps them in `__pycache__` next to the source. Where that cannot be written to, or where the
+user has set NUMBA_CACHE_DIR, they go into a folder of their own: below NUMBA_CACHE_DIR, the user's
+cache folder or the temporary folder, whichever comes first. The folder's name has a digest of the
+package's files, so that no kernel outlives the code that it was made from. Compiled functions are
+code: the folder must belong to the user alone, or it is not used. Without any folder they are
+compiled anew in each process.
+
+This happens when the module is imported, which must be before any compiled function is defined.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from numba.core import config
+from numba.core.dispatcher import Dispatcher
+
+from noiseaware.compiled import looks
+
+__all__ = ["choose_cache_folder"]
+
+_SAY = logging.getLogger("noiseaware").warning
+_SET = "set NUMBA_CACHE_DIR to a folder that can be"
+
+
+def choose_cache_folder(package: Path) -> Path | None:
+    """Return the folder for compiled functions, made if need be.
+
+    None if they go next to the source, or if there is no folder and they are not kept.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if not chosen and _writable(package / "__pycache__"):
+        return None
+    user = os.getuid() if os.name == "posix" else "own"
+    name = f"noiseaware-{user}-{looks(package)[:16]}"
+    home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    for root in filter(None, (chosen, home)):
+        if _private(Path(root, name)):
+            return Path(root, name)
+    with suppress(OSError):
+        folder = Path(tempfile.gettempdir(), name)
+        new = not folder.exists()
+        if _private(folder):
+            if new:
+                _SAY("neither the package nor a cache folder can be written to: compiled functions "
+                     "are kept in %s; %s, to keep them elsewhere", folder, _SET)  # fmt: skip
+            return folder
+    _SAY("no folder can be written to: functions are compiled anew in each process; %s", _SET)
+    Dispatcher.enable_caching = _cache_if_possible  # type: ignore
+    return None
+
+
+def _private(folder: Path) -> bool:
+    """Make a folder; whether it can be written to, and by the user alone."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+    except OSError:
+        return False
+    if os.name == "posix" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
+        return False
+    return stat.S_ISDIR(state.st_mode) and _writable(folder)
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+_enable_caching = Dispatcher.enable_caching
+
+
+def _cache_if_possible(dispatcher: Dispatcher) -> None:
+    with suppress(RuntimeError):
+        _enable_caching(dispatcher)
+
+
+_folder = choose_cache_folder(Path(__file__).parent)
+if _folder is not None:
+    config.CACHE_DIR = str(_folder)  # type: ignore
