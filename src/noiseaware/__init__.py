@@ -8,7 +8,7 @@ p(theta | s_dp) by imputing the records inside a Markov chain.
 from pathlib import Path as _Path
 
 from noiseaware import _cache_folder as _cache_folder  # first: before anything is compiled
-from noiseaware import baselines, interop, kernels, mechanisms, models, queries
+from noiseaware import baselines, interop, kernels, mechanisms, models, queries, sizes
 from noiseaware._version import __version__ as __version__
 from noiseaware.calibration import geweke, sbc
 from noiseaware.checks import check
@@ -56,6 +56,7 @@ __all__ = [
     "sample",
     "save",
     "sbc",
+    "sizes",
     "study",
     "summary",
     "validate",

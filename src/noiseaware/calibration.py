@@ -32,6 +32,7 @@ from noiseaware.contract import (
     Mechanism,
     Model,
     Move,
+    Size,
     draw_records,
     mechanism_abilities,
     model_abilities,
@@ -40,6 +41,7 @@ from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
+from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -106,7 +108,8 @@ def sbc(
     model: Model,
     mechanism: Mechanism,
     *,
-    n_records: int,
+    n_records: int | None = None,
+    size: Size | None = None,
     replicates: int = 100,
     ranks: int = 19,
     draws: int = 400,
@@ -122,6 +125,8 @@ def sbc(
     ----------
     model, mechanism, n_records
         What makes the records, what makes the release, and how many records there are.
+    size : optional
+        In place of `n_records`, the prior for their number: the sampler is not told it.
     replicates : int
         Simulated releases.
     ranks : int
@@ -143,12 +148,12 @@ def sbc(
     schedule = chain.Schedule(whole_number("warmup", warmup, 0), whole_number("draws", draws, 1))
     if ranks > schedule.draws:
         raise ValueError(f"ranks must be at most draws ({draws}); got {ranks}")
-    simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
+    simulation = _prepare(model, mechanism, n_records, size, moves, false_alarm)
     run, seeds = delayed(_sbc_replicate), np.random.SeedSequence(random_seed).spawn(replicates)
     tasks = (run(simulation, ranks, schedule, seed) for seed in seeds)
     values = np.stack(Parallel(n_jobs=cores)(tasks))
     p_values = np.array([uniform_p_value(column, ranks + 1) for column in values.T])
-    return Calibration("sbc", _names(model), p_values, false_alarm, values)
+    return Calibration("sbc", _names(model, size), p_values, false_alarm, values)
 
 
 @dataclass(frozen=True)
@@ -156,33 +161,47 @@ class Simulation:
     """What all replicates share."""
 
     model: Model
-    n_records: int
+    n_records: int | None
+    size: Size | None
     privatize: Callable[..., Release]
     moves: tuple[Move, ...] = ()
 
     def database(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
         """Draw theta and records."""
         theta = self.model.sample_prior(rng)
-        records = draw_records(self.model, theta, np.arange(self.n_records), rng)
+        n = self.n_records if self.size is None else self.size.sample(rng)
+        records = draw_records(self.model, theta, np.arange(n or 0), rng)
         return theta, np.ascontiguousarray(records)
 
     def target(self, records: np.ndarray, rng: np.random.Generator) -> Target:
         """Draw a release of records, and return the posterior that it gives."""
-        return Target(self.model, self.privatize(records, rng))
+        return Target(self.model, self.release(records, rng), self.size)
+
+    def release(self, records: np.ndarray, rng: np.random.Generator) -> Release:
+        """Draw a release of records, which says their number only if the sampler may know it."""
+        made = self.privatize(records, rng)
+        return made if self.size is None else Release(made.values, made.mechanism, None)
 
 
-def _prepare(model: Any, mechanism: Any, n_records: int, moves: Any, level: float) -> Simulation:
+def _prepare(
+    model: Any, mechanism: Any, n_records: int | None, size: Any, moves: Any, level: float
+) -> Simulation:
     """Check once what is given, and pick the moves."""
-    whole_number("n_records", n_records, 1)
+    if (n_records is None) == (size is None):
+        raise ValueError(
+            f"give one of n_records and size; got n_records={n_records!r} and size={size!r}"
+        )
+    if size is None:
+        whole_number("n_records", n_records, 1)
     if not 0 < level < 1:
         raise ValueError(f"false_alarm must be between 0 and 1; got {level!r}")
     privatize = mechanism_abilities(mechanism).privatize
     if privatize is None:
         raise TypeError(f"mechanism must have `privatize`; {type(mechanism).__name__} has none")
-    simulation, rng = Simulation(model, n_records, privatize), np.random.default_rng(0)
-    release = privatize(simulation.database(rng)[1], rng)
-    check_fit(model, release)
-    return replace(simulation, moves=pick_moves(moves, Target(model, release)))
+    simulation, rng = Simulation(model, n_records, size, privatize), np.random.default_rng(0)
+    release = simulation.release(simulation.database(rng)[1], rng)
+    check_fit(model, release, size)
+    return replace(simulation, moves=pick_moves(moves, Target(model, release, size)))
 
 
 def _sbc_replicate(
@@ -198,9 +217,12 @@ def _sbc_replicate(
         raise KeyboardInterrupt  # `advance` returned early with what it had
     keep = np.linspace(0, schedule.draws - 1, ranks).round().astype(int)
     result = []
-    for parameter in simulation.model.parameters:
-        drawn = draws.theta[parameter.name][keep].reshape(ranks, -1)
-        true = np.reshape(theta[parameter.name], -1)
+    names = [parameter.name for parameter in simulation.model.parameters]
+    if simulation.size is not None:
+        theta, names = {**theta, NAME: len(records)}, [*names, NAME]
+    for name in names:
+        drawn = draws.theta[name][keep].reshape(ranks, -1)
+        true = np.reshape(theta[name], -1)
         ties = rng.integers(0, (drawn == true).sum(axis=0) + 1)
         result.append((drawn < true).sum(axis=0) + ties)
     return np.concatenate(result)
@@ -227,7 +249,8 @@ def geweke(
     model: Model,
     mechanism: Mechanism,
     *,
-    n_records: int,
+    n_records: int | None = None,
+    size: Size | None = None,
     replicates: int = 1000,
     rounds: int = 10,
     moves: Sequence[Move] | None = None,
@@ -241,6 +264,8 @@ def geweke(
     ----------
     model, mechanism, n_records
         What makes the records, what makes the release, and how many records there are.
+    size : optional
+        In place of `n_records`, the prior for their number: the sampler is not told it.
     replicates : int
         Independent runs, and as many fresh draws of the joint distribution to compare with.
     rounds : int
@@ -262,7 +287,7 @@ def geweke(
     from scipy.stats import ks_2samp
 
     replicates, rounds = whole_number("replicates", replicates), whole_number("rounds", rounds)
-    simulation = _prepare(model, mechanism, n_records, moves, false_alarm)
+    simulation = _prepare(model, mechanism, n_records, size, moves, false_alarm)
     sizes = np.diff(np.linspace(0, replicates, min(replicates, BATCHES) + 1).round().astype(int))
     seeds = np.random.SeedSequence(random_seed).spawn(len(sizes))
     run = delayed(_geweke_runs)
@@ -276,7 +301,7 @@ def geweke(
         # The exact p-value of two samples that hardly differ can round to above 1.
         warnings.filterwarnings("ignore", "ks_2samp: Exact calculation", RuntimeWarning)
         p_values = np.array([ks_2samp(a, b).pvalue for a, b in zip(fresh.T, ended.T, strict=True)])
-    names = _names(model)
+    names = _names(model, size)
     likelihood = ("log f",) if model_abilities(model).log_likelihood is not None else ()
     totals = tuple(f"T{j}" for j in range(ended.shape[1] - len(names) - 1 - len(likelihood)))
     names = (*names, *totals, "log g", *likelihood)
@@ -330,8 +355,10 @@ def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> n
     if likelihood is not None:
         densities.append(float(np.sum(likelihood(theta, records))))
     values = [np.reshape(theta[p.name], -1) for p in target.model.parameters]
-    return np.concatenate([*values, total, densities])
+    number = [] if target.size is None else [len(records)]
+    return np.concatenate([*values, number, total, densities])
 
 
-def _names(model: Model) -> tuple[str, ...]:
-    return tuple(label for parameter in model.parameters for label in parameter.labels)
+def _names(model: Model, size: Size | None) -> tuple[str, ...]:
+    names = tuple(label for parameter in model.parameters for label in parameter.labels)
+    return names if size is None else (*names, NAME)

@@ -1,4 +1,4 @@
-"""The contract: what models, queries, mechanisms, kernels and moves must have, and may have.
+"""The contract: what models, sizes, queries, mechanisms, kernels and moves must have, and may have.
 
 A class of yours inherits nothing. It has the members of the protocol of its kind, `Model`, `Query`,
 `Mechanism`, `Loss`, `Kernel` or `Move`, and as many of the *abilities* as it needs: members that
@@ -191,6 +191,28 @@ class ModelAbilities:
     def index(self, numbers: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """Return what a maker of records is told about which records it makes."""
         return {"index": numbers} if self.uses_index else {}
+
+
+class Size(Protocol):
+    """A prior for the number of records n, where the release does not say it; see `sizes`."""
+
+    @property
+    def lower(self) -> int:
+        """The smallest n with positive probability, at least 1."""
+        ...
+
+    @property
+    def upper(self) -> int:
+        """The largest n with positive probability."""
+        ...
+
+    def log_pmf(self, n: int) -> float:
+        """Return log p(n), up to a constant, of an n from `lower` to `upper`. Moves of n."""
+        ...
+
+    def sample(self, rng: np.random.Generator) -> int:
+        """Draw n. Starts a chain."""
+        ...
 
 
 # ------------------------------------------------------------------ queries
@@ -462,6 +484,8 @@ class MoveAbilities:
     blocks: bool = False
     """One decision may be about several records, which are then accepted less often than one is.
     The checks after a run say so."""
+    moves_size: bool = False
+    """It changes the number of records where that is not known."""
     lowest: Collection[str] = ()
     """Those of its reports of which the lowest is kept where several steps make one draw."""
     scratch: Sequence[str] = ()

@@ -26,6 +26,7 @@ from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.sampler.conflict import Conflict
 from noiseaware.sampler.run import Run
 from noiseaware.sampler.scouts import Scouts
+from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -52,16 +53,19 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
     from arviz_base import from_dict
 
     target, states, draws = run.target, run.states, run.draws
-    model, release = target.model, target.release
-    theta = {p.name: np.stack([chain.theta[p.name] for chain in draws]) for p in model.parameters}
+    release = target.release
+    theta = {name: np.stack([chain.theta[name] for chain in draws]) for name in draws[0].theta}
     groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": with_derived(model, theta),
+        "posterior": with_derived(target.model, theta),
         "sample_stats": {
             name: np.stack([chain.reports[name] for chain in draws]) for name in draws[0].reports
         },
         "observed_data": {"release": release.values},
-        "constant_data": {"n_records": np.asarray(release.n_records)},
-        "prior": _prior(model, run.random_seed),
+        # An unknown n is in the posterior; here is then what is known of it.
+        "constant_data": {
+            "n_records": np.asarray(np.nan if release.n_records is None else release.n_records)
+        },
+        "prior": _prior(target, run.random_seed),
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
@@ -82,7 +86,7 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
-    if "acceptance_rate" in groups["sample_stats"]:
+    if "acceptance_rate" in groups["sample_stats"] and target.size is None:
         each = np.stack([state.acceptance / max(1, state.sweeps) for state in states])
         stats = tree["sample_stats"].to_dataset()
         tree["sample_stats"] = stats.assign(record_acceptance=(("chain", "record"), each))
@@ -103,10 +107,11 @@ def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.nda
     return {**theta, **{p.name: np.asarray(derived[p.name]) for p in able.derived}}
 
 
-def _prior(model: Model, random_seed: int) -> dict[str, np.ndarray]:
+def _prior(target: Target, random_seed: int) -> dict[str, np.ndarray]:
     """Return draws from the prior, (1, draw, ...), from a stream of random numbers of its own."""
     sequence = np.random.SeedSequence(random_seed, spawn_key=(PRIOR_KEY,))
     rng = np.random.Generator(np.random.SFC64(sequence))
+    model, size = target.model, target.size
     numbers = sum(parameter.size for parameter in model.parameters)
     count = max(100, min(PRIOR_DRAWS, PRIOR_NUMBERS // numbers))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -115,7 +120,8 @@ def _prior(model: Model, random_seed: int) -> dict[str, np.ndarray]:
         p.name: np.stack([np.asarray(one[p.name], dtype=np.float64) for one in drawn])[None]
         for p in model.parameters
     }
-    return with_derived(model, theta)
+    sizes = {} if size is None else {NAME: np.array([[size.sample(rng) for _ in range(count)]])}
+    return {**with_derived(model, theta), **sizes}
 
 
 def _attributes(run: Run) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can be named in a file: the package's own models, queries, mechanisms and losses.
+"""What can be named in a file: the package's own models, queries, mechanisms, losses and sizes.
 
 A class is added at the end of its own file, `MODELS.add(Bernoulli)`, which is also where `mypy`
 holds it against the protocol of its kind. The command, the readers of files and the lists in the
@@ -90,3 +90,4 @@ MODELS: Registry[contract.Model] = Registry("model")
 QUERIES: Registry[contract.Query] = Registry("query")
 MECHANISMS: Registry[contract.Mechanism] = Registry("mechanism")
 LOSSES: Registry[contract.Loss] = Registry("loss")
+SIZES: Registry[contract.Size] = Registry("prior for the number of records")

@@ -41,9 +41,10 @@ class Release:
         was withheld (see `noiseaware.mechanisms.Thresholded`).
     mechanism : mechanism
         How they were made; see `noiseaware.mechanisms`.
-    n_records : int
+    n_records : int or None
         The number of confidential records n. It is public under the change-one-record
-        neighbour relation.
+        neighbour relation. None: it was not published, as under the add-or-remove-one-record
+        relation; `sample` is then given a prior for it (`noiseaware.sizes`).
 
     Attributes
     ----------
@@ -53,15 +54,20 @@ class Release:
         One name a value.
     """
 
-    def __init__(self, values: Any, mechanism: Any, n_records: int) -> None:
+    def __init__(self, values: Any, mechanism: Any, n_records: int | None) -> None:
         if missing(mechanism, Mechanism):
             raise TypeError(
                 "mechanism must be a mechanism such as na.mechanisms.Laplace(query, epsilon=1.0); "
                 f"got {mechanism!r}"
             )
         self.mechanism = mechanism
-        self.n_records = whole_number("n_records", n_records)
+        self.n_records = None if n_records is None else whole_number("n_records", n_records)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
+        if self._abilities.per_record and self.n_records is None:
+            raise ValueError(
+                f"n_records must be {len(checked)} under {self._abilities.name}, which releases "
+                "a value for each record; got None"
+            )
         if self._abilities.per_record and len(checked) != self.n_records:
             raise ValueError(
                 f"values must be one for each of the n_records = {self.n_records} records under "
@@ -95,7 +101,24 @@ class Release:
         )
         if len(shown) > 200:
             shown = shown[:200] + " ..."
-        return f"Release of {self.n_records} records by {self.mechanism!r}\n  {shown}"
+        return f"Release of {self.size_words} by {self.mechanism!r}\n  {shown}"
+
+    @property
+    def known_n(self) -> int:
+        """The number of records; ValueError if the release does not say it."""
+        if self.n_records is None:
+            raise ValueError(
+                "n_records must be known for this analysis; the release does not say how many "
+                "records there are"
+            )
+        return self.n_records
+
+    @property
+    def size_words(self) -> str:
+        """How many records it is about, in words."""
+        if self.n_records is None:
+            return "an unknown number of records"
+        return f"{self.n_records} record{'s' if self.n_records != 1 else ''}"
 
     def _repr_html_(self) -> str:
         """Return the numbers and what is promised, for a notebook."""
@@ -109,7 +132,7 @@ class Release:
         guarantee = self._abilities.guarantee
         promised = "" if guarantee is None else f"<br>{escape(str(guarantee))}"
         return (
-            f"<p><b>Release of {self.n_records} records</b> by "
+            f"<p><b>Release of {self.size_words}</b> by "
             f"{escape(self._abilities.name)}{promised}</p>"
             f"<table><thead><tr><th style='text-align:left'>name</th><th>released value</th></tr>"
             f"</thead><tbody>{rows}</tbody></table>" + (f"<p>and {more} more</p>" if more else "")

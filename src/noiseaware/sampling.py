@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from noiseaware import checks, posterior
 from noiseaware.arguments import whole_number
-from noiseaware.contract import Model, Move
+from noiseaware.contract import Model, Move, Size
 from noiseaware.release import Release
 from noiseaware.sampler import conflict, scouts
 from noiseaware.sampler.chain import Schedule
@@ -30,6 +30,7 @@ def sample(
     progressbar: bool | Callable[[int, Schedule], Progress] = True,
     moves: Sequence[Move] | None = None,
     keep_records: int = 0,
+    size: Size | None = None,
 ) -> DataTree:
     """Draw from the exact posterior p(theta | s_dp) of a model, given a private release.
 
@@ -59,7 +60,11 @@ def sample(
         What an iteration does, in order. None picks what suits the model;
         `noiseaware.moves.algorithm1()` is the paper's sampler.
     keep_records : int
-        How many imputed databases to keep from each chain, evenly spaced over the draws.
+        How many imputed databases to keep from each chain, evenly spaced over the draws. Not
+        where the number of records is unknown.
+    size : optional
+        The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, of a
+        release that does not say it (`n_records=None`). The posterior then has `n_records`.
 
     Returns
     -------
@@ -75,6 +80,11 @@ def sample(
     )
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
+    if keep_records and release.n_records is None:
+        raise ValueError(
+            "keep_records must be 0 where the number of records is unknown: the imputed databases "
+            f"are not of one length; got {keep_records}"
+        )
     chains = whole_number("chains", chains, 1)
     show = progressbar if callable(progressbar) else Rows if progressbar else Silent
     made = run(
@@ -86,6 +96,7 @@ def sample(
         cores=None if cores is None else whole_number("cores", cores, 1),
         random_seed=None if random_seed is None else whole_number("random_seed", random_seed, 0),
         moves=moves,
+        size=size,
     )
     result = posterior.collect(made, scouts.send(made), conflict.look(made))
     if progressbar and not callable(progressbar):

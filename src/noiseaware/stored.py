@@ -25,6 +25,7 @@ __all__ = [
     "model_of",
     "naive_draws",
     "naive_note",
+    "number_of_records",
     "release_of",
     "remember",
     "wishes_of",
@@ -52,6 +53,12 @@ def _held(posterior: DataTree, name: str, what: str) -> Any:
     if not described:
         raise ValueError(f"{what} of your own, which a posterior cannot hold: pass it as {name}=")
     return json.loads(described)
+
+
+def number_of_records(posterior: DataTree) -> str:
+    """Return how many records the release is about, to stand before "records"."""
+    number = float(posterior["constant_data"]["n_records"])
+    return "an unknown number of" if np.isnan(number) else f"{number:.0f}"
 
 
 def naive_draws(

@@ -19,6 +19,7 @@ LAYERS = (
     ("_cache_folder", "_version", "adapt", "arguments", "compiled", "deprecated", "parameters"),
     ("contract", "registry"),
     ("coordinates", "described", "frames"),
+    ("sizes",),
     # The way of the data.
     ("queries",),
     ("release",),

@@ -53,7 +53,7 @@ def find(model: Model, release: Release) -> Found | None:
     read, answer = query_abilities(release.query).reading, model_abilities(model).closed_form
     if read is None or answer is None:
         return None
-    n = release.n_records
+    n = release.known_n
     reading = read(np.where(np.isnan(release.values), 0.0, release.values), n)
     form = None if reading is None else answer(reading, n)
     return None if reading is None or form is None else Found(reading, form)

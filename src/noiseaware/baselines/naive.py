@@ -61,7 +61,7 @@ def naive(
         raise ValueError(note)
     if found is not None:
         rng = np.random.default_rng(random_seed)
-        drawn = draw(model, found, release.n_records, draws, rng)
+        drawn = draw(model, found, release.known_n, draws, rng)
     else:
         drawn = draw_with_small_noise(model, release, _possible(release), draws, random_seed)
     return with_derived(model, drawn)
@@ -79,6 +79,12 @@ def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
         note = (
             f"There is no naive analysis of a release by {mechanism.name}: its values are not "
             "totals with noise added, so nobody would take them as exact."
+        )
+        return note, None, False
+    if release.n_records is None:
+        note = (
+            "There is no naive analysis of this release: it does not say how many records there "
+            "are, and noisy totals alone do not either."
         )
         return note, None, False
     found = find(model, release)
@@ -104,4 +110,4 @@ def _possible(release: Release) -> NDArray[np.float64]:
     """Return the values, moved to totals that n records can give if the query says which."""
     values = np.where(np.isnan(release.values), 0.0, release.values)
     possible = query_abilities(release.query).possible
-    return values if possible is None else possible(values, release.n_records)
+    return values if possible is None else possible(values, release.known_n)

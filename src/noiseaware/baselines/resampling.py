@@ -114,7 +114,7 @@ def bootstrap(
     estimate = found.form.estimate
     again: dict[str, list[Any]] = {name: [] for name in estimate}
     for _ in range(draws):
-        records = draw_records(model, estimate, np.arange(release.n_records), rng)
+        records = draw_records(model, estimate, np.arange(release.known_n), rng)
         simulated = find(model, privatize(records, rng))
         assert simulated is not None
         for name, value in simulated.form.estimate.items():

@@ -82,7 +82,7 @@ def draw_with_small_noise(
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
     scales = np.minimum(SHARE * deviations, noise_deviations(release))
-    exact = Release(values, LittleNoise(release.query, scales), release.n_records)
+    exact = Release(values, LittleNoise(release.query, scales), release.known_n)
     chains = 4
     result = sample(
         model,
@@ -104,7 +104,7 @@ def _deviations(
     model: Model, release: Release, pilot: DataTree, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return sd_j, (d,)."""
-    n = release.n_records
+    n = release.known_n
     m = min(max(n, 50), 1000)
     drawn = pilot["posterior"].to_dataset()
     found = []

@@ -169,10 +169,12 @@ def _read(release: Path, model: Path) -> tuple[Any, Any]:
     return stated, described
 
 
-def _kept(wanted: int | None, n_records: int, draws: int, chains: int) -> int:
+def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) -> int:
     """Return how many databases to keep from each chain."""
     if wanted is not None:
         return wanted
+    if n_records is None:
+        return 0
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))
 
 
@@ -226,15 +228,14 @@ def _show(posterior: Any, out: Path, report: Path | None, interval: float, as_js
 def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
     from rich.markup import escape
 
-    from noiseaware.stored import wishes_of
+    from noiseaware.stored import number_of_records, wishes_of
 
     to = show.console()
     question = wishes_of(posterior).question
     if question:
         to.print(f"\n[bold]{escape(question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
-    n = int(posterior["constant_data"]["n_records"])
-    to.print(f"\nThe release: {n} records, {escape(promise)}.\n")
+    to.print(f"\nThe release: {number_of_records(posterior)} records, {escape(promise)}.\n")
     to.print(show.summary_table(rows, interval))
     to.print()
     show.print_checks(checks, to)

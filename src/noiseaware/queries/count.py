@@ -1,4 +1,4 @@
-"""The number of records that are equal to a value, or for which a condition holds."""
+"""The number of records: all, those equal to a value, or those for which a condition holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.arguments import function_name
-from noiseaware.contract import Floats, Reading
+from noiseaware.contract import Floats, Neighbours, Reading
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_flat, check_real_dtype
 from noiseaware.queries.counts import CountsQuery
@@ -25,7 +25,9 @@ class Count(CountsQuery):
     Parameters
     ----------
     value
-        The value that is counted, among records of shape (n,). Not used with a predicate.
+        The value that is counted, among records of shape (n,). None counts every record, of any
+        shape: what is released where the number of records is itself confidential. Not used with
+        a predicate.
     predicate
         A function of the records, of any shape (n, ...), that returns n booleans. A query
         with a predicate cannot be written to a file.
@@ -40,29 +42,44 @@ class Count(CountsQuery):
     ('over 40',)
     """
 
-    value: float
+    value: float | None
     predicate: Predicate | None
     name: str | None
     example_arguments: ClassVar[dict[str, Any]] = {"value": 1}
 
     def __init__(
-        self, value: float = 1, *, predicate: Predicate | None = None, name: str | None = None
+        self,
+        value: float | None = 1,
+        *,
+        predicate: Predicate | None = None,
+        name: str | None = None,
     ) -> None:
         if isinstance(value, np.generic):
             value = value.item()
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"value must be a finite number; got {value!r}")
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+            raise ValueError(
+                f"value must be a finite number, or None to count every record; got {value!r}"
+            )
         if predicate is not None and not callable(predicate):
             raise TypeError(f"predicate must be a function; got {predicate!r}")
         if name is not None and not (isinstance(name, str) and name):
             raise ValueError(f"name must be a text that is not empty; got {name!r}")
         counted = value if predicate is None else function_name(predicate)
-        names = (name or f"count of {counted}",)
+        names = (name or ("count of records" if counted is None else f"count of {counted}"),)
         self._hold(value=value, predicate=predicate, name=name, names=names)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return 0, the only cell, for each record that is counted, else -1, (n, 1)."""
         return self._is_counted(records).astype(np.int64).reshape(-1, 1) - 1
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return 1; a count of every record does not change when one of them does."""
+        moved = super().sensitivity(norm, neighbours)
+        return 0.0 if self._counts_all and neighbours == "change" else moved
+
+    @property
+    def _counts_all(self) -> bool:
+        return self.value is None and self.predicate is None
 
     def reading(self, totals: Floats, n: int) -> Reading | None:
         """Return the counts of 0 and of 1, if one of them is counted."""
@@ -75,6 +92,8 @@ class Count(CountsQuery):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are (n,) numbers, or the predicate's."""
         array = as_array(records, self)
+        if self._counts_all:
+            return
         if self.predicate is None:
             check_real_dtype(array)
         self._is_counted(array)
@@ -86,16 +105,20 @@ class Count(CountsQuery):
                 f"a Count with a predicate ({function_name(self.predicate)}) cannot be written "
                 "to a file: a file holds no functions"
             )
-        return super().to_dict()
+        return {**super().to_dict(), "value": self.value}  # None says something here
 
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
+        if self._counts_all:
+            return ["How many records there are."]
         if self.predicate is None:
             return [f"How many records have the value {self.value:g}."]
         return [f"How many records: {self.names[0]}."]
 
     def _is_counted(self, records: ArrayLike) -> NDArray[np.bool_]:
         array = as_array(records, self)
+        if self._counts_all:
+            return np.ones(len(array), dtype=np.bool_)
         if self.predicate is None:
             check_flat(array)
             return array == self.value

@@ -25,7 +25,13 @@ from noiseaware.report.pictures import draw
 from noiseaware.report.rows import Row, all_picture, answer, comparison, picture
 from noiseaware.report.words import promise
 from noiseaware.scalars import Scalar, all_scalars, pick_scalars
-from noiseaware.stored import naive_draws, naive_note, release_of, wishes_of
+from noiseaware.stored import (
+    naive_draws,
+    naive_note,
+    number_of_records,
+    release_of,
+    wishes_of,
+)
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -223,7 +229,7 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
     except ValueError as error:
         asked, how, meaning = [f"Not known: {error}."], [], []
     return {
-        "n_records": int(posterior["constant_data"]["n_records"]),
+        "n_records": number_of_records(posterior),
         "released": values[:ROWS],
         "released_hidden": max(0, len(values) - ROWS),
         "asked": asked,

@@ -16,6 +16,7 @@ import numpy as np
 
 from noiseaware.contract import Move, move_abilities
 from noiseaware.sampler.blame import blame
+from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
 
@@ -53,7 +54,8 @@ def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> Ch
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
-        records, innovations = target.propose(theta, target.n, rng)
+        n = target.n if target.size is None else target.size.sample(rng)
+        records, innovations = target.propose(theta, n, rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
         for find_start in [move_abilities(move).find_start for move in moves]:
             if find_start is not None:
@@ -86,7 +88,7 @@ def advance(
         Where the chain is now, and the draws after warm-up that were made on the way.
     """
     state = state.copy()
-    kept = _Kept(moves, schedule, state, iterations)
+    kept = _Kept(target, moves, schedule, state, iterations)
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
     if state.iteration == schedule.warmup == 0:
         _end_warmup(target, moves, state)
@@ -129,10 +131,16 @@ class _Kept:
     """Room for the draws of one call of `advance`, filled one by one."""
 
     def __init__(
-        self, moves: Sequence[Move], schedule: Schedule, state: ChainState, iterations: int
+        self,
+        target: Target,
+        moves: Sequence[Move],
+        schedule: Schedule,
+        state: ChainState,
+        iterations: int,
     ) -> None:
         room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
         self.theta = {name: np.empty((room, *np.shape(x))) for name, x in state.theta.items()}
+        self.sizes = None if target.size is None else np.empty(room)
         self.reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
         self.databases: list[np.ndarray] = []
         # Two moves may report the same; the lowest is kept, or the last.
@@ -149,6 +157,8 @@ class _Kept:
         done = self._done
         for name, value in state.theta.items():
             self.theta[name][done] = value
+        if self.sizes is not None:
+            self.sizes[done] = len(state.records)
         for columns, values in zip(self._columns, results, strict=True):
             for (column, lowest), number in zip(columns, values, strict=True):
                 column[done] = min(column[done], number) if lowest else number
@@ -158,7 +168,8 @@ class _Kept:
 
     def draws(self) -> Draws:
         """Return what was kept."""
-        return Draws(self.theta, self.reports, self.databases).first(self._done)
+        theta = self.theta if self.sizes is None else {**self.theta, NAME: self.sizes}
+        return Draws(theta, self.reports, self.databases).first(self._done)
 
 
 def _parts(target: Target, moves: Sequence[Move]) -> list[Any]:

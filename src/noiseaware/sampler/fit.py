@@ -43,6 +43,8 @@ from noiseaware.sampler.arrays import (
     usual_array,
 )
 from noiseaware.sampler.blame import blame
+from noiseaware.sampler.size import check_number
+from noiseaware.sizes import check_size
 
 _TRY = 7
 """Records in the small database: a number that no built-in shape has by accident."""
@@ -51,8 +53,11 @@ _MORE, _MANY = 10, 200
 """Databases, and records in each, that are shown to the query."""
 
 
-def check_fit(model: Any, release: Any) -> None:
-    """Raise ValueError or TypeError if this model cannot be sampled with this release."""
+def check_fit(model: Any, release: Any, size: Any = None) -> None:
+    """Raise ValueError or TypeError if this model cannot be sampled with this release.
+
+    `size` is the prior for the number of records, if the release does not say it.
+    """
     if not isinstance(release, Release):
         raise TypeError(f"release must be a noiseaware.Release; got {type(release).__name__}")
     check_methods(model)
@@ -61,16 +66,22 @@ def check_fit(model: Any, release: Any) -> None:
     if able.n_records not in (None, release.n_records):
         raise ValueError(
             f"the model {model!r} is of {able.n_records} records, and the release of "
-            f"{release.n_records}"
+            f"{release.size_words}"
         )
+    if release.n_records is None and able.uses_index:
+        raise ValueError(
+            f"the records of {able.name} are not alike, so the release must say how many there "
+            "are; got n_records=None"
+        )
+    n = check_number(release.n_records, None if size is None else check_size(size))
     rng = np.random.default_rng(0)
     with blame(model, release.mechanism, release.query):
         theta = check_theta(f"{able.name}.sample_prior", model.sample_prior(rng), able.parameters)
         check_log_prior(model, theta)
         check_derived(model, theta)
-        index = _spread(release, _TRY)
+        index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
-        _check_query(model, release, records, rng)
+        _check_query(model, release, records, n, rng)
         check_density(release, records)
         check_kernel(model, theta, records, rng)
         check_log_likelihood(model, theta, records)
@@ -324,13 +335,13 @@ def check_recovery(
 # ------------------------------------------------------------------ the release
 
 
-def _spread(release: Release, m: int) -> np.ndarray:
-    """Return m indices from the first record to the last, for a model that asks for them."""
-    return np.arange(m) * release.n_records // m
+def _spread(n: int, m: int) -> np.ndarray:
+    """Return m indices from the first of n records to the last, for a model that asks for them."""
+    return np.arange(m) * n // m
 
 
 def _check_query(
-    model: Model, release: Release, records: np.ndarray, rng: np.random.Generator
+    model: Model, release: Release, records: np.ndarray, n: int, rng: np.random.Generator
 ) -> None:
     query = release.query
     refuse = query_abilities(query).check_records
@@ -341,7 +352,7 @@ def _check_query(
         # A level that the query does not have may be rare: look at many records, of several theta.
         for _ in range(_MORE):
             theta = model.sample_prior(rng)
-            refuse(draw_records(model, theta, _spread(release, _MANY), rng))
+            refuse(draw_records(model, theta, _spread(n, _MANY), rng))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"the model {model!r} does not fit the query {query!r} of the release: {error}"
@@ -361,7 +372,7 @@ def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
     with left_alone(source, records=records):
         if own is not None:
             d = None  # whatever its log_density takes
-            t = own(records, np.arange(m) % release.n_records, release.values)
+            t = own(records, np.arange(m) % (release.n_records or m), release.values)
         else:
             d = len(release.query.names)
             t = release.query.statistic(records)

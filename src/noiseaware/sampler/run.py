@@ -12,7 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-from noiseaware.contract import Model, Move, missing
+from noiseaware.contract import Model, Move, Size, missing, move_abilities
 from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
@@ -71,10 +71,11 @@ def run(
     cores: int | None = None,
     random_seed: int | None = None,
     moves: Sequence[Move] | None = None,
+    size: Size | None = None,
 ) -> Run:
     """Run chains for p(theta, x | s_dp); the arguments are those of `noiseaware.sample`."""
-    check_fit(model, release)
-    target = Target(model, release)
+    check_fit(model, release, size)
+    target = Target(model, release, size)
     picked = pick_moves(moves, target)
     seeds = np.random.SeedSequence(random_seed)
     states = [
@@ -181,4 +182,15 @@ def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]
             why = f", which has no {lacks[0]}" if lacks else ", a class and not an object of it"
             raise TypeError(f"moves must hold moves only; got {move!r}{why}")
         move.check(target)
+    if target.size is not None and not any(map(_moves_size, moves)):
+        raise ValueError(
+            "moves must hold one that changes the number of records, such as "
+            f"noiseaware.moves.SizeMove(), because that is not known; got {moves!r}"
+        )
     return tuple(moves)
+
+
+def _moves_size(move: Any) -> bool:
+    """Whether a move, or one inside it, changes the number of records."""
+    able = move_abilities(move)
+    return able.moves_size or any(map(_moves_size, able.moves))

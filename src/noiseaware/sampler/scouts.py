@@ -93,7 +93,7 @@ class Seen:
     def by(run: Run, rng: np.random.Generator) -> Seen:
         """Look at all the draws, at the prior, and at where the chains are now."""
         target, names = run.target, list(run.draws[0].theta)
-        prior = [target.sample_prior(rng) for _ in range(100)]
+        prior = [target.sample_moved(rng) for _ in range(100)]
         low, high, width = {}, {}, {}
         for name in names:
             draws = np.concatenate([chain.theta[name] for chain in run.draws])

@@ -45,6 +45,15 @@ class ChainState:
     def __post_init__(self) -> None:
         self.acceptance = np.zeros(len(self.records), dtype=np.int64)
 
+    def set_records(self, records: np.ndarray, innovations: np.ndarray | None) -> None:
+        """Put another database in place, which may have more records or fewer."""
+        self.records, self.innovations = records, innovations
+        more = len(records) - len(self.acceptance)
+        if more > 0:
+            self.acceptance = np.append(self.acceptance, np.zeros(more, dtype=np.int64))
+        elif more < 0:
+            self.acceptance = self.acceptance[: len(records)].copy()
+
     def copy(self) -> ChainState:
         """Return a state that shares nothing with this one."""
         return copy.deepcopy(self)

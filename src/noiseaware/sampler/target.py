@@ -9,12 +9,16 @@ The joint posterior of the paper's equation (4) is
 statistics of some records, their total, log g. It holds, resolved once, what the model, the query
 and the mechanism can do, and turns what a user's class returns into arrays or a clear error.
 
+**Where n is not known** it has a prior p(n), and the target is p(theta) p(n) prod_i f(x_i | theta)
+g(s_dp, T(x)), with i up to n. The database that a chain holds has as many records as n says.
+
 Two shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
 is held as an (n, k) array of cell numbers, so that a proposal touches only the cells that change.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +28,7 @@ from numba import njit
 from noiseaware.contract import (
     KernelAbilities,
     Model,
+    Size,
     Theta,
     kernel_abilities,
     mechanism_abilities,
@@ -36,6 +41,7 @@ from noiseaware.mechanisms.terms import SeparableDensity, log_g
 from noiseaware.release import Release
 from noiseaware.sampler import arrays
 from noiseaware.sampler.blame import is_user_defined
+from noiseaware.sampler.size import SizedCoordinates, check_number, with_size, without_size
 from noiseaware.sampler.state import ChainState
 
 CHUNK = 4096
@@ -102,13 +108,16 @@ class Target:
         What made the records.
     release
         What is known of them.
+    size
+        The prior for the number of records, if the release does not say it.
 
     Attributes
     ----------
     abilities, query_abilities, mechanism_abilities
         What the model, the query and the mechanism can do.
     n, d
-        The number of records, and of coordinates of the total T.
+        The number of records, and of coordinates of the total T. Where n is not known, a typical
+        one, by which work is planned; the database in a chain's state has its own.
     values
         s_dp.
     terms
@@ -122,15 +131,18 @@ class Target:
     coordinates
         theta as one real vector without constraints, for the moves that need it: the model's own,
         if it has some that suit it better than those of its parameters' supports.
+    moved
+        The same with n as one coordinate more, where it is not known: what transport moves.
     """
 
-    def __init__(self, model: Model, release: Release) -> None:
+    def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
         self.model = model
         self.release = release
         self.abilities = able = model_abilities(model)
         self.query_abilities = query_abilities(release.query)
         self.mechanism_abilities = mechanism = mechanism_abilities(release.mechanism)
-        self.n: int = release.n_records
+        self.size = size
+        self.n = check_number(release.n_records, size)
         self.values: np.ndarray = release.values
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
         self.density: Density | None = None
@@ -148,6 +160,7 @@ class Target:
         self.kernel = self._find_kernel()
         own = able.coordinates
         self.coordinates = Coordinates(able.parameters) if own is None else own
+        self.moved = self.coordinates if size is None else SizedCoordinates(self.coordinates)
         self._shapes = [(p.name, p.shape) for p in able.parameters]
         # What the package itself makes goes to compiled loops as it is; the rest is looked at.
         self._trusted = not is_user_defined(release.query if shared else release.mechanism)
@@ -247,6 +260,20 @@ class Target:
         made = self.model.sample_prior(rng)
         return self.as_theta(lambda: f"{self.abilities.name}.sample_prior", made)
 
+    def sample_moved(self, rng: np.random.Generator) -> Theta:
+        """Draw theta from the prior, and where n is not known n too."""
+        theta = self.sample_prior(rng)
+        return theta if self.size is None else with_size(theta, self.size.sample(rng), rng)
+
+    def log_prior_moved(self, theta: Theta) -> float:
+        """Return the log prior density of theta, with that of n where it is not known."""
+        if self.size is None:
+            return self.log_prior(theta)
+        own, n = without_size(theta)
+        if not self.size.lower <= n <= self.size.upper:
+            return -math.inf
+        return self.log_prior(own) + self.size.log_pmf(n)
+
     def recover(self, state: ChainState) -> np.ndarray:
         """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""
         if state.innovations is not None:
@@ -271,6 +298,8 @@ class Target:
         make = self.abilities.formula
         if make is None or self.terms is None or self._own_statistic is not None:
             return None
+        if self.size is not None:
+            return None  # a formula is for one n
         return make(self.release.query, self.n)
 
     # What the release says of them.

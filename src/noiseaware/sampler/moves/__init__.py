@@ -13,6 +13,7 @@ from noiseaware.sampler.moves.mirror import MirrorMove
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import BlockSweep, RecordSweep
 from noiseaware.sampler.moves.scale import ScaleMove
+from noiseaware.sampler.moves.size import SizeMove
 from noiseaware.sampler.moves.table import MarkovBasisMove
 from noiseaware.sampler.moves.transport import Transport
 
@@ -24,6 +25,7 @@ __all__ = [
     "ParameterUpdate",
     "RecordSweep",
     "ScaleMove",
+    "SizeMove",
     "Transport",
     "algorithm1",
 ]

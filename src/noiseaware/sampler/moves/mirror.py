@@ -103,7 +103,7 @@ class MirrorMove:
         """Propose one of the images; report whether it was accepted."""
         rng, images = state.rng, tuning["images"]
         signs, u_signs = images[rng.integers(len(images))]
-        v, log_prior = place(target, state.theta)
+        v, log_prior = place(target.coordinates, target.log_prior, state.theta)
         theta, log_jacobian = target.coordinates.from_vector(signs * v)
         u = target.recover(state) * u_signs
         records = target.build(theta, u)

@@ -270,7 +270,7 @@ def sweep(
 
     Returns the share accepted and the smallest log ratio of g.
     """
-    records, n = state.records, target.n
+    records, n = state.records, len(state.records)
     state.sweeps += 1
     # A database of one chunk needs its statistics once, for the total and for the loop.
     statistic = target.statistic(records, 0) if chunk >= n else None
@@ -426,7 +426,7 @@ class BlockSweep:
         size, single = tuning["size"], 0.0
         if size > 1 and (state.iteration + 1) % LOOK_EVERY == 0:
             single = self._lowest_of_one(target, state)
-        if 1 < size >= target.n:
+        if 1 < size >= len(state.records):
             rate, lowest = self._refresh_all(target, state)
         else:
             chunk = max(size, CHUNK // size * size)
@@ -440,7 +440,7 @@ class BlockSweep:
         The bound exp(-epsilon) is about one record. A block's ratio must be above exp(-k epsilon),
         which hardly any release violates, so a few single records keep the check sharp.
         """
-        m = min(target.n, LOOK_AT)
+        m = min(len(state.records), LOOK_AT)
         candidates, _ = target.propose(state.theta, m, state.rng)
         offer = Offer(
             target.statistic(state.records[:m], 0),
@@ -454,7 +454,7 @@ class BlockSweep:
 
     def _refresh_all(self, target: Target, state: ChainState) -> tuple[float, float]:
         state.sweeps += 1
-        candidates, innovations = target.propose(state.theta, target.n, state.rng)
+        candidates, innovations = target.propose(state.theta, len(state.records), state.rng)
         now, new = target.total(state.records), target.total(candidates)
         log_ratio = target.log_g(new) - target.log_g(now)
         if -state.rng.standard_exponential() < log_ratio:

@@ -27,6 +27,12 @@ each move. Both leave
 p(theta, x | s_dp) invariant, because p(theta, x, u | s_dp) has it as its margin.
 A model that is only a simulator carries u in its state.
 
+**Where n is not known**, think of an endless row of innovations u_1, u_2, ..., of which the
+database uses the first n. With all of them held, n is one more parameter of the map from theta to
+the database, and the same ratio holds with p(n) in it: `size` has its coordinate. The innovations
+behind the n-th are independent of everything that is seen, so they are drawn when a proposal
+first asks for them, and those that the database has no use for at the end are forgotten.
+
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
 jump from the prior; `formula` has one more, for models and queries with a formula for T. An
 iteration does a few steps of each with the same u; how many is chosen in warm-up, from how far each
@@ -40,11 +46,13 @@ half, and each is fast where the other is slow.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from noiseaware.arguments import whole_number
+from noiseaware.contract import Theta
 from noiseaware.sampler.moves.formula import formula_jump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
@@ -55,6 +63,7 @@ from noiseaware.sampler.moves.tuning import (
     costs,
     expected_time,
 )
+from noiseaware.sampler.size import with_size, without_size
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -84,6 +93,7 @@ class Transport:
     """
 
     reports = ("transport_acceptance",)
+    moves_size = True
 
     def __init__(self, steps: int | None = None) -> None:
         self.steps = None if steps is None else whole_number("steps", steps)
@@ -108,18 +118,18 @@ class Transport:
         """
         here = Position(target, state)
         for _ in range(STARTS):
-            here.theta_new = target.sample_prior(state.rng)
-            here.rebuild()
+            here.theta_new = target.sample_moved(state.rng)
+            here.rebuild(state.rng)
             if here.log_g_new > here.log_g:
                 here.accept()
-        state.theta, state.records = here.theta, here.records
+        here.put_into(state)
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
-        coordinates = target.coordinates
+        coordinates = target.moved
         proposals = make_proposals(target)
         prior = [
-            coordinates.to_vector(target.sample_prior(state.rng))
+            coordinates.to_vector(target.sample_moved(state.rng))
             for _ in range(20 * coordinates.size)
         ]
         geometry = Geometry(np.stack(prior))
@@ -167,7 +177,7 @@ class Transport:
                     proposal.record(log_ratio)
                     gains.record_step(which, here.v, here.v_new, accept)
         if accepted:
-            state.theta, state.records = here.theta, here.records
+            here.put_into(state)
         if warming:
             tuning["geometry"].history.append(here.v.copy())
         return (accepted / sum(numbers),)
@@ -239,18 +249,23 @@ class Position:
         self.target = target
         self.u = target.recover(state)
         self.theta = self.theta_new = state.theta
+        if target.size is not None:
+            self.theta = with_size(state.theta, len(state.records), state.rng)
         self.records = state.records
         self.log_g = target.log_g(target.total(state.records))
         self.found = False
-        self.v = np.empty(target.coordinates.size)
-        self.v_new = np.empty(target.coordinates.size)
+        self.v = np.empty(target.moved.size)
+        self.v_new = np.empty(target.moved.size)
         self.log_prior = 0.0
 
     def find_v(self) -> None:
         """Find v and the prior there, if that has not been done."""
         if not self.found:
-            self.v, self.log_prior = place(self.target, self.theta)
+            self.v, self.log_prior = self._place()
             self.found = True
+
+    def _place(self) -> tuple[np.ndarray, float]:
+        return place(self.target.moved, self.target.log_prior_moved, self.theta)
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
         """Make a proposal, and return the log of its ratio r."""
@@ -258,21 +273,41 @@ class Position:
         self.moved_v = proposal.needs_v
         if proposal.needs_v:
             log_q = proposal.propose(self.v, prepared, k, self.v_new)
-            self.theta_new, log_jacobian = target.coordinates.from_vector(self.v_new)
-            self.log_prior_new = target.log_prior(self.theta_new) + log_jacobian
+            self.theta_new, log_jacobian = target.moved.from_vector(self.v_new)
+            self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
             log_ratio = self.log_prior_new - self.log_prior + log_q
         else:
-            self.theta_new = target.sample_prior(rng)
+            self.theta_new = target.sample_moved(rng)
             log_ratio = 0.0  # q is the prior, so that the two cancel
         if log_ratio > -math.inf:
-            self.rebuild()
+            self.rebuild(rng)
             log_ratio += self.log_g_new - self.log_g
         return log_ratio
 
-    def rebuild(self) -> None:
+    def rebuild(self, rng: np.random.Generator) -> None:
         """Build the records of the proposed theta."""
-        self.records_new = self.target.build(self.theta_new, self.u)
+        self.records_new = self.build(self.theta_new, rng)
         self.log_g_new = self.target.log_g(self.target.total(self.records_new))
+
+    def build(self, theta: Theta, rng: np.random.Generator) -> np.ndarray:
+        """Return the records of theta, with the same u; of as many as there are, if that moves."""
+        if self.target.size is None:
+            return self.target.build(theta, self.u)
+        own, n = without_size(theta)
+        innovations = self.target.abilities.innovations
+        assert innovations is not None
+        if n > len(self.u):
+            self.u = np.concatenate([self.u, innovations.draw(n - len(self.u), rng)])
+        return self.target.build(own, self.u[:n])
+
+    def put_into(self, state: ChainState) -> None:
+        """Leave the chain where the move is."""
+        if self.target.size is None:
+            state.theta, state.records = self.theta, self.records
+            return
+        state.theta, n = without_size(self.theta)
+        held = None if state.innovations is None else self.u[:n].copy()
+        state.set_records(self.records, held)
 
     def accept(self) -> None:
         """Go where the last proposal leads."""
@@ -280,14 +315,14 @@ class Position:
         self.log_g = self.log_g_new
         if self.found:
             if not self.moved_v:
-                self.v_new, self.log_prior_new = place(self.target, self.theta)
+                self.v_new, self.log_prior_new = self._place()
             self.v, self.v_new = self.v_new, self.v
             self.log_prior = self.log_prior_new
 
 
 def make_proposals(target: Target) -> list[Proposal]:
     """Return all proposals that a target allows, in the order in which they are made."""
-    blocks = target.coordinates.blocks(LARGEST_BLOCK)
+    blocks = target.moved.blocks(LARGEST_BLOCK)
     proposals: list[Proposal] = [PriorJump()]
     formula = target.formula()
     # Where there are many blocks, the formula's own chain goes through them.
@@ -298,11 +333,13 @@ def make_proposals(target: Target) -> list[Proposal]:
     return proposals
 
 
-def place(target: Target, theta: dict[str, Any]) -> tuple[np.ndarray, float]:
+def place(
+    coordinates: Any, log_prior: Callable[[Theta], float], theta: Theta
+) -> tuple[np.ndarray, float]:
     """Return theta as a vector v, and its log prior density there."""
-    v = target.coordinates.to_vector(theta)
-    inside, log_jacobian = target.coordinates.from_vector(v)
-    return v, target.log_prior(inside) + log_jacobian
+    v = coordinates.to_vector(theta)
+    inside, log_jacobian = coordinates.from_vector(v)
+    return v, log_prior(inside) + log_jacobian
 
 
 def estimate_jacobian(
@@ -312,16 +349,16 @@ def estimate_jacobian(
     if target.terms is None:
         geometry.covariance_given_u = geometry.covariance
         return
-    u, coordinates = target.recover(state), target.coordinates
+    here = Position(target, state)
     by_formula = None
     for proposal in proposals:
-        proposal.condition_on(target, u)
+        proposal.condition_on(target, here.u)
         by_formula = by_formula or proposal.formula_total
 
     def total_at(v: np.ndarray) -> np.ndarray:
         if by_formula is not None:
             return by_formula(v)
-        return target.total(target.build(coordinates.from_vector(v)[0], u))
+        return target.total(here.build(target.moved.from_vector(v)[0], state.rng))
 
-    v = coordinates.to_vector(state.theta)
+    v = target.moved.to_vector(here.theta)
     geometry.estimate_jacobian(total_at, target.terms.parameters[:, 1], v)

@@ -1,0 +1,146 @@
+"""Add records or take some away, where their number is not known.
+
+The target is p(theta, n, x | s_dp), proportional to p(theta) p(n) prod_{i <= n} f(x_i | theta)
+g(s_dp, T(x)). With theta held, propose with probability 1/2 each
+
+- to add k records x_{n+1}, ..., x_{n+k}, drawn from f(. | theta), behind the last;
+- to take the last k records away.
+
+k >= 1 is drawn from a distribution that does not depend on where the chain is. Each undoes the
+other, and the dimensions match: what is proposed beyond the present database is just what f draws.
+
+**The ratio.** For the step from n to n + k records,
+
+        p(n + k) prod_{i <= n + k} f(x_i | theta) g(s_dp, T')                  P(k) / 2
+    r = ----------------------------------------------------- * ---------------------------------
+        p(n)     prod_{i <= n}     f(x_i | theta) g(s_dp, T )   P(k) / 2 * prod_{i > n} f(x_i)
+
+      = p(n + k) g(s_dp, T') / (p(n) g(s_dp, T)),        T' = T + t(x_{n+1}) + ... + t(x_{n+k}),
+
+because the density of the proposed records cancels that of the model. The step back has the
+inverse, with T' = T - t(x_n) - ... - t(x_{n-k+1}). With k = 1 this is the move of Awan, Barrientos
+and Ju (2024), "Statistical inference for privatized data with unknown sample size",
+arXiv 2406.06231. Records are exchangeable given theta, and the sweeps go through all of them, so
+that it does no harm to take away the last ones only.
+
+**How many.** k = 1 + floor(a E), with E standard exponential and a tuned in warm-up, so that n
+moves by thousands where it is uncertain by thousands. Where the release pins down what n and theta
+give together, it is `Transport` that moves both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.adapt import StepSize
+from noiseaware.arguments import whole_number
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+WANTED = 0.44
+"""Share of steps to accept: the optimum of a random walk in one dimension (Gelman, Roberts and
+Gilks 1996)."""
+
+
+class SizeMove:
+    """Add some records, or take some away.
+
+    Parameters
+    ----------
+    steps : int
+        Steps in an iteration.
+    """
+
+    reports = ("size_acceptance",)
+    moves_size = True
+
+    def __init__(self, steps: int = 4) -> None:
+        self.steps = whole_number("steps", steps)
+
+    def __repr__(self) -> str:
+        return f"SizeMove(steps={self.steps})"
+
+    def check(self, target: Target) -> None:
+        """Raise if the number of records is known."""
+        if target.size is None:
+            raise ValueError(
+                "SizeMove needs a release whose number of records is not known, "
+                f"n_records=None; this one is of {target.n} records"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Begin with one record at a time."""
+        assert target.size is not None  # `check` saw to it
+        most = max(1.0, float(target.size.upper - target.size.lower))
+        return {"size": StepSize(1.0, WANTED, 0.01, most), "count": 0, "warming": True}
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Do all steps; report the share accepted."""
+        size, rng = target.size, state.rng
+        assert size is not None
+        total = target.total(state.records)
+        log_g = target.log_g(total)
+        accepted = 0
+        for wait, side, threshold in zip(
+            rng.standard_exponential(self.steps),
+            rng.random(self.steps),
+            -rng.standard_exponential(self.steps),
+            strict=True,
+        ):
+            n, k = len(state.records), 1 + math.floor(tuning["size"].size * wait)
+            n_new = n + k if side < 0.5 else n - k
+            log_ratio = -math.inf
+            if size.lower <= n_new <= size.upper:
+                log_ratio = size.log_pmf(n_new) - size.log_pmf(n)
+            if log_ratio > -math.inf:
+                more, total_new = _change(target, state, total, n_new)
+                log_g_new = target.log_g(total_new)
+                log_ratio += log_g_new - log_g
+            if tuning["warming"]:
+                tuning["size"].note(log_ratio)
+            if threshold < log_ratio < math.inf:
+                _resize(state, n_new, more)
+                total, log_g = total_new, log_g_new
+                accepted += 1
+        return (accepted / self.steps,)
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Tune the number of records in a step."""
+        tuning["count"] += 1
+        tuning["size"].tune(tuning["count"])
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Keep it from now on."""
+        tuning["warming"] = False
+
+
+More = tuple[np.ndarray, np.ndarray | None] | None
+"""Records that are proposed, with their u where a chain carries it; None if some are taken away."""
+
+
+def _change(
+    target: Target, state: ChainState, total: np.ndarray, n_new: int
+) -> tuple[More, np.ndarray]:
+    """Return the records to add, if any, and the total that a database of n_new would have."""
+    n = len(state.records)
+    if n_new > n:
+        more = target.propose(state.theta, n_new - n, state.rng, n)
+        return more, total + target.sum(target.statistic(more[0], n))
+    gone = np.ascontiguousarray(state.records[n_new:])
+    return None, total - target.sum(target.statistic(gone, n_new))
+
+
+def _resize(state: ChainState, n_new: int, more: More) -> None:
+    """Add the records, or take the last ones away."""
+    records, innovations = state.records, state.innovations
+    if more is None:
+        records = records[:n_new].copy()
+        innovations = None if innovations is None else innovations[:n_new].copy()
+    else:
+        records = np.concatenate([records, more[0]])
+        if innovations is not None and more[1] is not None:
+            innovations = np.concatenate([innovations, more[1]])
+    state.set_records(records, innovations)

@@ -1,0 +1,83 @@
+"""The number of records as something that is sampled, where nobody has published it.
+
+An integer n has no density that a proposal in a real vector could use, so it is given company:
+w = n + e, with e uniform on [0, 1) and independent of everything. Then w has the density p(n) on
+[n, n + 1), n is floor(w), and log w is one more coordinate of the vector that transport moves, with
+the Jacobian dw / d log w = w. e is drawn afresh whenever it is needed and forgotten afterwards:
+p(theta, n, x | s_dp) is the margin.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware.contract import Size, Theta
+
+NAME = "n_records"
+"""What the number of records is called in a posterior, and beside theta where both move."""
+
+
+def check_number(n_records: int | None, size: Size | None) -> int:
+    """Return the number of records, or a typical one; ValueError unless it is said just once."""
+    if n_records is None:
+        if size is None:
+            raise ValueError(
+                "the release does not say how many records there are: give size, a prior for "
+                "their number, such as noiseaware.sizes.Uniform(1, 1000)"
+            )
+        return typical(size)
+    if size is not None:
+        raise ValueError(
+            f"size must not be given: the release says that there are {n_records} records"
+        )
+    return n_records
+
+
+def typical(size: Size) -> int:
+    """Return the median of some draws of n."""
+    rng = np.random.default_rng(0)
+    return int(np.median([size.sample(rng) for _ in range(25)]))
+
+
+def with_size(theta: Theta, n: int, rng: np.random.Generator) -> Theta:
+    """Return theta with w = n + e beside it."""
+    return {**theta, NAME: np.asarray(n + rng.random())}
+
+
+def without_size(theta: Theta) -> tuple[Theta, int]:
+    """Return theta alone, and n = floor(w)."""
+    own = {name: value for name, value in theta.items() if name != NAME}
+    return own, math.floor(theta[NAME])
+
+
+class SizedCoordinates:
+    """The coordinates of theta, and log w as the last.
+
+    Parameters
+    ----------
+    own
+        Those of theta alone.
+    """
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+        self.size: int = own.size + 1
+
+    def to_vector(self, theta: Theta) -> np.ndarray:
+        """Return v, (size,)."""
+        own = {name: value for name, value in theta.items() if name != NAME}
+        return np.append(self.own.to_vector(own), math.log(theta[NAME]))
+
+    def from_vector(self, v: np.ndarray) -> tuple[Theta, float]:
+        """Return theta(v) with w, and the log of the Jacobian."""
+        theta, log_jacobian = self.own.from_vector(v[:-1])
+        # Far out, exp would overflow; there is no such database.
+        theta[NAME] = np.asarray(math.exp(min(v[-1], 700.0)))
+        return theta, log_jacobian + v[-1]
+
+    def blocks(self, largest: int) -> list[np.ndarray]:
+        """Return the blocks of theta's own coordinates, each with log w: any may go with n."""
+        return [np.append(block, self.size - 1) for block in self.own.blocks(largest - 1)]
