@@ -13,6 +13,14 @@
 those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
 model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
 it; `parameters` are those that the question is about, which the report shows first.
+
+Where the release does not say how many records there are (`"n_records": null`), the prior for their
+number is a table too, one of `noiseaware.sizes`:
+
+    [size]
+    type = "Uniform"
+    lower = 1
+    upper = 1000
 """
 
 from __future__ import annotations
@@ -25,8 +33,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from noiseaware import models
-from noiseaware.contract import Model, model_abilities
+from noiseaware.contract import Model, Size, model_abilities
 from noiseaware.registry import MODELS, nearest
+from noiseaware.sizes import from_dict as read_size
 
 __all__ = ["ModelFile", "read_model_file"]
 
@@ -39,6 +48,7 @@ class ModelFile:
     """What a model file says."""
 
     model: Model
+    size: Size | None = None
     title: str | None = None
     question: str | None = None
     parameters: tuple[str, ...] | None = None
@@ -75,13 +85,14 @@ def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Co
 
 
 def _read(content: dict[str, Any]) -> ModelFile:
-    report = content.pop("report", {})
+    report, size = content.pop("report", {}), content.pop("size", None)
     if "type" not in content:
         raise ValueError('type is missing: which model, for example type = "LinearRegression"')
     _check_keys(MODELS.check(content["type"]), content)
     model = models.from_dict(content)
     shown = [parameter.name for parameter in model_abilities(model).shown]
-    return ModelFile(model, **_read_report(report, shown))
+    prior = None if size is None else read_size(size)
+    return ModelFile(model, prior, **_read_report(report, shown))
 
 
 def _read_report(report: Any, names: list[str]) -> dict[str, Any]:

@@ -103,6 +103,7 @@ def fit(
         random_seed=seed,
         keep_records=_kept(keep_records, stated.n_records, draws, chains),
         progressbar=False if quiet else Rows,
+        size=described.size,
     )
     command = _command(
         release,
@@ -165,7 +166,7 @@ def _read(release: Path, model: Path) -> tuple[Any, Any]:
     from noiseaware.sampler.fit import check_fit
 
     stated, described = na.Release.from_json(release), read_model_file(model)
-    check_fit(described.model, stated)
+    check_fit(described.model, stated, described.size)
     return stated, described
 
 

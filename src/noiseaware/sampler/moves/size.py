@@ -94,15 +94,13 @@ class SizeMove:
             n_new = n + k if side < 0.5 else n - k
             log_ratio = -math.inf
             if size.lower <= n_new <= size.upper:
-                log_ratio = size.log_pmf(n_new) - size.log_pmf(n)
-            if log_ratio > -math.inf:
-                more, total_new = _change(target, state, total, n_new)
+                more, total_new = change(target, state, total, n_new)
                 log_g_new = target.log_g(total_new)
-                log_ratio += log_g_new - log_g
+                log_ratio = log_g_new - log_g + size.log_pmf(n_new) - size.log_pmf(n)
             if tuning["warming"]:
                 tuning["size"].note(log_ratio)
             if threshold < log_ratio < math.inf:
-                _resize(state, n_new, more)
+                resize(state, n_new, more)
                 total, log_g = total_new, log_g_new
                 accepted += 1
         return (accepted / self.steps,)
@@ -121,7 +119,7 @@ More = tuple[np.ndarray, np.ndarray | None] | None
 """Records that are proposed, with their u where a chain carries it; None if some are taken away."""
 
 
-def _change(
+def change(
     target: Target, state: ChainState, total: np.ndarray, n_new: int
 ) -> tuple[More, np.ndarray]:
     """Return the records to add, if any, and the total that a database of n_new would have."""
@@ -133,7 +131,7 @@ def _change(
     return None, total - target.sum(target.statistic(gone, n_new))
 
 
-def _resize(state: ChainState, n_new: int, more: More) -> None:
+def resize(state: ChainState, n_new: int, more: More) -> None:
     """Add the records, or take the last ones away."""
     records, innovations = state.records, state.innovations
     if more is None:

@@ -1,0 +1,322 @@
+"""Unknown n: the posterior of (theta, n) against sums over n, and Geweke's test of the default.
+
+Yes/no records with a noisy count of ones and a noisy count of all: p(n, k | s_dp) is a table of
+beta-binomial probabilities. Draws are compared in the mean of n, its tail and the mean of the
+probability; a check fails at |z| > 5 with the effective sample size, one in a million.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+from scipy import stats
+
+import noiseaware as na
+from calibration.settings import MODELS
+from exact.known import SEED
+from later import only
+from mutants.planting import Edit, planted
+from noiseaware import sizes
+from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace, Several
+from noiseaware.models import Bernoulli, LinearRegression, Normal, TwoMeans
+from noiseaware.queries import Count, RegressionMoments, Sum
+from noiseaware.sampler import size as sampler_size
+from noiseaware.sampler.moves import size as size_move
+from noiseaware.sampler.moves import transport
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+HIGHEST = 5.0
+A, B, ONES, ALL, SCALE = 2.0, 1.5, 6.0, 15.0, 2.0
+
+PRIORS = {
+    "uniform": sizes.Uniform(3, 40),
+    "Poisson": sizes.Poisson(9.0),
+    "negative binomial": sizes.NegativeBinomial(9.0, 2.0),
+    "near the count": sizes.Near(ALL, SCALE),
+    "one's own": sizes.LogPmf(lambda n: -0.4 * n if n != 15 else -math.inf, 1, 30),
+}
+SAMPLERS = {
+    "default": None,
+    "Algorithm 1": (*na.moves.algorithm1(), na.moves.SizeMove()),
+    "transport alone": (
+        na.moves.ParameterUpdate(),
+        na.moves.Transport(steps=1),
+        na.moves.RecordSweep(),
+    ),
+}
+
+
+def release():
+    noise = {"scale": SCALE, "neighbours": "add-remove"}
+    parts = [DiscreteLaplace(Count(1), **noise), DiscreteLaplace(Count(None), **noise)]
+    return na.Release([ONES, ALL], Several(parts), n_records=None)
+
+
+def exact(prior):
+    """Return E n, P(n < 12), E probability."""
+    totals = np.zeros(4)
+    for n in range(prior.lower, min(prior.upper, 400) + 1):
+        k = np.arange(n + 1)
+        weight = stats.betabinom.pmf(k, n, A, B) * np.exp(-np.abs(ONES - k) / SCALE)
+        weight *= math.exp(prior.log_pmf(n) - abs(ALL - n) / SCALE)
+        totals += [
+            weight.sum(),
+            n * weight.sum(),
+            (n < 12) * weight.sum(),
+            weight @ ((A + k) / (A + B + n)),
+        ]
+    return totals[1:] / totals[0]
+
+
+def largest_difference(prior, moves=None, draws=1000):
+    """Return the largest |z| of the draws against the sums."""
+    posterior = na.sample(
+        Bernoulli(A, B), release(), size=prior, moves=moves, draws=draws, chains=1,
+        random_seed=SEED, progressbar=False,
+    )  # fmt: skip
+    n = posterior["posterior"]["n_records"].values
+    drawn = [n, (n < 12).astype(float), posterior["posterior"]["probability"].values]
+    return max(
+        abs(x.mean() - true) / (x.std() / math.sqrt(array_stats.ess(x, method="mean")))
+        for x, true in zip(drawn, exact(prior), strict=True)
+    )
+
+
+@pytest.mark.parametrize("prior", only(["negative binomial"], PRIORS))
+def test_against_sums_over_n(prior):
+    assert largest_difference(PRIORS[prior]) < HIGHEST
+
+
+@pytest.mark.parametrize("sampler", ["Algorithm 1", "transport alone"])
+def test_against_sums_over_n_with_parts_of_the_sampler(sampler):
+    assert largest_difference(PRIORS["Poisson"], SAMPLERS[sampler]) < HIGHEST
+
+
+BUGS = {
+    "no prior of n when records are added": (
+        "Algorithm 1",
+        Edit(
+            size_move.SizeMove, "step", " + size.log_pmf(n_new) - size.log_pmf(n)", ""
+        ),
+    ),
+    "no release in the ratio": (
+        "Algorithm 1",
+        Edit(size_move.SizeMove, "step", "log_g_new - log_g + size", "size"),
+    ),
+    "a total that keeps what was taken away": (
+        "Algorithm 1",
+        Edit(size_move, "change", "total - target.sum", "total - 0 * target.sum"),
+    ),
+    "no prior of n in transport": (
+        "transport alone",
+        Edit(Target, "log_prior_moved", " + self.size.log_pmf(n)", ""),
+    ),
+    "no Jacobian of n": (
+        "transport alone",
+        Edit(sampler_size.SizedCoordinates, "from_vector", "log_jacobian + v[-1]", "log_jacobian"),
+    ),
+    "innovations used twice": (
+        "transport alone",
+        Edit(
+            transport.Position,
+            "build",
+            "innovations.draw(n - len(self.u), rng)",
+            "np.full((n - len(self.u), 1), 0.999)",
+        ),
+    ),
+}  # fmt: skip
+
+
+DRAWS = {bug: 4000 if bug == "innovations used twice" else 1000 for bug in BUGS}
+
+
+@pytest.mark.parametrize(
+    "bug", only(["no prior of n when records are added", "no Jacobian of n"], BUGS)
+)
+def test_a_planted_bug_is_caught(bug):
+    sampler, edit = BUGS[bug]
+    with planted(edit):
+        assert largest_difference(PRIORS["Poisson"], SAMPLERS[sampler], DRAWS[bug]) > HIGHEST
+
+
+def test_detailed_balance_of_adding_and_removing():
+    """pi(a) P(a, b) = pi(b) P(b, a), with pi written down here and the ratio from the move."""
+    p, prior = 0.3, PRIORS["negative binomial"]
+    target = Target(Bernoulli(A, B), release(), prior)
+
+    def log_pi(records):
+        n, k = len(records), sum(records)
+        log_f = k * math.log(p) + (n - k) * math.log(1 - p)
+        return prior.log_pmf(n) + log_f - abs(ONES - k) / SCALE - abs(ALL - n) / SCALE
+
+    def log_ratio(records, more):
+        """Return the log ratio for adding, and for taking away again."""
+        rng = np.random.default_rng(SEED)
+        few = ChainState({"probability": np.asarray(p)}, np.array(records), None, rng)
+        many = ChainState({"probability": np.asarray(p)}, np.array([*records, *more]), None, rng)
+        total = target.total(few.records)
+        there = total + target.sum(target.statistic(np.array(more), len(records)))
+        _, back = size_move.change(target, many, target.total(many.records), len(records))
+        step = prior.log_pmf(len(many.records)) - prior.log_pmf(len(records))
+        step += target.log_g(there) - target.log_g(total)
+        assert np.allclose(back, total, atol=1e-12)
+        return step
+
+    for n, k in ((1, 1), (2, 1), (2, 2), (3, 2)):
+        for records in itertools.product((0, 1), repeat=n):
+            for more in itertools.product((0, 1), repeat=k):
+                log_f = sum(math.log(p if x else 1 - p) for x in more)
+                r = log_ratio(records, more)
+                there = log_pi(records) + log_f + min(0.0, r)
+                back = log_pi((*records, *more)) + min(0.0, -r)
+                assert math.isclose(there, back, abs_tol=1e-12)
+
+
+REGRESSION = LinearRegression(1, noise_variance=1.0, feature_mean=[0.5], feature_covariance=[[1.0]])
+CALIBRATED = {
+    "normal": (Normal(mean_sd=2.0), Sum(-3.0, 3.0), Laplace),
+    "regression": (REGRESSION, RegressionMoments(1, -4.0, 4.0), Gaussian),
+}
+
+
+@pytest.mark.parametrize("case", only(["normal"], CALIBRATED))
+def test_geweke_with_the_default_sampler(case):
+    model, query, noise = CALIBRATED[case]
+    parts = [
+        noise(query, scale=3.0, neighbours="add-remove"),
+        noise(Count(None), scale=2.0, neighbours="add-remove"),
+    ]
+    result = na.geweke(
+        model, Several(parts), size=sizes.Uniform(3, 12), replicates=200, rounds=4,
+        random_seed=SEED, false_alarm=1e-6,
+    )  # fmt: skip
+    assert result, str(result)
+
+
+ALIKE = [name for name, (model, _, _) in MODELS.items() if not getattr(model, "uses_index", False)]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("check", [na.geweke, na.sbc])
+@pytest.mark.parametrize("name", ALIKE)
+def test_every_model_with_an_unknown_number_of_records(name, check):
+    model, query, n = MODELS[name]
+    mechanism = Laplace(query, scale=query.sensitivity(1) / 2.0)
+    options = {"replicates": 400, "rounds": 6} if check is na.geweke else {"replicates": 100}
+    result = check(
+        model, mechanism, size=sizes.Uniform(n - 4, n + 4), random_seed=SEED, false_alarm=1e-6,
+        **options,
+    )  # fmt: skip
+    assert result, str(result)
+
+
+@pytest.mark.full
+def test_a_simulator_that_holds_its_innovations():
+    class Simulator:
+        parameters = (na.Parameter("mean"),)
+        innovations = na.Innovations("normal", 1)
+
+        def sample_prior(self, rng):
+            return {"mean": rng.normal()}
+
+        def log_prior(self, theta):
+            return -0.5 * float(theta["mean"]) ** 2
+
+        def build_records(self, theta, u):
+            return theta["mean"] + u[:, 0]
+
+    result = na.geweke(
+        Simulator(), Laplace(Sum(-2.0, 2.0), scale=2.0), size=sizes.Poisson(6.0), replicates=200,
+        rounds=4, random_seed=SEED, false_alarm=1e-6,
+    )  # fmt: skip
+    assert result, str(result)
+
+
+@pytest.mark.parametrize("prior", [*PRIORS])
+def test_draws_of_a_prior_follow_its_probabilities(prior):
+    prior, rng = PRIORS[prior], np.random.default_rng(SEED)
+    numbers = np.arange(prior.lower, min(prior.upper, 400) + 1)
+    probabilities = np.exp([prior.log_pmf(int(n)) for n in numbers])
+    drawn = np.array([prior.sample(rng) for _ in range(4000)])
+    expected = probabilities @ numbers / probabilities.sum()
+    variance = probabilities @ (numbers - expected) ** 2 / probabilities.sum()
+    assert abs(drawn.mean() - expected) < HIGHEST * math.sqrt(variance / len(drawn))
+    assert prior.lower <= drawn.min() <= drawn.max() <= prior.upper
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def sample(**changes):
+    arguments = {"model": Bernoulli(), "release": release(), "size": PRIORS["uniform"]} | changes
+    model, given = arguments.pop("model"), arguments.pop("release")
+    return na.sample(model, given, draws=5, warmup=5, chains=1, progressbar=False, **arguments)
+
+
+KNOWN = na.Release([3.0], Laplace(Count(1), epsilon=1.0), n_records=10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": None}, "does not say how many records there are: give size"),
+        ({"release": KNOWN}, "size must not be given: the release says that there are 10"),
+        ({"size": sizes.Uniform}, "size must be a prior"),
+        ({"size": 20}, "size must be a prior for the number of records, such as"),
+        ({"keep_records": 1}, "keep_records must be 0"),
+        ({"moves": na.moves.algorithm1()}, "moves must hold one that changes the number"),
+        ({"model": TwoMeans([7, 8])}, "is of 15 records, and the release of an unknown number"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(changes, words):
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        sample(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sizes.Uniform(0, 5),
+        lambda: sizes.Uniform(5, 4),
+        lambda: sizes.Uniform(1, math.inf),
+        lambda: sizes.Poisson(0.5),
+        lambda: sizes.Poisson(math.nan),
+        lambda: sizes.NegativeBinomial(5.0, 0.0),
+        lambda: sizes.Near(-1000.0, 2.0),
+        lambda: sizes.Near(10.0, -1.0),
+        lambda: sizes.LogPmf(lambda n: -math.inf, 1, 5),
+        lambda: sizes.LogPmf(lambda n: math.nan, 1, 5),
+        lambda: sizes.LogPmf(3, 1, 5),
+    ],
+)
+def test_a_prior_that_cannot_be(make):
+    with pytest.raises((ValueError, TypeError), match="must"):
+        make()
+
+
+@pytest.mark.parametrize("prior", ["uniform", "Poisson", "negative binomial", "near the count"])
+def test_a_prior_is_written_and_read_back(prior):
+    assert sizes.from_dict(PRIORS[prior].to_dict()) == PRIORS[prior]
+
+
+def test_a_release_without_n_is_written_and_read_back(tmp_path):
+    release().to_json(tmp_path / "release.json")
+    again = na.Release.from_json(tmp_path / "release.json")
+    assert again.n_records is None
+    assert "unknown number of records" in repr(again)
+    with pytest.raises(ValueError, match="naive"):
+        na.baselines.naive(Bernoulli(), again)
+
+
+def test_a_count_of_every_record():
+    count = Count(None)
+    assert count.statistic(np.zeros((3, 2))).sum() == 3
+    assert (count.sensitivity(1), count.sensitivity(1, "add-remove")) == (0.0, 1.0)
+    assert na.queries.from_dict(count.to_dict()) == count
+    assert count.names == ("count of records",)
