@@ -58,7 +58,7 @@ class Count(CountsQuery):
             value = value.item()
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
             raise ValueError(
-                f"value must be a finite number, or None to count every record; got {value!r}"
+                f"value must be a finite number; got {value!r} (None counts every record)"
             )
         if predicate is not None and not callable(predicate):
             raise TypeError(f"predicate must be a function; got {predicate!r}")

@@ -54,8 +54,7 @@ def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> Ch
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
-        n = target.n if target.size is None else target.size.sample(rng)
-        records, innovations = target.propose(theta, n, rng)
+        records, innovations = target.propose(theta, target.draw_n(rng), rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
         for find_start in [move_abilities(move).find_start for move in moves]:
             if find_start is not None:

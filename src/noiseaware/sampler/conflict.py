@@ -175,7 +175,9 @@ class Simulator:
         """Simulate a database; None if the prior's draw is too far out for the model."""
         target = self.target
         try:
-            return target.propose(target.sample_prior(self.rng), target.n, self.rng)[0]
+            return target.propose(target.sample_prior(self.rng), target.draw_n(self.rng), self.rng)[
+                0
+            ]
         except (ValueError, OverflowError):
             return None
 

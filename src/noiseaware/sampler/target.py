@@ -260,6 +260,10 @@ class Target:
         made = self.model.sample_prior(rng)
         return self.as_theta(lambda: f"{self.abilities.name}.sample_prior", made)
 
+    def draw_n(self, rng: np.random.Generator) -> int:
+        """Return the number of records, or draw it from its prior."""
+        return self.n if self.size is None else self.size.sample(rng)
+
     def sample_moved(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior, and where n is not known n too."""
         theta = self.sample_prior(rng)
