@@ -28,7 +28,7 @@ from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.report import write_report
 from noiseaware.sampler import moves
-from noiseaware.sampling import sample
+from noiseaware.sampling import resume, sample
 from noiseaware.studies import study
 from noiseaware.validation import validate
 
@@ -53,6 +53,7 @@ __all__ = [
     "plot_rank",
     "plot_trace",
     "queries",
+    "resume",
     "sample",
     "save",
     "sbc",

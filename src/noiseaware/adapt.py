@@ -32,6 +32,8 @@ class StepSize:
         What was noted since `tune` was last called.
     """
 
+    learned = ("size", "acceptance")
+
     def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
         self.size = size
         self.wanted = wanted

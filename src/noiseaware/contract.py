@@ -492,6 +492,22 @@ class MoveAbilities:
     """Attributes that a step may overwrite, because the next one does not read them."""
 
 
+@dataclass(frozen=True)
+class HeldAbilities:
+    """What an object in a tuning says of itself, so that a checkpoint can hold what it learned.
+
+    Numbers, text, arrays, and lists, tuples and dictionaries of these need to say nothing.
+    """
+
+    held: Any
+
+    learned: tuple[str, ...] | None = None
+    """The attributes that change after the object was made; their values are plain, or say the
+    same of themselves. When a run is resumed, `start` makes the object anew, and these are set."""
+    _fields: tuple[str, ...] | None = None
+    """Those of a named tuple, which is made anew with all of them."""
+
+
 # ------------------------------------------------------------------ looking
 
 Abilities = TypeVar("Abilities")
@@ -550,6 +566,11 @@ def kernel_abilities(kernel: Any) -> KernelAbilities:
 def move_abilities(move: Any) -> MoveAbilities:
     """Return what a move can do."""
     return _look(MoveAbilities, move)
+
+
+def held_abilities(held: Any) -> HeldAbilities:
+    """Return what an object in a tuning says of itself."""
+    return _look(HeldAbilities, held)
 
 
 def missing(thing: Any, protocol: type) -> list[str]:

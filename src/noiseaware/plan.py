@@ -44,6 +44,7 @@ from noiseaware import mechanisms, models, queries
 from noiseaware.arguments import whole_number
 from noiseaware.baselines import naive_note
 from noiseaware.contract import Mechanism, Model, Query
+from noiseaware.files import write_whole
 from noiseaware.model_file import read_toml
 from noiseaware.registry import nearest
 from noiseaware.studies.methods import read_baselines
@@ -334,10 +335,10 @@ class PlanResult:
         out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
         table, png, svg = (out / f"plan.{ending}" for ending in ("csv", "png", "svg"))
-        self.table.to_csv(table, index=False)
+        write_whole(table, lambda part: self.table.to_csv(part, index=False))
         figure = self.figure()
-        figure.savefig(png, dpi=110)
-        figure.savefig(svg, metadata={"Date": None})
+        write_whole(png, lambda part: figure.savefig(part, dpi=110))
+        write_whole(svg, lambda part: figure.savefig(part, metadata={"Date": None}))
         return [table, png, svg]
 
 

@@ -20,9 +20,11 @@ import numpy as np
 
 from noiseaware._version import __version__
 from noiseaware.contract import Model, model_abilities, move_abilities
+from noiseaware.files import write_whole
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.sampler.checkpoint import as_json
 from noiseaware.sampler.conflict import Conflict
 from noiseaware.sampler.run import Run
 from noiseaware.sampler.scouts import Scouts
@@ -148,9 +150,9 @@ def _attributes(run: Run) -> dict[str, Any]:
             }
         ),
         "model": _name(target.model),
-        "model_json": _as_json(target.model),
+        "model_json": as_json(target.model),
         "derived": json.dumps([p.name for p in target.abilities.derived]),
-        "release_json": _as_json(target.release),
+        "release_json": as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         **_acceptance_levels(guarantee, target.n),
@@ -218,14 +220,6 @@ def _name(model: Any) -> str:
     return f"{type(model).__name__}()" if plain else repr(model)
 
 
-def _as_json(thing: Any) -> str:
-    """Return JSON of what the object says of itself, or "" for a class that cannot be written."""
-    try:
-        return json.dumps(thing.to_dict())
-    except (AttributeError, ValueError, TypeError):
-        return ""
-
-
 def need_posterior(thing: Any) -> None:
     """Raise TypeError unless this is a posterior."""
     from xarray import DataTree
@@ -284,7 +278,7 @@ def _rounded(value: float, spread: float) -> float:
 def save(posterior: DataTree, path: str | Path) -> None:
     """Write a posterior to a netCDF file."""
     need_posterior(posterior)
-    posterior.to_netcdf(Path(path), engine="h5netcdf")
+    write_whole(path, lambda part: posterior.to_netcdf(part, engine="h5netcdf"))
 
 
 def load(path: str | Path) -> DataTree:

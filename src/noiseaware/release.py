@@ -20,6 +20,7 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
+from noiseaware.files import write_json
 from noiseaware.registry import MECHANISMS
 
 __all__ = ["Release"]
@@ -195,7 +196,7 @@ class Release:
 
     def to_json(self, path: str | Path) -> None:
         """Write the release as JSON: what a curator can publish next to the numbers."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        write_json(Path(path), self.to_dict())
 
     @classmethod
     def from_json(cls, path: str | Path) -> Release:

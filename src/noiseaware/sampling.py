@@ -1,16 +1,22 @@
-"""`sample`: run the chains, put their draws together, and say what the checks find."""
+"""`sample` and `resume`: run the chains, put their draws together, and say what the checks find."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from noiseaware import checks, posterior
+import numpy as np
+
+from noiseaware import checks, models, posterior, sizes
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, Move, Size
 from noiseaware.release import Release
 from noiseaware.sampler import conflict, scouts
 from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.checkpoint import describe, opened, read_header
+from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.progress import Progress, Rows, Silent
 from noiseaware.sampler.run import run
 
@@ -31,6 +37,7 @@ def sample(
     moves: Sequence[Move] | None = None,
     keep_records: int = 0,
     size: Size | None = None,
+    checkpoint: str | Path | None = None,
 ) -> DataTree:
     """Draw from the exact posterior p(theta | s_dp) of a model, given a private release.
 
@@ -65,6 +72,10 @@ def sample(
     size : optional
         The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, of a
         release that does not say it (`n_records=None`). The posterior then has `n_records`.
+    checkpoint : path, optional
+        A directory for draws and chains as the run goes on, so that nothing is lost if it is
+        killed. The same call goes on from there, with the same draws as if nothing had happened,
+        and with a larger `draws` it makes more. See `resume`.
 
     Returns
     -------
@@ -73,11 +84,12 @@ def sample(
         `latent_records` if databases were kept. On Ctrl-C, what was drawn so far, with the
         attribute `complete` set to 0.
     """
-    schedule = Schedule.make(
-        whole_number("warmup", warmup, 0),
-        whole_number("draws", draws, 1),
-        whole_number("keep_records", keep_records, 0),
-    )
+    wanted = {
+        "warmup": whole_number("warmup", warmup, 0),
+        "draws": whole_number("draws", draws, 1),
+        "keep_records": whole_number("keep_records", keep_records, 0),
+        "chains": whole_number("chains", chains, 1),
+    }
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
     if keep_records and release.n_records is None:
@@ -85,20 +97,112 @@ def sample(
             "keep_records must be 0 where the number of records is unknown: the imputed databases "
             f"are not of one length; got {keep_records}"
         )
-    chains = whole_number("chains", chains, 1)
+    if random_seed is not None:
+        random_seed = whole_number("random_seed", random_seed, 0)
+    cores = None if cores is None else whole_number("cores", cores, 1)
     show = progressbar if callable(progressbar) else Rows if progressbar else Silent
-    made = run(
-        model,
-        release,
-        schedule,
-        show(chains, schedule),
-        chains=chains,
-        cores=None if cores is None else whole_number("cores", cores, 1),
-        random_seed=None if random_seed is None else whole_number("random_seed", random_seed, 0),
-        moves=moves,
-        size=size,
-    )
+    with ExitStack() as stack:
+        store, first = None, draws
+        if checkpoint is not None:
+            check_fit(model, release, size)  # before anything is written
+            random_seed = _seed(random_seed, checkpoint)
+            described = describe(model, release, moves, size, random_seed=random_seed, **wanted)
+            store, first = stack.enter_context(opened(checkpoint, described))
+        schedule = Schedule.make(warmup, draws, keep_records, first)
+        made = run(
+            model,
+            release,
+            schedule,
+            show(chains, schedule),
+            chains=chains,
+            cores=cores,
+            random_seed=random_seed,
+            moves=moves,
+            size=size,
+            checkpoint=store,
+        )
     result = posterior.collect(made, scouts.send(made), conflict.look(made))
     if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result
+
+
+def resume(
+    checkpoint: str | Path,
+    *,
+    model: Model | None = None,
+    release: Release | None = None,
+    moves: Sequence[Move] | None = None,
+    size: Size | None = None,
+    draws: int | None = None,
+    cores: int | None = None,
+    progressbar: bool | Callable[[int, Schedule], Progress] = True,
+) -> DataTree:
+    """Go on with a run of `sample` that was stopped or killed, or make more draws of it.
+
+    Parameters
+    ----------
+    checkpoint : path
+        The directory that `sample` was given.
+    model, release, moves, size : optional
+        As `sample` was given them. Only what a file cannot hold is needed: what is of classes of
+        your own, and moves other than the default. What differs from what `sample` was
+        given is refused.
+    draws : int, optional
+        Draws of each chain in all; None for as many as were asked for.
+    cores, progressbar
+        As in `sample`.
+
+    Returns
+    -------
+    xarray.DataTree
+        What `sample` would have returned if it had not been stopped.
+    """
+    stored = stored_run(checkpoint, model, release, moves, size)
+    if draws is not None:
+        stored["draws"] = draws
+    return sample(**stored, cores=cores, progressbar=progressbar)
+
+
+def stored_run(
+    checkpoint: str | Path,
+    model: Model | None = None,
+    release: Release | None = None,
+    moves: Sequence[Move] | None = None,
+    size: Size | None = None,
+) -> dict[str, Any]:
+    """Return the arguments that `sample` was given, by what a checkpoint says of them."""
+    found = read_header(checkpoint)
+    return {
+        "model": _stored("model", found["model"], models.from_dict, model),
+        "release": _stored("release", found["release"], Release.from_dict, release),
+        "moves": _stored("moves", found["moves"], lambda none: none, moves),
+        "size": _stored("size", found["size"], lambda x: x and sizes.from_dict(x), size),
+        "draws": found["draws"],
+        "warmup": found["warmup"],
+        "chains": found["chains"],
+        "random_seed": int(found["random_seed"]),
+        "keep_records": found["keep_records"],
+        "checkpoint": checkpoint,
+    }
+
+
+def _stored(name: str, described: Any, read: Callable[[Any], Any], given: Any) -> Any:
+    """Return what was given, or else what a checkpoint says of it."""
+    if given is not None:
+        return given
+    if isinstance(described, str):
+        raise ValueError(
+            f"{name} must be given: {described} is more than a checkpoint can hold; pass {name}="
+        )
+    return read(described)
+
+
+def _seed(random_seed: int | None, checkpoint: str | Path) -> int:
+    """Return the seed that was given, or that of the run to go on with, or a fresh one."""
+    if random_seed is not None:
+        return random_seed
+    try:
+        return int(read_header(checkpoint)["random_seed"])
+    except FileNotFoundError:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware.baselines import non_private
+from noiseaware.files import write_whole
 from noiseaware.studies import Study
 from noiseaware_paper.settings import Experiment
 from noiseaware_paper.tables import METHODS
@@ -170,5 +171,6 @@ def write_figure(figure: Figure, path: Path) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        figure.savefig(path.with_suffix(".png"), dpi=110, metadata={"Software": None})
+        svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
+        write_whole(svg, lambda part: figure.savefig(part, metadata={"Date": None}))
+        write_whole(png, lambda part: figure.savefig(part, dpi=110, metadata={"Software": None}))

@@ -14,6 +14,7 @@ import numpy as np
 
 from noiseaware import study
 from noiseaware.arguments import whole_number
+from noiseaware.files import write_whole
 from noiseaware.studies import Advance, Lines, Sampler, Study, bar, run_tasks
 from noiseaware_paper import contents, figures, imputed, published, tables
 from noiseaware_paper.imputed import imputed_task
@@ -80,8 +81,8 @@ def reproduce(
         contents.foot(chosen, random_seed, took, cores),
     )
     path = out / PAGE
-    path.write_text(page(*made), encoding="utf-8")
-    path.with_suffix(".md").write_text(markdown(*made), encoding="utf-8")
+    for file, text in ((path, page(*made)), (path.with_suffix(".md"), markdown(*made))):
+        write_whole(file, functools.partial(Path.write_text, data=text, encoding="utf-8"))
     return path
 
 
@@ -231,5 +232,5 @@ def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
         figures.write_figure(figure, out / "figures" / name)
     (out / "tables").mkdir(exist_ok=True)
     for name, table in written.items():
-        table.to_csv(out / "tables" / f"{name}.csv", index=False)
+        write_whole(out / "tables" / f"{name}.csv", functools.partial(table.to_csv, index=False))
     return written

@@ -16,7 +16,16 @@ ROOT = Path(__file__).parents[2] / "src" / "noiseaware"
 
 LAYERS = (
     # What everything may use.
-    ("_cache_folder", "_version", "adapt", "arguments", "compiled", "deprecated", "parameters"),
+    (
+        "_cache_folder",
+        "_version",
+        "adapt",
+        "arguments",
+        "compiled",
+        "deprecated",
+        "files",
+        "parameters",
+    ),
     ("contract", "registry"),
     ("coordinates", "described", "frames"),
     ("sizes",),

@@ -6,6 +6,7 @@ when they run, so that `--help` and completion do not wait for it.
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from noiseaware.cli.lists import mechanisms, models, queries
 from noiseaware.cli.plan import plan
 from noiseaware.cli.report import report
 from noiseaware.cli.reproduce import reproduce
+from noiseaware.cli.resume import resume
 
 __all__ = ["app", "main"]
 
@@ -62,11 +64,12 @@ def noiseaware(
     """
 
 
-COMMANDS = (fit, check, report, impute, models, mechanisms, queries, plan, reproduce)
+COMMANDS = (fit, resume, check, report, impute, models, mechanisms, queries, plan, reproduce)
 for command in COMMANDS:
     app.command()(command)
 
 
 def main() -> None:
-    """Run the command; the entry point of the script `noiseaware`."""
+    """Run the command; the entry point of the script `noiseaware`. SIGTERM is as Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app(prog_name="noiseaware")

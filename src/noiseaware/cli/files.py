@@ -1,10 +1,14 @@
-"""Files that a command writes: checked before the work, and written whole or not at all."""
+"""Files that a command writes: checked before the work, written whole, and never in vain."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from noiseaware.cli.errors import fail
+from noiseaware.files import part_of, write_whole
 
 
 def check_output(option: str, path: Path, *inputs: Path) -> None:
@@ -32,7 +36,7 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
             raise ValueError(f"{option} would overwrite {path}, which is read")
         if not os.access(path, os.W_OK):
             raise ValueError(f"{option} cannot be written to {path}: the file is read-only")
-    part = _part(path)
+    part = part_of(path)
     try:
         part.touch()
         part.unlink()
@@ -40,20 +44,20 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
         raise ValueError(f"{option} cannot be written to {path}: {error.strerror}") from None
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in its place.
+def write_or_say(path: Path, write: Callable[[Path], object], kept: str = "") -> None:
+    """Write a file; where that fails, write it elsewhere, say where, and end the command.
 
-    A run that dies while it writes leaves an older file as it was.
+    `kept` says where the draws are in any case.
     """
-    part = _part(path)
     try:
-        write(part)
-        os.replace(part, path.resolve())
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _part(path: Path) -> Path:
-    """Return the name that is used until the file is whole; same directory, same ending."""
-    path = path.resolve()
-    return path.with_name(f".{path.stem}.part-{os.getpid()}{path.suffix}")
+        write_whole(path, write)
+    except OSError as error:
+        why = f"{path} cannot be written: {error.strerror or error}"
+        for folder in (Path.cwd(), Path(tempfile.gettempdir()), Path.home()):
+            other = folder / f"noiseaware-{os.getpid()}-{path.name}"
+            try:
+                write_whole(other, write)
+            except OSError:
+                continue
+            fail(f"{why}; it is in {other} instead")
+        fail(f"{why}, and nowhere else either{'; ' + kept if kept else ''}")

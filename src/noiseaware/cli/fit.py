@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +13,7 @@ import typer
 
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
-from noiseaware.cli.files import check_output, write_whole
+from noiseaware.cli.files import check_output, write_or_say
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -52,6 +55,13 @@ def fit(
             f"{KEEP} if not given, or fewer where they are large."
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="A directory for the draws as they are made: `noiseaware resume` goes on from "
+            "there, whatever happened."
+        ),
+    ] = None,
     interval: Annotated[
         float, typer.Option(help="Probability of the interval in the table.")
     ] = 0.9,
@@ -66,7 +76,7 @@ def fit(
     what made the confidential records, with its priors. Progress goes to stderr, the table and
     the checks in words to stdout.
 
-    Ctrl-C stops early and saves what was drawn.
+    Ctrl-C, or SIGTERM, stops early and saves what was drawn.
 
     A release file, whole: `{"format": "noiseaware-release", "version": 1, "n_records": 100,
     "mechanism": {"type": "Laplace", "scale": 2.0, "query": {"type": "Count", "value": 1}},
@@ -78,6 +88,9 @@ def fit(
 
     - `noiseaware fit release.json -m model.toml -o posterior.nc --seed 1 --draws 4000`
 
+    - `noiseaware fit release.json -m model.toml -o posterior.nc --checkpoint run` keeps the draws
+      in `run` as they are made; killed, `noiseaware resume run` goes on
+
     - `noiseaware models LinearRegression` shows what to write into a model file
 
     - `noiseaware mechanisms Laplace`, `noiseaware queries Sum`: into a release file
@@ -86,40 +99,103 @@ def fit(
     same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.
     """
     import noiseaware as na
+    from noiseaware.files import CheckpointError
     from noiseaware.sampler.progress import Rows
-    from noiseaware.stored import Wishes, remember
 
     with reading():
         _check_options(draws, warmup, chains, cores, seed, keep_records, interval)
         _check_outputs(out, report, release, model)
         stated, described = _read(release, model)
-    posterior = na.sample(
-        described.model,
-        stated,
-        draws=draws,
-        warmup=warmup,
-        chains=chains,
-        cores=cores,
-        random_seed=seed,
-        keep_records=_kept(keep_records, stated.n_records, draws, chains),
-        progressbar=False if quiet else Rows,
-        size=described.size,
-    )
     command = _command(
         release,
         ("--model", model, None),
         ("--out", out, None),
         ("--report", report, None),
-        ("--draws", draws, DRAWS),
         ("--warmup", warmup, WARMUP),
         ("--chains", chains, CHAINS),
         ("--keep-records", keep_records, None),
-        ("--seed", posterior.attrs["random_seed"], None),
     )
-    wishes = Wishes(described.title, described.question, described.parameters, command)
-    remember(posterior, wishes)
-    write_whole(out, lambda path: na.save(posterior, path))
-    _show(posterior, out, report, interval, as_json)
+    titles = (described.title, described.question, described.parameters)
+    wanted = Wanted(str(out), None if report is None else str(report), interval, command, *titles)
+    with reading(CheckpointError):
+        wanted.keep(checkpoint, begins=True)
+        posterior = na.sample(
+            described.model,
+            stated,
+            draws=draws,
+            warmup=warmup,
+            chains=chains,
+            cores=cores,
+            random_seed=seed,
+            keep_records=_kept(keep_records, stated.n_records, draws, chains),
+            progressbar=False if quiet else Rows,
+            size=described.size,
+            checkpoint=checkpoint,
+        )
+        wanted.keep(checkpoint)
+    finish(posterior, wanted, checkpoint, as_json)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be done with the draws, which a checkpoint remembers."""
+
+    out: str
+    report: str | None
+    interval: float
+    command: Sequence[str]
+    title: str | None = None
+    question: str | None = None
+    parameters: tuple[str, ...] | None = None
+
+    def keep(self, checkpoint: Path | None, *, begins: bool = False) -> None:
+        """Write it into a checkpoint; at the beginning only if that is of no other run."""
+        from noiseaware.files import write_json
+        from noiseaware.sampler.checkpoint import BESIDE
+
+        if checkpoint is None or (begins and checkpoint.exists() and any(checkpoint.iterdir())):
+            return
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        absolute = {name: str(Path(p).absolute()) for name, p in self._paths().items()}
+        write_json(checkpoint / BESIDE, {**asdict(self), **absolute})
+
+    def _paths(self) -> dict[str, str]:
+        return {n: p for n, p in (("out", self.out), ("report", self.report)) if p is not None}
+
+    @staticmethod
+    def read(checkpoint: Path) -> Wanted | None:
+        """Return what a checkpoint remembers; None if it was not begun by the command."""
+        from noiseaware.sampler.checkpoint import BESIDE
+
+        path = checkpoint / BESIDE
+        if not path.is_file():
+            return None
+        try:
+            found = Wanted(**json.loads(path.read_text(encoding="utf-8")))
+            texts = [found.out, *found.command, *(found.parameters or ())]
+            texts += [t for t in (found.report, found.title, found.question) if t is not None]
+            right = all(isinstance(text, str) for text in texts) and 0 < found.interval < 1
+        except (ValueError, TypeError, RecursionError):
+            right = False
+        if not right:
+            raise ValueError(f"{path} is damaged, or not of a checkpoint")
+        return found
+
+
+def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: bool) -> None:
+    """Save the posterior, show what it says, and write the report."""
+    import noiseaware as na
+    from noiseaware.stored import Wishes, remember
+
+    drawn = ["--draws", str(posterior.attrs["draws"])] if posterior.attrs["draws"] != DRAWS else []
+    command = [*wanted.command, *drawn, "--seed", posterior.attrs["random_seed"]]
+    titles = (wanted.title, wanted.question, wanted.parameters)
+    remember(posterior, Wishes(*titles, shlex.join(command) if wanted.command else None))
+    out, report = Path(wanted.out), None if wanted.report is None else Path(wanted.report)
+    kept = "" if checkpoint is None else f"the draws are in {checkpoint}"
+    write_or_say(out, lambda path: na.save(posterior, path), kept)
+    resumes = "" if checkpoint is None else f"; noiseaware resume {checkpoint} goes on"
+    _show(posterior, out, report, wanted.interval, as_json, resumes)
 
 
 def _check_options(
@@ -179,8 +255,8 @@ def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) ->
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))
 
 
-def _command(release: Path, *options: tuple[str, Any, Any]) -> str:
-    """Return the command that gives the same draws again: with the seed, without the workers.
+def _command(release: Path, *options: tuple[str, Any, Any]) -> list[str]:
+    """Return the command that gives the same draws again, without draws, seed and workers.
 
     `options` are their names, values and defaults.
     """
@@ -188,10 +264,12 @@ def _command(release: Path, *options: tuple[str, Any, Any]) -> str:
     for option, value, default in options:
         if value != default:
             words += [option, str(value)]
-    return shlex.join(words)
+    return words
 
 
-def _show(posterior: Any, out: Path, report: Path | None, interval: float, as_json: bool) -> None:
+def _show(
+    posterior: Any, out: Path, report: Path | None, interval: float, as_json: bool, resumes: str
+) -> None:
     """Print the summary and the checks, write the report, and end as the checks say."""
     import noiseaware as na
 
@@ -204,7 +282,7 @@ def _show(posterior: Any, out: Path, report: Path | None, interval: float, as_js
         _print(posterior, rows, checks, interval)
         print(f"\nWritten: {out}", flush=True)
     if report is not None:
-        write_whole(report, lambda path: na.write_report(posterior, path))
+        write_or_say(report, lambda path: na.write_report(posterior, path))
         if not as_json:
             print(f"The report: {report} (open it in a browser)")
     if as_json:
@@ -214,14 +292,15 @@ def _show(posterior: Any, out: Path, report: Path | None, interval: float, as_js
                 "complete": complete,
                 "out": str(out),
                 "report": None if report is None else str(report),
-                "command": posterior.attrs["command"],
+                "command": posterior.attrs.get("command"),
                 "interval": interval,
                 "summary": rows,
             }
         )
     if not complete:
         drawn, wanted = posterior["posterior"].sizes["draw"], posterior.attrs["draws"]
-        fail(f"stopped after {drawn} of {wanted} draws; they are saved in {out}", INTERRUPTED)
+        words = f"stopped after {drawn} of {wanted} draws; they are saved in {out}{resumes}"
+        fail(words, INTERRUPTED)
     if not checks:
         fail(show.failed_sentence(checks), CHECKS_FAILED)
 

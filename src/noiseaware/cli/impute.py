@@ -9,7 +9,7 @@ import typer
 
 from noiseaware.cli import show
 from noiseaware.cli.errors import fail, reading
-from noiseaware.cli.files import check_output, write_whole
+from noiseaware.cli.files import check_output, write_or_say
 
 
 def impute(
@@ -43,7 +43,7 @@ def impute(
             "or more"
         )
     frame: Any = na.imputed(tree, as_frame="pandas")
-    write_whole(out, lambda path: frame.to_csv(path, index=False))
+    write_or_say(out, lambda path: frame.to_csv(path, index=False))
     records = tree["latent_records"].sizes["record"]
     count = len(frame) // records
     if as_json:

@@ -39,6 +39,8 @@ class Precision:
         (size, size), symmetric and positive definite.
     """
 
+    learned = ("_information", "_looks", "matrix")
+
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         coordinates = target.coordinates
         draws = np.stack(

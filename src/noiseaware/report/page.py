@@ -16,6 +16,7 @@ from noiseaware import checks, plots
 from noiseaware.contract import Model, mechanism_abilities
 from noiseaware.databases import column_names, imputed
 from noiseaware.described import query_words
+from noiseaware.files import write_whole
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.posterior import need_posterior
 from noiseaware.release import Release
@@ -115,7 +116,7 @@ def write_report(
         release_json=_pretty(posterior.attrs.get("release_json", "")),
     )
     path = Path(path)
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
     return path
 
 

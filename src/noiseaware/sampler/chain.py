@@ -43,10 +43,15 @@ class Schedule:
         return self.warmup + self.draws
 
     @staticmethod
-    def make(warmup: int, draws: int, keep_records: int) -> Schedule:
-        """Keep `keep_records` databases, evenly spaced and ending with the last draw."""
-        keep = np.linspace(0, draws, keep_records + 1)[1:].round().astype(int) - 1
-        return Schedule(warmup, draws, tuple(int(k) for k in keep))
+    def make(warmup: int, draws: int, keep_records: int, first: int | None = None) -> Schedule:
+        """Keep `keep_records` databases, evenly spaced and ending with the last draw.
+
+        A run that was begun with `first` draws goes on as it began, with the same spaces.
+        """
+        first = first or draws
+        count = keep_records * draws // first
+        keep = (np.arange(1, count + 1) * (first / max(1, keep_records))).round().astype(int) - 1
+        return Schedule(warmup, draws, tuple(int(k) for k in keep if k < draws))
 
 
 def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> ChainState:

@@ -6,21 +6,24 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel
 from joblib.parallel import get_active_backend
 
 from noiseaware.contract import Model, Move, Size, missing, move_abilities
+from noiseaware.files import CheckpointError
 from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.checkpoint import Checkpoint
 from noiseaware.sampler.default import default_moves
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.progress import Progress
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
+from noiseaware.sampler.workers import call_all, terminable
 
 SEGMENTS = 20
 LONGEST_SEGMENT = 2_000_000
@@ -72,8 +75,12 @@ def run(
     random_seed: int | None = None,
     moves: Sequence[Move] | None = None,
     size: Size | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Run:
-    """Run chains for p(theta, x | s_dp); the arguments are those of `noiseaware.sample`."""
+    """Run chains for p(theta, x | s_dp); the arguments are those of `noiseaware.sample`.
+
+    With a checkpoint, from where it is.
+    """
     check_fit(model, release, size)
     target = Target(model, release, size)
     picked = pick_moves(moves, target)
@@ -82,32 +89,56 @@ def run(
         chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)))
         for seed in seeds.spawn(chains)
     ]
+    parts: list[list[Draws]] = [[] for _ in states]
     began = time.perf_counter()
+    if checkpoint is not None:
+        states, parts, spent = checkpoint.read(states)
+        done = states[0].iteration - schedule.warmup
+        if done > schedule.draws:
+            raise CheckpointError(
+                f"{checkpoint.folder} has {done} draws of each chain; draws must be at least as "
+                f"many, got {schedule.draws}"
+            )
+        began -= spent
     workers = _workers(cores, target.n * schedule.iterations * chains, chains)
-    with progress:
-        states, draws = _advance_all(target, picked, schedule, states, workers, progress)
+    with progress, terminable():
+        states, draws = _advance_all(
+            Advance(target, picked, schedule, workers, progress, checkpoint, began), states, parts
+        )
     seconds = time.perf_counter() - began
     assert isinstance(seeds.entropy, int)
     return Run(target, picked, schedule, states, draws, seeds.entropy, seconds)
 
 
+class Advance(NamedTuple):
+    """What `_advance_all` needs besides the chains; `began` is on the clock `time.perf_counter`."""
+
+    target: Target
+    moves: Sequence[Move]
+    schedule: Schedule
+    workers: Parallel | None
+    progress: Progress
+    checkpoint: Checkpoint | None
+    began: float
+
+
 def _advance_all(
-    target: Target,
-    moves: Sequence[Move],
-    schedule: Schedule,
-    states: list[ChainState],
-    workers: Parallel | None,
-    progress: Progress,
+    how: Advance, states: list[ChainState], parts: list[list[Draws]]
 ) -> tuple[list[ChainState], list[Draws]]:
-    """Advance all chains together, segment by segment, until the end or Ctrl-C."""
-    parts: list[list[Draws]] = [[] for _ in states]
+    """Advance all chains together, segment by segment, until the end or Ctrl-C.
+
+    `parts` are what the chains have drawn so far.
+    """
+    target, moves, schedule, workers, progress, checkpoint, began = how
+    for i, state in enumerate(states):
+        progress.update(i, state.iteration, None)
     try:
-        for iterations in _segments(schedule, target.n):
-            calls = ((target, moves, schedule, state, iterations) for state in states)
+        for iterations in _segments(schedule, target.n, states[0].iteration):
+            calls = [(target, moves, schedule, state, iterations) for state in states]
             if workers is None:
                 results = _one_by_one(calls)
             else:
-                results = list(workers(delayed(chain.advance)(*call) for call in calls))
+                results = call_all(workers, chain.advance, calls)
             stopped = len(results) < len(states) or any(
                 new.iteration < old.iteration + iterations
                 for old, (new, _) in zip(states, results, strict=True)
@@ -119,13 +150,21 @@ def _advance_all(
                 progress.update(i, state.iteration, float(np.mean(rates)) if len(rates) else None)
             if stopped:
                 break
+            if checkpoint is not None:
+                checkpoint.note(states, [d for _, d in results], time.perf_counter() - began)
     except KeyboardInterrupt:
         pass  # what the chains had at the end of the last segment is kept
+    if checkpoint is not None:
+        checkpoint.write()
     shortest = min(sum(map(len, part)) for part in parts)
     if shortest == 0:
+        kept = (
+            "there is nothing to keep"
+            if checkpoint is None
+            else f"the same call goes on, from {checkpoint.folder}"
+        )
         raise KeyboardInterrupt(
-            "stopped before every chain had ended its warm-up and made a draw: there is nothing "
-            "to keep"
+            f"stopped before every chain had ended its warm-up and made a draw: {kept}"
         )
     return states, [Draws.join(part).first(shortest) for part in parts]
 
@@ -140,9 +179,9 @@ def _one_by_one(calls: Iterable[Any]) -> list[tuple[ChainState, Draws]]:
     return results
 
 
-def _segments(schedule: Schedule, n: int) -> Iterator[int]:
+def _segments(schedule: Schedule, n: int, done: int = 0) -> Iterator[int]:
     size = max(1, min(-(-schedule.iterations // SEGMENTS), max(10, LONGEST_SEGMENT // n)))
-    left = schedule.iterations
+    left = schedule.iterations - done
     while left > 0:
         yield min(size, left)
         left -= size

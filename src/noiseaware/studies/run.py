@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
 from noiseaware.coordinates import check_theta
 from noiseaware.deprecated import warn
+from noiseaware.sampler.checkpoint import words_of
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
@@ -266,8 +266,8 @@ def description(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": _words(plan.model),
-        "mechanisms": [_words(mechanism) for mechanism in plan.mechanisms],
+        "model": words_of(plan.model),
+        "mechanisms": [words_of(mechanism) for mechanism in plan.mechanisms],
         "epsilons": [str(epsilon) for epsilon in plan.epsilons],
         "n_records": list(plan.n_records),
         "true_parameters": None
@@ -277,16 +277,11 @@ def description(plan: Plan) -> dict[str, Any]:
         if plan.records is None
         else hashlib.sha256(plan.records.tobytes()).hexdigest(),
         "interval": plan.interval,
-        "samplers": {name: _words(sampler) for name, sampler in plan.samplers.items()},
+        "samplers": {name: words_of(sampler) for name, sampler in plan.samplers.items()},
         "comparators": list(plan.baselines),  # as 0.1.0 called them
         "parameters": list(plan.names),
         "seed": str(plan.entropy),
     }
-
-
-def _words(thing: Any) -> str:
-    """Return what an object shows of itself, without addresses: they differ in the next run."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:

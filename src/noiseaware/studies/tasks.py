@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
-
+from noiseaware.files import SHARE, CheckpointError, agree, locked, write_whole
 from noiseaware.sampler.run import backend_is_chosen
+from noiseaware.sampler.workers import say_died, terminable, unordered
 from noiseaware.studies.progress import Advance
 
 Key = tuple[int, ...]
-
-
-class CheckpointError(ValueError):
-    """The file of a checkpoint is not one, or belongs to another study."""
 
 
 class Lines:
@@ -44,48 +44,67 @@ class Lines:
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
         self._path = path
+        self._synced = 0.0
         self.done: dict[Key, Any] = {}
         if path is None:
             return
         header = json.loads(json.dumps(header))
-        if path.exists() and path.stat().st_size:
-            self._read(path, header)
-        else:
+        text = path.read_bytes() if path.exists() else b""
+        if b"\n" in text:
+            self._read(path, text, header)
+        else:  # nothing yet, or a first line that was cut off
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(header) + "\n", encoding="utf-8")
+            first = json.dumps(header) + "\n"
+            write_whole(path, lambda part: part.write_text(first, encoding="utf-8"))
 
-    def _read(self, path: Path, header: dict[str, Any]) -> None:
-        text = path.read_text(encoding="utf-8")
-        lines = text.splitlines()
+    def _read(self, path: Path, text: bytes, header: dict[str, Any]) -> None:
+        first, *lines = text.split(b"\n")
         try:
-            found = json.loads(lines[0])
-        except json.JSONDecodeError:
+            found = json.loads(first)
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise CheckpointError(f"{path} is not a file that a study can continue from")
-        for name in sorted(set(found) | set(header)):
-            if found.get(name) != header.get(name):
-                raise CheckpointError(
-                    f"{path} belongs to another study: its {name} is {_short(found.get(name))}, "
-                    f"and here it is {_short(header.get(name))}. Take another directory"
-                )
-        for line in lines[1:]:
+        agree(path, "study", found, header)
+        for line in lines:
             try:
                 entry = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # cut off when the run was stopped
-            self.done[tuple(entry["key"])] = _unwrapped(entry["result"])
-        if not text.endswith("\n"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")
+                key, result = tuple(map(int, entry["key"])), entry["result"]
+                if entry.get("sum", _sum(key, result)) == _sum(key, result):
+                    self.done[key] = _unwrapped(result)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                continue  # cut off when the run was stopped, or damaged: it is done again
+        if lines[-1]:
+            self._append("")
 
     def add(self, key: Key, result: Any) -> None:
         """Keep a result, in the file too."""
         self.done[key] = result
         if self._path is not None:
-            line = json.dumps({"key": list(key), "result": _wrapped(result)}, allow_nan=False)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            wrapped = _wrapped(result)
+            entry = {"key": list(key), "result": wrapped, "sum": _sum(key, wrapped)}
+            self._append(json.dumps(entry, allow_nan=False))
+
+    def _append(self, line: str) -> None:
+        """Add a line, which outlives this process; and the machine, if the disk is quick."""
+        assert self._path is not None
+        with self._path.open("ab") as file:
+            file.write(f"{line}\n".encode())
+            file.flush()
+            began = time.monotonic()
+            if began >= self._synced:
+                os.fsync(file.fileno())
+                ended = time.monotonic()
+                self._synced = ended + (ended - began) / SHARE
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Let no other process work with the file's folder."""
+        return nullcontext() if self._path is None else locked(self._path.parent)
+
+
+def _sum(key: Key, result: Any) -> int:
+    """Return a checksum of a line."""
+    return zlib.crc32(json.dumps([list(key), result]).encode())
 
 
 def run_tasks(
@@ -113,20 +132,29 @@ def run_tasks(
     """
     todo = [key for key in keys if key not in lines.done]
     advance(len(keys) - len(todo))
-    for key, result in _results(function, todo, cores):
-        lines.add(key, result)
-        advance(1)
+    with lines.locked(), terminable():
+        for key, result in _results(function, todo, cores):
+            lines.add(key, result)
+            advance(1)
     return {key: lines.done[key] for key in keys}
 
 
-def _results(function, todo: Sequence[Key], cores: int) -> Iterable[tuple[Key, Any]]:
-    if backend_is_chosen():
-        parallel = Parallel(return_as="generator_unordered")
-    elif cores == 1 or len(todo) == 1:
-        return ((key, function(key)) for key in todo)
-    else:
-        parallel = Parallel(n_jobs=min(cores, len(todo)), return_as="generator_unordered")
-    return parallel(delayed(_with_key)(function, key) for key in todo) if todo else ()
+def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, Any]]:
+    """Yield the key and the result of each piece as it is done; again if its worker dies."""
+    if not backend_is_chosen() and (cores == 1 or len(todo) <= 1):
+        yield from ((key, function(key)) for key in todo)
+        return
+    left, deaths = list(todo), 0
+    while left:
+        found = unordered(None if backend_is_chosen() else cores, _with_key, function, left)
+        try:
+            for key, result in found:
+                left.remove(key)
+                deaths = 0
+                yield key, result
+        except BrokenExecutor:
+            deaths += 1
+            say_died(deaths)
 
 
 def _with_key(function, key):
@@ -156,8 +184,3 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list):
         return [_mapped(entry, change) for entry in value]
     return change(value)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -381,6 +381,7 @@ class FormulaJump(Proposal):
     """
 
     scratch = ("counts", "noise", "summary")
+    learned = ("reference", "steps")
     softer = 0.95
     """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
     this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured

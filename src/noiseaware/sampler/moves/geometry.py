@@ -30,6 +30,8 @@ class Geometry:
         v after each iteration so far.
     """
 
+    learned = ("history", "mean", "covariance", "covariance_given_u")
+
     def __init__(self, prior: np.ndarray) -> None:
         self.history: list[np.ndarray] = []
         self.mean, self.covariance = moments(prior)

@@ -54,6 +54,8 @@ class Proposal(Protocol):
     """v -> T by the formula that it works with, if it does; after `condition_on`."""
     more_calls: float = 0.0
     """What a step computes beyond building the records, in calls; see `tuning.costs`."""
+    learned: tuple[str, ...] = ()
+    """What it learns; see `contract.HeldAbilities`."""
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Take what warm-up has learned so far."""
@@ -134,6 +136,7 @@ class Walk(Proposal):
     """A random walk in one block of coordinates, shaped like theta given s_dp or given u too."""
 
     walks = True
+    learned = ("factor", "step_size")
 
     def __init__(self, index: np.ndarray, block: int, *, given_u: bool) -> None:
         self.index = index
@@ -169,6 +172,8 @@ class Walk(Proposal):
 
 class Jump(Proposal):
     """An independent draw from a Student t fitted to the posterior, in one block."""
+
+    learned = ("mean", "factor")
 
     def __init__(self, index: np.ndarray, block: int) -> None:
         self.index = index

@@ -35,6 +35,8 @@ class Gains:
     of a chain that makes only this change: 0 for standing still, 1 for an independent draw.
     """
 
+    learned = ("inside", "tried", "outside", "times")
+
     def __init__(self, proposals: int, size: int) -> None:
         self.inside = np.zeros((proposals, size))
         self.tried = np.zeros(proposals)

@@ -1,0 +1,269 @@
+"""A run on disk: kill -9, a power cut or a full disk costs what was drawn since the last write.
+
+A folder holds `run.json` (the release, the model and the settings), `draws-000001.npz`,
+`draws-000002.npz`, ... (what all chains drew, piece by piece) and one `state-000002.npz` (where the
+chains are after that piece). A chain is a pure function of its state, so a run that goes on from
+there makes the same draws, bit for bit, as one that was never stopped.
+
+The draws are on disk before the state that goes on from them, and the new state before the old one
+is deleted, so that the folder is whole at every moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noiseaware._version import __version__
+from noiseaware.files import (
+    PART,
+    SHARE,
+    CheckpointError,
+    agree,
+    locked,
+    read_arrays,
+    write_arrays,
+    write_json,
+)
+from noiseaware.release import Release
+from noiseaware.sampler.plain import Arrays, pack_state, unpack_state
+from noiseaware.sampler.state import ChainState, Draws
+
+FORMAT = "noiseaware-checkpoint"
+VERSION = 1
+HEADER, BESIDE = "run.json", "fit.json"
+"""What was run; and what the command that runs it wants to do with the result."""
+
+
+def as_json(thing: Any) -> str:
+    """Return JSON of what the object says of itself, or "" for a class that cannot be written."""
+    try:
+        return json.dumps(thing.to_dict())
+    except (AttributeError, ValueError, TypeError):
+        return ""
+
+
+def words_of(thing: Any) -> str:
+    """Return what an object shows of itself, without addresses: they differ in the next run.
+
+    Of an object that shows only its address, what it holds; long arrays by their digest.
+    """
+    if type(thing).__repr__ is object.__repr__:
+        held = (f"{name}={_value(value)}" for name, value in sorted(vars(thing).items()))
+        return f"{type(thing).__name__}({', '.join(held)})"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.size > 100:
+        return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def describe(
+    model: Any,
+    release: Release,
+    moves: Any,
+    size: Any,
+    *,
+    warmup: int,
+    draws: int,
+    keep_records: int,
+    chains: int,
+    random_seed: int,
+) -> dict[str, Any]:
+    """Return what a checkpoint says of its run, as JSON."""
+    stated = as_json(release)
+    digest = hashlib.sha256(np.ascontiguousarray(release.values).tobytes()).hexdigest()
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "noiseaware": __version__,
+        "model": json.loads(as_json(model) or "null") or words_of(model),
+        "size": None if size is None else json.loads(as_json(size) or "null") or words_of(size),
+        "release": json.loads(stated)
+        if stated
+        else f"{words_of(release.mechanism)}, {release.n_records} records, values {digest}",
+        "moves": None if moves is None else ", ".join(map(words_of, moves)),
+        "warmup": warmup,
+        "draws": draws,
+        "first_draws": draws,
+        "keep_records": keep_records,
+        "chains": chains,
+        "random_seed": str(random_seed),
+    }
+    return json.loads(json.dumps(described))
+
+
+def read_header(folder: str | Path) -> dict[str, Any]:
+    """Return what a checkpoint says of its run.
+
+    Raises
+    ------
+    FileNotFoundError, CheckpointError
+        If there is none, or if it is not one.
+    """
+    path = Path(folder) / HEADER
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint in {folder}")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        settings = [found[n] for n in ("warmup", "draws", "first_draws", "keep_records", "chains")]
+        right = found["format"] == FORMAT and all(type(number) is int for number in settings)
+        int(found["random_seed"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        right = False
+    if not right:
+        raise CheckpointError(f"{path} is damaged, or not of a checkpoint")
+    if found["version"] != VERSION or found["noiseaware"] != __version__:
+        raise CheckpointError(
+            f"{folder} was written by noiseaware {found['noiseaware']}, and this is {__version__}: "
+            "only the same version makes the same draws"
+        )
+    return found
+
+
+@contextmanager
+def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpoint, int]]:
+    """Begin a checkpoint in a folder, or take up the one that is there.
+
+    With it comes the number of draws that the run was begun with.
+
+    Raises
+    ------
+    CheckpointError
+        If what is there belongs to another run, has more draws than are wanted, or is in use.
+    """
+    folder = Path(folder)
+    if folder.is_dir() and not (folder / HEADER).exists():
+        others = [path for path in folder.iterdir() if path.name not in (BESIDE, "lock")]
+        if any(PART not in path.name for path in others):
+            raise CheckpointError(f"{folder} holds something else. Take another directory")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if (folder / HEADER).exists():
+            found = read_header(folder)
+            wanted = {**wanted, "first_draws": found["first_draws"]}
+            agree(folder, "run", {**found, "draws": wanted["draws"]}, wanted)
+            if found != wanted:
+                write_json(folder / HEADER, wanted)
+        else:
+            write_json(folder / HEADER, wanted)
+        yield Checkpoint(folder), wanted["first_draws"]
+
+
+@dataclass
+class Checkpoint:
+    """The files of a run.
+
+    Attributes
+    ----------
+    folder
+        Where they are.
+    """
+
+    folder: Path
+    _pieces: int = 0
+    _pending: list[list[Draws]] = field(default_factory=list)
+    _states: list[ChainState] | None = None
+    _next: float = 0.0
+    _seconds: float = 0.0
+
+    def read(self, started: list[ChainState]) -> tuple[list[ChainState], list[list[Draws]], float]:
+        """Return where the chains are, what they drew in pieces, and the seconds that it took.
+
+        Parameters
+        ----------
+        started
+            The chains as they start; returned as they are if nothing was written yet.
+        """
+        found = sorted(self.folder.glob("state-*.npz"))
+        pieces: list[list[Draws]] = [[] for _ in started]
+        if not found:
+            return started, pieces, 0.0
+        path = found[-1]
+        try:
+            arrays, words = read_arrays(path)
+            self._pieces, seconds = int(words["pieces"]), float(words["seconds"])
+            packed = zip(words["chains"], started, strict=True)
+            states = [unpack_state(one, arrays, state) for one, state in packed]
+            for number in range(1, self._pieces + 1):
+                path = self._piece(number)
+                for i, draws in enumerate(_read_draws(*read_arrays(path))):
+                    pieces[i].append(draws)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from None
+        for older in found[:-1]:
+            older.unlink(missing_ok=True)
+        return states, pieces, seconds
+
+    def note(self, states: Sequence[ChainState], drawn: Sequence[Draws], seconds: float) -> None:
+        """Take note of a segment of all chains; write it if enough time has gone by."""
+        self._states, self._seconds = list(states), seconds
+        if not self._pending:
+            self._pending = [[] for _ in drawn]
+        for pending, draws in zip(self._pending, drawn, strict=True):
+            pending.append(draws)
+        if time.monotonic() >= self._next:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was noted and is not on disk yet."""
+        if self._states is None:
+            return
+        began = time.monotonic()
+        # Ctrl-C may come at any line; what is then written again is written to the same files.
+        joined, pieces = [Draws.join(parts) for parts in self._pending], self._pieces
+        if len(joined[0]):
+            pieces += 1
+            write_arrays(self._piece(pieces), *_pack_draws(joined))
+        arrays: Arrays = {}
+        chains = [pack_state(state, arrays) for state in self._states]
+        iteration = self._states[0].iteration
+        path = self.folder / f"state-{iteration:012d}.npz"
+        words = {"pieces": pieces, "seconds": self._seconds, "chains": chains}
+        write_arrays(path, arrays, words)
+        for older in self.folder.glob("state-*.npz"):
+            if older.name < path.name:
+                older.unlink(missing_ok=True)
+        self._pieces, self._states, self._pending = pieces, None, []
+        ended = time.monotonic()
+        self._next = ended + (ended - began) / SHARE
+
+    def _piece(self, number: int) -> Path:
+        return self.folder / f"draws-{number:06d}.npz"
+
+
+def _pack_draws(chains: Sequence[Draws]) -> tuple[Arrays, Any]:
+    """Return the arrays of all chains by name, and how many databases each has."""
+    arrays: Arrays = {}
+    for i, draws in enumerate(chains):
+        arrays |= {f"{i}/theta/{name}": values for name, values in draws.theta.items()}
+        arrays |= {f"{i}/reports/{name}": values for name, values in draws.reports.items()}
+        arrays |= {f"{i}/databases/{k}": x for k, x in enumerate(draws.databases)}
+    return arrays, {"databases": [len(draws.databases) for draws in chains]}
+
+
+def _read_draws(arrays: Arrays, words: Any) -> list[Draws]:
+    """Return the draws of each chain that were packed."""
+
+    def named(prefix: str) -> Arrays:
+        return {n.removeprefix(prefix): x for n, x in arrays.items() if n.startswith(prefix)}
+
+    return [
+        Draws(
+            named(f"{i}/theta/"),
+            named(f"{i}/reports/"),
+            [arrays[f"{i}/databases/{k}"] for k in range(count)],
+        )
+        for i, count in enumerate(words["databases"])
+    ]

@@ -1,0 +1,95 @@
+"""Worker processes that die, parents that die, and SIGTERM.
+
+A worker that is killed costs what it was doing, which is done again: a chain goes on from its last
+segment in a new worker, and the draws are the same. A worker whose parent is killed ends too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from joblib import Parallel, delayed
+
+MOST_DEATHS = 5
+"""Workers that may die in a row before the reason must be something that will not go away."""
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks of a worker at whether its parent is alive."""
+
+
+def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[Any]) -> list[Any]:
+    """Return `function(*call)` of all calls, in order; done again if a worker dies."""
+    deaths = 0
+    while True:
+        try:
+            return list(workers(delayed(watched)(os.getpid(), function, *call) for call in calls))
+        except BrokenExecutor:
+            deaths += 1
+            say_died(deaths)
+
+
+def unordered(
+    cores: int | None, function: Callable[..., Any], first: Any, keys: Sequence[Any]
+) -> Iterable[Any]:
+    """Yield `function(first, key)` of all keys as they are done; None takes the chosen backend."""
+    parallel = Parallel(
+        n_jobs=None if cores is None else min(cores, len(keys)), return_as="generator_unordered"
+    )
+    return parallel(delayed(watched)(os.getpid(), function, first, key) for key in keys)
+
+
+def say_died(deaths: int) -> None:
+    """Say that a worker died; RuntimeError if it is the last of too many."""
+    if deaths >= MOST_DEATHS:
+        raise RuntimeError(
+            f"{MOST_DEATHS} worker processes died in a row, killed or out of memory: take fewer "
+            "with cores=, or a machine with more memory"
+        ) from None
+    warnings.warn(
+        "a worker process died, killed or out of memory; what it was doing is done again in a new "
+        "one, with the same result",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def watched(parent: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker that ends when its parent does."""
+    if os.getppid() == parent:
+        _watch(parent)
+    return function(*arguments)
+
+
+@functools.cache
+def _watch(parent: int) -> None:
+    """Begin to look, once in a worker, whether the parent is still there."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_EVERY)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM do inside the block what Ctrl-C does, unless somebody else handles it."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

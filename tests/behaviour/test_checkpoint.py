@@ -1,0 +1,348 @@
+"""A run that is killed and resumed makes the draws of one that was never stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import noiseaware as na
+from behaviour.examples import Coin, regression, small_release
+from noiseaware.cli import app
+from noiseaware.files import CheckpointError, read_arrays, write_arrays, write_whole
+from noiseaware.sampler import checkpoint as checkpoints
+from noiseaware.sampler import workers
+from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.checkpoint import HEADER
+from noiseaware.sampler.progress import Silent
+
+SETTINGS = {"draws": 60, "warmup": 40, "chains": 2, "random_seed": 4, "progressbar": False}
+
+
+@pytest.fixture(autouse=True)
+def _write_every_segment(monkeypatch):
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)
+
+
+def stops_at(iteration):
+    """Make a progress in which a chain that gets this far ends the run, as kill -9 would."""
+
+    class Stops(Silent):
+        def update(self, chain, done, acceptance):
+            if done >= iteration:
+                raise SystemExit
+
+    return Stops
+
+
+def assert_same(one, other):
+    """Every draw, report and database, bit for bit."""
+    for group in ("posterior", "sample_stats", "latent_records"):
+        assert (group in one.children) == (group in other.children)
+        if group in one.children:
+            assert one[group].to_dataset().equals(other[group].to_dataset())
+
+
+@pytest.mark.parametrize("iteration", [5, 40, 75, 100])
+def test_a_run_that_is_killed_goes_on(iteration, tmp_path):
+    model, release = regression()
+    whole = na.sample(model, release, keep_records=7, **SETTINGS)
+    folder = tmp_path / "run"
+    options = {**SETTINGS, "progressbar": stops_at(iteration), "keep_records": 7}
+    with pytest.raises(SystemExit):
+        na.sample(model, release, checkpoint=folder, **options)
+    assert_same(na.resume(folder, progressbar=False), whole)
+    # It is finished now: asking again draws nothing, and the same call does the same.
+    assert_same(na.resume(folder, progressbar=stops_at(101)), whole)
+    options["progressbar"] = False
+    assert_same(na.sample(model, release, checkpoint=folder, **options), whole)
+
+
+def test_more_draws(tmp_path):
+    model, release = regression()
+    more = {**SETTINGS, "draws": 90}
+    na.sample(model, release, checkpoint=tmp_path / "run", keep_records=6, **SETTINGS)
+    longer = na.resume(tmp_path / "run", draws=90, progressbar=False)
+    whole = na.sample(model, release, **more)
+    assert longer["posterior"].to_dataset().equals(whole["posterior"].to_dataset())
+    assert list(longer["latent_records"]["draw"]) == [9, 19, 29, 39, 49, 59, 69, 79, 89]
+    with pytest.raises(CheckpointError, match="has 90 draws of each chain"):
+        na.resume(tmp_path / "run", draws=60, progressbar=False)
+
+
+def test_a_write_that_is_interrupted_is_done_again_to_the_same_files(tmp_path, monkeypatch):
+    model, release = regression()
+    whole = na.sample(model, release, **SETTINGS)
+    write, left = checkpoints.write_arrays, [6]
+
+    def stops(path, arrays, words):
+        left[0] -= path.name.startswith("state")
+        if left[0] == 0:
+            left[0] = -1
+            raise KeyboardInterrupt
+        write(path, arrays, words)
+
+    monkeypatch.setattr(checkpoints, "write_arrays", stops)
+    with pytest.raises(KeyboardInterrupt, match="the same call goes on"):
+        na.sample(model, release, checkpoint=tmp_path, **SETTINGS)
+    left[0] = 10
+    part = na.resume(tmp_path, progressbar=False)
+    assert part.attrs["complete"] == 0
+    assert_same(na.resume(tmp_path, progressbar=False), whole)
+
+
+def test_databases_are_evenly_spaced():
+    assert Schedule.make(0, 10, 3).keep == (2, 6, 9)
+    assert Schedule.make(0, 15, 3, first=10).keep == (2, 6, 9, 12)
+    assert Schedule.make(5, 10, 0).keep == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"warmup": 30}, "warmup"),
+        ({"chains": 3}, "chains"),
+        ({"random_seed": 5}, "random_seed"),
+        ({"keep_records": 2}, "keep_records"),
+        ({"moves": na.moves.algorithm1()}, "moves"),
+        ({"model": na.models.Bernoulli(a=2.0)}, "model"),
+        ({"release": na.Release([9.0], small_release().mechanism, 10)}, "release"),
+    ],
+)
+def test_another_run_is_refused_by_name(change, name, tmp_path):
+    given = {"model": na.models.Bernoulli(), "release": small_release(), **SETTINGS}
+    na.sample(**given, checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match=f"belongs to another run: its {name} is"):
+        na.sample(**{**given, **change}, checkpoint=tmp_path / "run")
+
+
+def test_what_a_file_cannot_hold_is_asked_for(tmp_path):
+    moves = [na.moves.RecordSweep(), na.moves.ParameterUpdate()]
+    whole = na.sample(Coin(), small_release(), moves=moves, **SETTINGS)
+    options = {**SETTINGS, "progressbar": stops_at(70)}
+    with pytest.raises(SystemExit):
+        na.sample(Coin(), small_release(), moves=moves, checkpoint=tmp_path, **options)
+    with pytest.raises(ValueError, match=r"model must be given: Coin\(\) is more than"):
+        na.resume(tmp_path)
+    with pytest.raises(ValueError, match="moves must be given"):
+        na.resume(tmp_path, model=Coin())
+    with pytest.raises(CheckpointError, match="its model is"):
+        na.resume(tmp_path, model=na.models.Bernoulli(), moves=moves)
+    resumed = na.resume(tmp_path, model=Coin(), moves=moves, progressbar=False)
+    assert_same(resumed, whole)
+
+
+def test_a_folder_of_something_else(tmp_path):
+    (tmp_path / "holiday.jpg").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="holds something else"):
+        na.sample(na.models.Bernoulli(), small_release(), checkpoint=tmp_path, **SETTINGS)
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint in"):
+        na.resume(tmp_path)
+
+
+def test_two_processes_do_not_mix(tmp_path):
+    script = "import sys, pathlib, noiseaware.files as f\nwith f.locked(pathlib.Path(sys.argv[1])):"
+    script += "\n    print('held', flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(CheckpointError, match="in use by another process"):
+            na.sample(na.models.Bernoulli(), small_release(), checkpoint=tmp_path, **SETTINGS)
+        other.kill()
+    na.sample(na.models.Bernoulli(), small_release(), checkpoint=tmp_path, **SETTINGS)
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_arrays_come_back_as_they_were(tmp_path):
+    arrays = {"a": np.arange(6.0).reshape(2, 3).T, "b/c": np.array(3), "d": np.zeros((0, 2))}
+    write_arrays(tmp_path / "x.npz", arrays, {"words": [1, None, float("inf")]})
+    found, words = read_arrays(tmp_path / "x.npz")
+    assert words == {"words": [1, None, float("inf")]}
+    for name, array in arrays.items():
+        assert found[name].tobytes("A") == array.tobytes("A")
+        assert found[name].strides == array.strides
+    with np.load(tmp_path / "x.npz") as stored:  # by any program that reads NumPy's files
+        assert set(stored) == {"json", *arrays}
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    folder = tmp_path / "run"
+    na.sample(na.models.Bernoulli(), small_release(), checkpoint=folder, **SETTINGS)
+    rng, said = np.random.default_rng(1), []
+    for path in (folder / HEADER, *folder.glob("*.npz")):
+        good = path.read_bytes()
+        for _ in range(10):
+            bad = bytearray(good)
+            at = int(rng.integers(len(bad)))
+            bad[at] ^= 1 << int(rng.integers(8))
+            path.write_bytes(bytes(bad) if rng.random() < 0.8 else good[:at])
+            try:
+                na.resume(folder, progressbar=False)
+            except (ValueError, TypeError) as error:
+                said.append(str(error))
+        path.write_bytes(good)
+    assert len(said) > 15
+    assert not any("\n" in words for words in said)
+
+
+def test_no_half_written_file_stands_under_its_name(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def fails(part):
+        part.write_text("ne")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, fails)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# ------------------------------------------------------------------ processes
+
+
+RELEASE = {
+    "format": "noiseaware-release",
+    "version": 1,
+    "n_records": 100,
+    "mechanism": {"type": "Laplace", "scale": 2.0, "query": {"type": "Count", "value": 1}},
+    "values": [37.2],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "release.json").write_text(json.dumps(RELEASE))
+    (tmp_path / "model.toml").write_text('type = "Bernoulli"\n')
+    return tmp_path
+
+
+def fit_words(folder, *more):
+    names = ("release.json", "model.toml", "posterior.nc")
+    release, model, out = (str(folder / name) for name in names)
+    return ["fit", release, "-m", model, "-o", out, "--seed", "1", "-q", *more]
+
+
+def started(folder, *words):
+    """Start the command in a process of its own."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-m", "noiseaware", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=folder,
+    )
+
+
+def wait_for(folder, pattern, process):
+    until = time.monotonic() + 60
+    while not list(folder.glob(pattern)) and time.monotonic() < until:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+def test_a_fit_that_is_killed_is_resumed(files, how):
+    run = str(files / "run")
+    words = fit_words(files, "--draws", "40000", "--chains", "2", "--warmup", "20")
+    with started(files, *words, "--checkpoint", run) as process:
+        wait_for(files / "run", "state-*.npz", process)
+        process.send_signal(how)
+        _, said = process.communicate()
+    if how == signal.SIGTERM:
+        assert process.returncode == 130
+        assert "noiseaware resume" in said
+        assert len(said.splitlines()) == 1
+    # How many draws it had: as many more, and the run is over.
+    state = next((files / "run").glob("state-*.npz"))
+    done = int(state.stem.split("-")[1]) - 20
+    words = ["resume", run, "--draws", str(done + 50), "-q"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code in (0, 1), result.output
+    again = na.load(files / "posterior.nc")
+    whole = na.sample(
+        na.models.Bernoulli(), na.Release.from_dict(RELEASE), draws=done + 50, chains=2,
+        warmup=20, random_seed=1, progressbar=False,
+    )  # fmt: skip
+    assert again["posterior"].to_dataset().equals(whole["posterior"].to_dataset())
+    assert f"--draws {done + 50} --seed 1" in again.attrs["command"]
+
+
+def test_a_checkpoint_of_python_needs_a_place_to_write(tmp_path):
+    na.sample(na.models.Bernoulli(), small_release(), checkpoint=tmp_path / "run", **SETTINGS)
+    result = CliRunner().invoke(app, ["resume", str(tmp_path / "run"), "-q"])
+    assert result.exit_code == 3
+    assert "say where to write with --out" in result.output
+    out = tmp_path / "posterior.nc"
+    result = CliRunner().invoke(app, ["resume", str(tmp_path / "run"), "-q", "-o", str(out)])
+    assert result.exit_code in (0, 1), result.output
+    assert na.load(out)["posterior"].sizes["draw"] == 60
+
+
+class Dies(na.models.Bernoulli):
+    """A model whose first kernel in a worker kills it."""
+
+    def __init__(self, parent, mark):
+        super().__init__()
+        self.parent, self.mark = parent, mark
+
+    def update_parameters(self, theta, records, rng):
+        if os.getpid() != self.parent and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().update_parameters(theta, records, rng)
+
+
+def test_a_worker_that_is_killed(tmp_path):
+    whole = na.sample(na.models.Bernoulli(), small_release(), **SETTINGS)
+    model = Dies(os.getpid(), str(tmp_path / "died"))
+    with pytest.warns(RuntimeWarning, match="a worker process died"):
+        after = na.sample(model, small_release(), cores=2, **SETTINGS)
+    assert_same(after, whole)
+
+
+def test_workers_that_die_again_and_again(monkeypatch):
+    def breaks(calls):
+        list(calls)
+        raise workers.BrokenExecutor
+
+    monkeypatch.setattr(workers.warnings, "warn", lambda *words, **options: None)
+    with pytest.raises(RuntimeError, match="5 worker processes died in a row"):
+        workers.call_all(breaks, len, [()])
+
+
+ORPHANS = """
+import sys, noiseaware as na
+release = na.Release.from_json(sys.argv[1])
+na.sample(na.models.Bernoulli(), release, draws=10**7, chains=2, cores=2, progressbar=False,
+          checkpoint=sys.argv[2])
+"""
+
+
+@pytest.mark.full
+def test_workers_end_with_their_parent(files):
+    paths = os.pathsep.join(path for path in sys.path if path)
+    words = [sys.executable, "-c", ORPHANS, str(files / "release.json"), str(files / "run")]
+    parent = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": paths})
+    wait_for(files / "run", "state-*.npz", parent)
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent.pid)], capture_output=True)
+    children = [int(word) for word in listed.stdout.split()]
+    assert len(children) >= 2
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert not list(Path("/dev/shm").glob(f"joblib_memmapping_folder_{parent.pid}_*"))
