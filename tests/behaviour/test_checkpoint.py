@@ -64,6 +64,16 @@ def test_a_run_that_is_killed_goes_on(iteration, tmp_path):
     assert_same(na.sample(model, release, checkpoint=folder, **options), whole)
 
 
+def test_an_unknown_number_of_records(tmp_path):
+    noise = na.mechanisms.Laplace(na.queries.Count(), scale=1.0, neighbours="add-remove")
+    given = (na.models.Bernoulli(), na.Release([5.2], noise, n_records=None))
+    options = {**SETTINGS, "size": na.sizes.Uniform(1, 40)}
+    whole = na.sample(*given, **options)
+    with pytest.raises(SystemExit):
+        na.sample(*given, checkpoint=tmp_path, **{**options, "progressbar": stops_at(65)})
+    assert_same(na.resume(tmp_path, progressbar=False), whole)
+
+
 def test_more_draws(tmp_path):
     model, release = regression()
     more = {**SETTINGS, "draws": 90}

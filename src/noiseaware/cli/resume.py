@@ -59,7 +59,7 @@ def resume(
             if value is not None:
                 whole_number(option, value)
         stored = stored_run(checkpoint)
-        check_fit(stored["model"], stored["release"])
+        check_fit(stored["model"], stored["release"], stored["size"])
         if draws is not None:
             stored["draws"] = draws
         wanted = Wanted.read(checkpoint)
