@@ -1,10 +1,11 @@
 # Two commands are enough: `make demo` shows what noiseaware does, `make test` checks that it does it.
+# `make test PYTHON=python3.13` has an environment of its own, in .venv-python3.13.
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test format lint browser coverage docs validate bench clean
+.PHONY: help setup demo test format lint browser coverage docs validate bench dist clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
@@ -13,6 +14,7 @@ help:
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
+	@echo "make dist      wheel and sdist, in dist; a posterior from the wheel in an empty environment"
 	@echo "make browser   Chromium for the tests of the report, by apt-get if need be; test calls it"
 	@echo "make setup     only the environment in $(VENV); the others call it"
 
@@ -76,6 +78,20 @@ validate: $(READY)
 bench: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt
 	$(RUN) -m benchmarks
+
+# Three commands, from an empty environment to a posterior.
+dist: $(READY)
+	@rm -rf dist
+	@$(RUN) -m hatchling build
+	@$(PYTHON) -m venv dist/empty
+	@echo "Trying the wheel in an empty environment ..."
+	@cd dist && start=$$(date +%s) \
+		&& empty/bin/python -m pip install --quiet --disable-pip-version-check *.whl \
+		&& empty/bin/noiseaware examples empty/first-steps \
+		&& cd empty/first-steps && ../bin/noiseaware fit exercise_release.json \
+			--model exercise_model.toml --out posterior.nc --report report.html --seed 1 \
+		&& echo "From an empty environment to a posterior: $$(($$(date +%s) - start)) s"
+	@rm -r dist/empty
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist htmlcov .coverage docs/_build

@@ -36,6 +36,7 @@ from noiseaware import models
 from noiseaware.contract import Model, Size, model_abilities
 from noiseaware.registry import MODELS, nearest
 from noiseaware.sizes import from_dict as read_size
+from noiseaware.text_files import kind_of, read_text
 
 __all__ = ["ModelFile", "read_model_file"]
 
@@ -75,9 +76,9 @@ def read_model_file(path: str | Path) -> ModelFile:
 def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Content:
     """Return what `read` makes of a TOML file; what it raises is said with the file's name."""
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
+        content = tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise ValueError(f"{path} is not TOML{kind_of(path) or f': {error}'}") from None
     try:
         return read(content)
     except (ValueError, TypeError) as error:

@@ -31,6 +31,7 @@ from noiseaware.sampler.scouts import Scouts
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
+from noiseaware.text_files import kind_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -304,7 +305,8 @@ def load(path: str | Path) -> DataTree:
             with open_datatree(path, engine="h5netcdf") as stored:
                 tree = stored.load()
     except Exception as error:
-        raise ValueError(f"{path} is not a netCDF file that can be read: {error}") from None
+        why = kind_of(path) or f": {error}"
+        raise ValueError(f"{path} is not a netCDF file that can be read{why}") from None
     if tree.attrs.get("format") != FORMAT or "posterior" not in tree.children:
         raise ValueError(f"{path} is a netCDF file, but not a posterior saved by noiseaware")
     return tree

@@ -22,6 +22,7 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
 from noiseaware.files import write_json
 from noiseaware.registry import MECHANISMS
+from noiseaware.text_files import kind_of, read_text
 
 __all__ = ["Release"]
 
@@ -37,9 +38,9 @@ class Release:
 
     Parameters
     ----------
-    values : array_like, (d,)
-        The released numbers s_dp, in the order of `mechanism.query.names`. NaN is a value that
-        was withheld (see `noiseaware.mechanisms.Thresholded`).
+    values : array_like, (d,), or dict
+        The released numbers s_dp, in the order of `mechanism.query.names`, or by these names in any
+        order. NaN is a value that was withheld (see `noiseaware.mechanisms.Thresholded`).
     mechanism : mechanism
         How they were made; see `noiseaware.mechanisms`.
     n_records : int or None
@@ -63,6 +64,8 @@ class Release:
             )
         self.mechanism = mechanism
         self.n_records = None if n_records is None else whole_number("n_records", n_records)
+        if isinstance(values, dict):
+            values = _in_order(values, mechanism)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
         if self._abilities.per_record and self.n_records is None:
             raise ValueError(
@@ -186,10 +189,8 @@ class Release:
             raise ValueError(f"the release has unknown fields: {', '.join(unknown)}")
         mechanism = MECHANISMS.read(content["mechanism"])
         values = content["values"]
-        if isinstance(values, dict):
-            values = _in_order(values, mechanism)
-        if isinstance(values, list):
-            for value in values:
+        if isinstance(values, dict | list):
+            for value in values.values() if isinstance(values, dict) else values:
                 if isinstance(value, bool):  # NumPy would take it for 0 or 1
                     raise ValueError(f"values must be numbers; got {json.dumps(value)}")
         return cls(values, mechanism, content["n_records"])
@@ -202,9 +203,9 @@ class Release:
     def from_json(cls, path: str | Path) -> Release:
         """Read a release that `to_json` wrote."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not JSON: {error}") from None
+            content = json.loads(read_text(path))
+        except (json.JSONDecodeError, UnicodeError) as error:
+            raise ValueError(f"{path} is not JSON{kind_of(path) or f': {error}'}") from None
         try:
             return cls.from_dict(content)
         except (ValueError, TypeError) as error:

@@ -25,6 +25,7 @@ LAYERS = (
         "deprecated",
         "files",
         "parameters",
+        "text_files",
     ),
     ("contract", "registry"),
     ("coordinates", "described", "frames"),

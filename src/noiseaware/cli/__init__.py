@@ -13,6 +13,7 @@ import typer
 
 from noiseaware.cli.check import check
 from noiseaware.cli.errors import PlainErrors
+from noiseaware.cli.examples import examples
 from noiseaware.cli.fit import fit
 from noiseaware.cli.impute import impute
 from noiseaware.cli.lists import mechanisms, models, queries
@@ -56,6 +57,8 @@ def noiseaware(
 
     **To begin**
 
+    - `noiseaware examples first-steps` copies example files into a folder
+
     - `noiseaware models` lists the models, `noiseaware models Normal` shows one
 
     - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
@@ -64,7 +67,19 @@ def noiseaware(
     """
 
 
-COMMANDS = (fit, resume, check, report, impute, models, mechanisms, queries, plan, reproduce)
+COMMANDS = (
+    examples,
+    fit,
+    resume,
+    check,
+    report,
+    impute,
+    models,
+    mechanisms,
+    queries,
+    plan,
+    reproduce,
+)
 for command in COMMANDS:
     app.command()(command)
 

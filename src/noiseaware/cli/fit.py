@@ -213,7 +213,7 @@ def _check_options(
     for option, value, least in (
         ("--draws", draws, 1),
         ("--warmup", warmup, 0),
-        ("--chains", chains, 1),
+        ("--chains", chains, 2),
         ("--cores", cores, 1),
         ("--seed", seed, 0),
         ("--keep-records", keep_records, 0),

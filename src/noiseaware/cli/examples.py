@@ -1,0 +1,41 @@
+"""`noiseaware examples`: release and model files to begin with."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noiseaware.cli.errors import BadInput
+
+COPIED = ("exercise_release.json", "exercise_model.toml", "releases", "models", "plan")
+"""What is copied. An installed package has it in its folder, a clone at its root."""
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def examples(
+    folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there yet.")],
+) -> None:
+    """Copy the example files into a folder: a release and a model of every kind.
+
+    **Example**
+
+    - `noiseaware examples first-steps`
+    """
+    source = next(at for at in (_PACKAGE, _PACKAGE.parents[1]) if (at / "examples").is_dir())
+    if folder.exists():
+        raise BadInput(f"{folder} is there already: name a folder that is not")
+    folder.mkdir(parents=True)
+    for name in COPIED:
+        copied = source / "examples" / name
+        (shutil.copytree if copied.is_dir() else shutil.copy)(copied, folder / name)
+    print(
+        f"Written: {folder}, with a survey, a release and a model file for each model in releases "
+        "and models,\nand questions for `noiseaware plan` in plan. To begin:\n\n"
+        f"  cd {folder}\n"
+        "  noiseaware fit exercise_release.json --model exercise_model.toml --out posterior.nc "
+        "--report report.html"
+    )

@@ -1,0 +1,49 @@
+"""Reading text files as people and their editors write them, and telling what a file is."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+__all__ = ["kind_of", "read_text"]
+
+_BINARY = {b"\x89HDF": "netCDF", b"CDF": "netCDF", b"PK": "a zip file", b"\x1f\x8b": "compressed"}
+
+
+def read_text(path: str | Path) -> str:
+    """Return a text file, with or without a byte order mark, lines ended in any way.
+
+    Raises
+    ------
+    UnicodeError
+        If it is not UTF-8, or says by its byte order mark that it is UTF-16 and is not.
+    """
+    content = Path(path).read_bytes()
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = content.decode("utf-16" if wide else "utf-8-sig")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def kind_of(path: str | Path) -> str:
+    """Return what a file is if it is one that noiseaware knows, with "; " before it; or ""."""
+    start = Path(path).read_bytes()[:8]
+    for mark, name in _BINARY.items():
+        if start.startswith(mark):
+            posterior = ", as a posterior is" if name == "netCDF" else ""
+            return f"; it is {name}{posterior}"
+    try:
+        text = read_text(path).strip()
+    except UnicodeError:
+        return ""
+    if text[:9].lower() in ("<!doctype", "<html>"):
+        return "; it is HTML, as a report is"
+    try:
+        content = json.loads(text)
+        return "; it is JSON, as a release file is" if isinstance(content, dict) else ""
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return "; it is TOML, as a model file is" if tomllib.loads(text) else ""
+    except (ValueError, RecursionError):
+        return ""
