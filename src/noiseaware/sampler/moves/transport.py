@@ -298,7 +298,8 @@ class Position:
         assert innovations is not None
         if n > len(self.u):
             self.u = np.concatenate([self.u, innovations.draw(n - len(self.u), rng)])
-        return self.target.build(own, self.u[:n])
+        # At least one: a difference that estimates dT/dn may ask for none.
+        return self.target.build(own, self.u[: max(n, 1)])
 
     def put_into(self, state: ChainState) -> None:
         """Leave the chain where the move is."""
