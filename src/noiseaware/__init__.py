@@ -15,6 +15,7 @@ from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
 from noiseaware.databases import imputed
 from noiseaware.deprecated import renamed as _renamed
+from noiseaware.evidence import Evidence, evidence
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
     plot_acceptance,
@@ -33,12 +34,14 @@ from noiseaware.studies import study
 from noiseaware.validation import validate
 
 __all__ = [
+    "Evidence",
     "Innovations",
     "Parameter",
     "Query",
     "Release",
     "baselines",
     "check",
+    "evidence",
     "geweke",
     "imputed",
     "interop",

@@ -326,6 +326,9 @@ class MechanismAbilities:
     """How the numbers were made private, in sentences for the report."""
     noisy_totals: bool = False
     """The values are totals with noise added, so that somebody may take them as exact."""
+    log_normaliser: Callable[[Any], float] | None = None
+    """values -> c such that log_density + c is normalised: exp of it, summed or integrated over
+    all releases, is 1 for every total. `evidence`."""
     with_scale: Callable[[Any], Any] | None = None
     """scale -> the same mechanism with other noise. The naive analysis makes the noise small."""
 

@@ -41,7 +41,7 @@ LAYERS = (
     ("kernels", "sampler"),
     ("posterior",),
     ("checks", "databases", "scalars"),
-    ("sampling",),
+    ("evidence", "sampling"),
     ("interop",),
     ("calibration",),
     ("baselines", "validation"),

@@ -67,6 +67,15 @@ class AdditiveNoise(SeparableMechanism):
         """Return independent draws of the noise, (size,)."""
         raise NotImplementedError
 
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return c such that noise e has log density, or log mass, phi(e) + c; for each scale."""
+        raise NotImplementedError
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks to be normalised in s_dp."""
+        return len(self.check_values(values)) * float(self.log_constant(self.scale))
+
     def _noise(self, size: int, rng: np.random.Generator) -> Floats:
         """Return independent draws of the noise of this scale, (size,)."""
         return self.draw(self.scale, size, rng)

@@ -51,6 +51,8 @@ from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (
     BETWEEN,
+    FOLDED,
+    TRUNCATED,
     ExtendedDensity,
     SeparableDensity,
     additive_terms,
@@ -133,6 +135,17 @@ class AfterNoise(SeparableMechanism):
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density, coordinate by coordinate, for compiled code."""
         return self._terms(self.check_values(values))[0]
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the noise's constant for each value whose formula leaves it out.
+
+        Those are points; intervals if the noise is discrete, as its sums are not normalised; and
+        truncated values if it is not, as a ratio of two such sums is.
+        """
+        family = self.terms(values).family
+        points, truncated = family < BETWEEN, (family >= TRUNCATED) & (family < FOLDED)
+        lacks = ~truncated if self.noise.discrete else points | truncated
+        return int(lacks.sum()) * float(self.noise.log_constant(self.noise.scale))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step with its mechanism, ready for JSON; an infinite bound is left out."""

@@ -124,6 +124,10 @@ class Exponential(JointMechanism):
             )
         return array
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return 0: log g is the log of a probability."""
+        return 0.0
+
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.utilities.statistic(records).sum(axis=0)
         # The largest of T_k / b + Gumbel noise is k with the probability above.

@@ -33,7 +33,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.additive import is_additive
@@ -71,6 +71,20 @@ class Folded(AfterNoise):
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
         return self._terms_in_range(FOLDED, values, self.lower, self.upper)
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the noise's constant, and what the sum over images leaves out.
+
+        Between two mirrors, images repeat with the period; of the geometric series only the first
+        terms are added up. An integer on a mirror is its own image, and was counted twice.
+        """
+        checked = self.check_values(values)
+        constant = float(self.noise.log_constant(self.noise.scale))
+        period = 2.0 * (self.upper - self.lower)
+        if math.isfinite(period):
+            constant -= math.log(-math.expm1(-period / self.noise.scale))
+        twice = (checked == self.lower) | (checked == self.upper)
+        return len(checked) * constant - self.noise.discrete * int(twice.sum()) * math.log(2.0)
 
     def _wanted(self) -> list[str]:
         right = f"between {self.lower:g} and {self.upper:g}, into which they were folded"

@@ -94,6 +94,11 @@ class Gaussian(GaussianNoise):
         """Return independent draws of the noise, (size,)."""
         return rng.normal(scale=scale, size=size)
 
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus log (scale sqrt(2 pi))."""
+        return -np.log(math.sqrt(2.0 * math.pi) * scale)
+
 
 def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> Floats:
     """Integers with P(e) proportional to exp(-e^2 / (2 scale^2)), as float64 (size,).
@@ -144,6 +149,20 @@ class DiscreteGaussian(GaussianNoise):
     in_words, spread = "integer noise of the normal kind", None
     draw = staticmethod(discrete_gaussian)
     calibrated = staticmethod(partial(gaussian_noise, discrete=True))
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus the log of sum_e exp(-e^2 / (2 scale^2)).
+
+        By Poisson's summation the sum is scale sqrt(2 pi) sum_k exp(-2 (pi scale k)^2). Of the two
+        series the one that falls off faster is added up: terms with |k| > 8 are below 1e-80.
+        """
+        k, sigma = np.arange(-8, 9), np.asarray(scale, dtype=np.float64)[..., np.newaxis]
+        few = np.exp(-0.5 * (k / sigma) ** 2).sum(axis=-1)
+        many = np.exp(-2.0 * (math.pi * sigma * k) ** 2).sum(axis=-1)
+        root = math.sqrt(2.0 * math.pi)
+        return -np.where(sigma[..., 0] < 0.5, np.log(few), np.log(root * sigma[..., 0] * many))
+
     example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
 
 

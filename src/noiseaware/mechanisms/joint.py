@@ -215,6 +215,21 @@ def ball_noise(d: int, norm: Any, scale: float, rng: np.random.Generator, size: 
     return radius * ball * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
+def log_ball_constant(d: int, norm: Any, scale: float) -> float:
+    """Return c such that exp(-norm(e) / scale + c) is the density of noise e in d dimensions.
+
+    The integral of exp(-norm(e) / b) is d! b^d times the volume of the unit ball of the norm (by
+    layers, as in `ball_noise`): 2^d / d! for l1, pi^(d/2) / Gamma(d/2 + 1) for l2, 2^d for
+    l-infinity.
+    """
+    log_volume = d * math.log(2.0)
+    if norm_code(norm) == L1:
+        log_volume -= math.lgamma(d + 1.0)
+    elif norm_code(norm) == L2:
+        log_volume = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
+    return -(math.lgamma(d + 1.0) + d * math.log(scale) + log_volume)
+
+
 class JointMechanism(ReadyMechanism):
     """A mechanism whose log density is one compiled formula of the whole total T."""
 

@@ -76,6 +76,10 @@ class KNorm(JointMechanism):
         values = self.check_values(values)
         return joint.density(joint.K_NORM, joint.norm_code(self.norm), 1.0 / self.scale, -values)
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks to be normalised in s_dp."""
+        return joint.log_ball_constant(len(self.check_values(values)), self.norm, self.scale)
+
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
         return total + joint.ball_noise(len(total), self.norm, self.scale, rng)[0]

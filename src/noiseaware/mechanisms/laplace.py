@@ -80,6 +80,11 @@ class Laplace(LaplaceNoise):
         """Return independent draws of the noise, (size,)."""
         return rng.laplace(scale=scale, size=size)
 
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus log (2 scale)."""
+        return -np.log(2.0 * scale)
+
 
 def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> Floats:
     """Integers with P(e) proportional to exp(-|e| / scale), as float64 (size,).
@@ -108,6 +113,12 @@ class DiscreteLaplace(LaplaceNoise):
     discrete = True
     in_words, spread = "integer noise of the Laplace kind", None
     draw = staticmethod(discrete_laplace)
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return log tanh(1 / (2 scale))."""
+        return np.log(np.tanh(0.5 / scale))
+
     example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
 
 

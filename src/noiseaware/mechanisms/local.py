@@ -333,6 +333,16 @@ class LocalNoise(LocalMechanism):
         noise_scores(family, parameters, self.query.statistic(records), scores)
         return scores
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the noise's constant for each record whose formula lacks it.
+
+        A point does, and so does an interval of discrete noise.
+        """
+        values = self.check_values(values)
+        family, parameters = self._rows(values, np.arange(len(values)))
+        lacks = ((family < BETWEEN) | self.discrete) & (parameters[:, 1] > 0.0)
+        return float(np.broadcast_to(self.law.log_constant(self.scale), len(values))[lacks].sum())
+
     def record_laws(self, values: Floats) -> CellLaws | None:
         """Return log h(s_i | x_i) as a function of x_i, if the query is the record itself."""
         if not query_abilities(self.query).is_value:
@@ -639,6 +649,10 @@ class RandomizedResponse(LocalMechanism):
             )
         return array
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return 0: log g is the log of a probability."""
+        return 0.0
+
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""
         scores = np.empty((len(index), 1))
@@ -733,6 +747,10 @@ class CountLaw(LocalMechanism):
             parameters[values == value, :3] = first, at, len(probabilities)
             at += len(probabilities)
         return CellLaws(family, parameters, np.concatenate(tables))
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return 0: log g is the log of a probability."""
+        return 0.0
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""

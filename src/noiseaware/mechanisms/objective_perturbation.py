@@ -90,6 +90,15 @@ class LossMechanism(JointMechanism):
             joint.GRADIENT, kind, 1.0 / self.scale, len(values), ridge, ridge * values
         )
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the constant of the noise, as a change of variables has none."""
+        if self.grid is not None:
+            return 0.0
+        q = len(self.check_values(values))
+        if self.gaussian:
+            return -q * math.log(self.scale * math.sqrt(2.0 * math.pi))
+        return joint.log_ball_constant(q, self.norm, self.scale)
+
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
         result = super().log_density(values, total)

@@ -190,6 +190,21 @@ def _scale_hint(fields: Iterable[str]) -> str:
     )
 
 
+def log_normaliser(mechanism: Any, values: ArrayLike) -> float:
+    """Return what a mechanism's log density lacks to be normalised; TypeError if it does not say.
+
+    A mechanism of yours has a method log_normaliser(values), or returns a normalised log density
+    and says so by a method that returns 0.
+    """
+    known = mechanism_abilities(mechanism).log_normaliser
+    if known is None:
+        raise TypeError(
+            "the evidence needs a mechanism with log_normaliser(values), what its log_density "
+            f"lacks to be normalised over all releases; {type(mechanism).__name__} has none"
+        )
+    return float(known(values))
+
+
 def check_values(
     values: ArrayLike, names: tuple[str, ...], integers: bool, withheld: bool = False
 ) -> Floats:

@@ -49,7 +49,7 @@ from noiseaware.contract import Mechanism, mechanism_abilities, missing, query_a
 from noiseaware.mechanisms.additive import SeparableMechanism
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.ready import mechanism_words
+from noiseaware.mechanisms.ready import log_normaliser, mechanism_words
 from noiseaware.mechanisms.terms import SeparableDensity, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.registry import MECHANISMS
@@ -139,6 +139,11 @@ class Several(SeparableMechanism):
             for mechanism, part in zip(self.mechanisms, self._parts(values), strict=True)
         ]
         return joined(parts)
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what the parts' log densities lack, added up."""
+        parts = zip(self.mechanisms, self._parts(self.check_values(values)), strict=True)
+        return sum(log_normaliser(mechanism, part) for mechanism, part in parts)
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""

@@ -18,8 +18,10 @@ is held as an (n, k) array of cell numbers, so that a proposal touches only the 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +39,7 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import SeparableDensity, log_g
+from noiseaware.mechanisms.terms import GAUSSIAN, SeparableDensity, log_g
 from noiseaware.release import Release
 from noiseaware.sampler import arrays
 from noiseaware.sampler.blame import is_user_defined
@@ -67,16 +69,20 @@ class Density(NamedTuple):
         The formulas of the coordinates (`noiseaware.mechanisms.terms`).
     numbers
         Those of a joint formula.
+    power
+        b, where it is g^b that is sampled (`noiseaware.evidence`); what scores proposals multiplies
+        with it.
     """
 
     code: int
     terms: SeparableDensity
     numbers: np.ndarray
+    power: float = 1.0
 
 
 @njit(cache=True, nogil=True)
 def log_density(density, total):
-    """Return log g(s_dp, T), up to a constant."""
+    """Return log g(s_dp, T), up to a constant; the power is left to the caller."""
     if density.code == SEPARABLE:
         return log_g(density.terms, total)
     return log_joint(density.code, density.numbers, total)
@@ -146,6 +152,7 @@ class Target:
         self.values: np.ndarray = release.values
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
         self.density: Density | None = None
+        self.power = 1.0
         if self.terms is not None:
             self.density = Density(SEPARABLE, self.terms, np.zeros(0))
         elif mechanism.joint is not None:
@@ -167,6 +174,26 @@ class Target:
         self._record: tuple[np.dtype, tuple[int, ...]] | None = None
         self.d = 0
         self.d = self._find_d()
+
+    def tempered(self, power: float) -> Target:
+        """Return the target with g^power in place of g.
+
+        Its `density` is scored with the power, exactly. Its `terms`, from which moves only learn
+        how large to step, have noise that is as much wider: exact for Laplace noise, and for
+        Gaussian noise with the square root of the power.
+        """
+        other = copy.copy(self)
+        other.power = power
+        if self.density is not None:
+            other.density = self.density._replace(power=power)
+        if self.terms is not None:
+            parameters = self.terms.parameters.copy()
+            normal = self.terms.family == GAUSSIAN
+            parameters[:, 1] *= np.where(normal, math.sqrt(power), power)
+            other.terms = self.terms._replace(parameters=parameters)
+        # A move that sums records out would do so with g itself.
+        other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
+        return other
 
     def _find_kernel(self) -> KernelAbilities | None:
         if self.abilities.update_parameters is not None:
@@ -343,12 +370,12 @@ class Target:
         return total
 
     def log_g(self, total: np.ndarray) -> float:
-        """Log g(s_dp, T), up to a constant."""
+        """Log g(s_dp, T), up to a constant, times the power."""
         if self.density is not None:
-            return log_density(self.density, total)
+            return self.power * log_density(self.density, total)
         value = self.release.mechanism.log_density(self.values, total)
         try:
-            return float(value)
+            return self.power * float(value)
         except (TypeError, ValueError):
             name = self.mechanism_abilities.name
             raise TypeError(f"{name}.log_density must return one number; got {value!r}") from None

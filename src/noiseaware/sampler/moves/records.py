@@ -119,7 +119,7 @@ def accept_dense(density, total, offer):
         The smallest log ratio of g that was met, at most 0.
     """
     current, proposed, correction, log_uniform, size, accepted = offer
-    code, terms, numbers = density
+    code, terms, numbers, power = density
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     m, d = proposed.shape
     trial = np.empty(d)
@@ -136,7 +136,7 @@ def accept_dense(density, total, offer):
             log_new = add_terms(long, family, parameters, trial)
         else:
             log_new = log_joint(code, numbers, trial)
-        log_ratio = log_new - log_now
+        log_ratio = power * (log_new - log_now)
         lowest = min(lowest, log_ratio)
         if decide(correction, log_uniform[block], accepted, start, end, log_ratio):
             log_now = log_new
@@ -176,6 +176,7 @@ def accept_cells(density, total, offer):
                 if current[i, a] != proposed[i, a]:
                     log_ratio += shift(long, family, parameters, total, current[i, a], -1.0)
                     log_ratio += shift(long, family, parameters, total, proposed[i, a], 1.0)
+        log_ratio *= density.power
         lowest = min(lowest, log_ratio)
         if not decide(correction, log_uniform[block], accepted, start, end, log_ratio):
             for i in range(start, end):

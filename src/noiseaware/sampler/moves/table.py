@@ -172,7 +172,8 @@ def table_steps(density, total, counts, table, steps):
                     change[table.cells[cell, a]] += step
         for j in range(change.shape[0]):
             if change[j] != 0.0:
-                log_ratio += shift(long, family, parameters, total, j, change[j])
+                step_ratio = shift(long, family, parameters, total, j, change[j])
+                log_ratio += density.power * step_ratio
         keep = steps.log_uniform[i] < log_ratio
         accepted += keep
         if not keep:
