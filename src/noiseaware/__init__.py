@@ -25,6 +25,7 @@ from noiseaware.plots import (
     plot_trace,
 )
 from noiseaware.posterior import load, save, summary
+from noiseaware.predictive import posterior_predictive
 from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.report import write_report
@@ -55,6 +56,7 @@ __all__ = [
     "plot_posterior",
     "plot_rank",
     "plot_trace",
+    "posterior_predictive",
     "queries",
     "resume",
     "sample",

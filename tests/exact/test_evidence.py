@@ -76,10 +76,10 @@ CONTINUOUS = {
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_a_density_integrates_to_one(name):
     mechanism, records = CONTINUOUS[name]
-    ends = (0.0, 4.0) if name.startswith(("Truncated", "Folded")) else (-60.0, 60.0)
-    points = np.linspace(*ends, 40_001)
+    ends = (0.0, 4.0) if name.startswith(("Truncated", "Folded")) else (-30.0, 30.0)
+    points = np.linspace(*ends, 2_001)
     heights = [math.exp(log_density(mechanism, s, records)) for s in points]
-    assert integrate.simpson(heights, x=points) == pytest.approx(1.0, abs=2e-4)
+    assert integrate.simpson(heights, x=points) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_two_dimensions_integrate_to_one():
@@ -103,7 +103,7 @@ def test_objective_perturbation_integrates_to_one():
     for gaussian in (False, True):
         mechanism = ObjectivePerturbation(loss, ridge=1.0, scale=0.8, gaussian=gaussian)
         q = len(loss.names)
-        grid = np.linspace(-14.0, 14.0, 141)
+        grid = np.linspace(-10.0, 10.0, 81)
         if q == 1:
             mass = integrate.simpson(
                 [math.exp(log_density(mechanism, s, records)) for s in grid], x=grid
@@ -114,7 +114,7 @@ def test_objective_perturbation_integrates_to_one():
                 for a in grid
             ]
             mass = integrate.simpson(integrate.simpson(heights, x=grid), x=grid)
-        assert mass == pytest.approx(1.0, abs=5e-3)
+        assert mass == pytest.approx(1.0, abs=2e-2)
 
 
 DISCRETE = {
@@ -138,14 +138,14 @@ def test_masses_add_up_to_one(name):
 def test_a_density_with_atoms():
     """Clamped: two masses and a density between; withheld: a mass below, a density above."""
     mechanism = Clamped(Laplace(Count(), scale=1.3), 0.0, 4.0)
-    inside = np.linspace(1e-9, 4.0 - 1e-9, 20_001)
+    inside = np.linspace(1e-9, 4.0 - 1e-9, 2_001)
     mass = integrate.simpson([math.exp(log_density(mechanism, s, ONES)) for s in inside], x=inside)
     mass += sum(math.exp(log_density(mechanism, s, ONES)) for s in (0.0, 4.0))
-    assert mass == pytest.approx(1.0, abs=1e-4)
+    assert mass == pytest.approx(1.0, abs=1e-3)
     mechanism = Thresholded(Gaussian(Count(), scale=1.3), 2.0)
-    above = np.linspace(2.0 + 1e-9, 40.0, 20_001)
+    above = np.linspace(2.0 + 1e-9, 40.0, 2_001)
     mass = integrate.simpson([math.exp(log_density(mechanism, s, ONES)) for s in above], x=above)
-    assert mass + math.exp(log_density(mechanism, np.nan, ONES)) == pytest.approx(1.0, abs=1e-4)
+    assert mass + math.exp(log_density(mechanism, np.nan, ONES)) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_one_value_for_each_record():
@@ -216,8 +216,8 @@ def naive_bayes(mechanism, values, n):
     return special.logsumexp(terms) + log_normaliser(mechanism, values)
 
 
-def compare(model, release, exactly, error=0.02):
-    found = na.evidence(model, release, random_seed=SEED, error=error)
+def compare(model, release, exactly, error=0.02, **options):
+    found = na.evidence(model, release, random_seed=SEED, error=error, **options)
     assert found.error < 1.5 * error
     return abs(found.log_evidence - exactly) / found.error
 
@@ -288,11 +288,21 @@ def test_the_error_covers_the_truth():
     assert sum(abs(e.log_evidence - exactly) < 2 * e.error for e in runs) >= 86
 
 
-def test_no_power_in_the_accept_step_is_seen():
-    release = na.Release([9.0], LAWS["laplace"], 12)
-    edit = Edit(Target, "tempered", "other.density = self.density._replace(power=power)", "pass")
-    with planted(edit):
-        assert compare(Bernoulli(), release, bernoulli(LAWS["laplace"], 9.0, 12), 0.03) > SIX_SIGMA
+DENSE = Gaussian(Sum(0, 1), scale=0.7)
+PLANTED = {
+    "the default": (LAWS["laplace"], None, "log_g", "self.power * log_density", "log_density"),
+    "cells": (LAWS["laplace"], na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
+    "dense": (DENSE, na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
+}
+
+
+@pytest.mark.parametrize("where", PLANTED)
+def test_a_power_that_is_left_out_is_seen(where):
+    mechanism, moves, function, old, new = PLANTED[where]
+    release, exactly = na.Release([9.0], mechanism, 12), bernoulli(mechanism, 9.0, 12)
+    assert compare(Bernoulli(), release, exactly, 0.05, moves=moves) < SIX_SIGMA
+    with planted(Edit(Target, function, old, new)):
+        assert compare(Bernoulli(), release, exactly, 0.05, moves=moves) > SIX_SIGMA
 
 
 def test_bridges_of_the_wrong_shares_are_seen():
@@ -304,7 +314,7 @@ def test_bridges_of_the_wrong_shares_are_seen():
         return module.bridge((low - 0.5).reshape(4, -1), (high - 0.5).reshape(4, -1))[0]
 
     assert abs(estimate()) < 0.05
-    edit = Edit(module, "bridge", "expit(-(high + odds))", "expit(-(high - odds))")
+    edit = Edit(module, "bridge", "expit(low + odds) / (1.0 - share)", "expit(low + odds) / share")
     with planted(edit):
         assert abs(estimate()) > 0.05
 

@@ -40,7 +40,7 @@ LAYERS = (
     ("models",),
     ("kernels", "sampler"),
     ("posterior",),
-    ("checks", "databases", "scalars"),
+    ("checks", "databases", "predictive", "scalars"),
     ("evidence", "sampling"),
     ("interop",),
     ("calibration",),

@@ -1,0 +1,175 @@
+"""What the posterior, and the prior, say of records and releases that have not been seen.
+
+For a draw theta of the posterior, a new database of n records from f(. | theta) is sent through the
+mechanism that made the release. If the model is right, the release looks like one of these. The
+same with theta from the prior says what was expected before the release was seen.
+
+Only s_dp was observed, as one whole: given theta its numbers are not independent, because they are
+about the same records, and p(s_dp | theta) is an integral over all databases. So there is no
+pointwise log likelihood to store, and no leave-one-out cross-validation; docs/beyond.md says what
+can be asked instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noiseaware.arguments import whole_number
+from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities, model_abilities
+from noiseaware.posterior import need_posterior
+from noiseaware.release import Release
+
+if TYPE_CHECKING:
+    from xarray import Dataset, DataTree
+
+__all__ = ["posterior_predictive"]
+
+
+def posterior_predictive(
+    posterior: DataTree,
+    model: Model,
+    *,
+    release: Release | None = None,
+    draws: int = 250,
+    records: int = 0,
+    random_seed: int | None = None,
+) -> DataTree:
+    """Simulate new releases and new records, given draws of the posterior and of the prior.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    model
+        The model that was sampled; a posterior holds no code.
+    release : Release, optional
+        The release, if it was made by a mechanism of your own, which a posterior cannot hold.
+    draws : int
+        How many draws of each chain to use, evenly spaced.
+    records : int
+        How many new records to keep for each of these draws.
+    random_seed : int, optional
+        Same seed, same simulations.
+
+    Returns
+    -------
+    xarray.DataTree
+        The posterior with two groups more in ArviZ's schema, `posterior_predictive` and
+        `prior_predictive`: `release` beside the `release` of `observed_data`, and `records` if
+        some are kept. With a model that has its log prior also `log_prior`, of every draw.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> model = na.models.Bernoulli()
+    >>> release = na.Release([9.0], na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0), 12)
+    >>> posterior = na.sample(model, release, draws=100, random_seed=1, progressbar=False)
+    >>> both = na.posterior_predictive(posterior, model, draws=50, records=3, random_seed=1)
+    >>> both["posterior_predictive"]["release"].shape, both["prior_predictive"]["records"].shape
+    ((4, 50, 1), (1, 50, 3))
+    """
+    need_posterior(posterior)
+    simulator = Simulator(
+        model,
+        _read_release(posterior) if release is None else release,
+        whole_number("records", records, 0),
+        np.random.default_rng(
+            None if random_seed is None else whole_number("random_seed", random_seed, 0)
+        ),
+    )
+    simulator.check(posterior)
+    draws = whole_number("draws", draws)
+    tree = posterior.copy()
+    for group in ("posterior", "prior"):
+        if group in tree.children:
+            made = simulator.simulate(posterior[group].to_dataset(), draws)
+            tree[f"{group}_predictive"] = made
+    log_prior = model_abilities(model).log_prior
+    if log_prior is not None:
+        tree["log_prior"] = simulator.score(posterior["posterior"].to_dataset(), log_prior)
+    return tree
+
+
+def _read_release(posterior: DataTree) -> Release:
+    """Return the release that a posterior holds."""
+    stored = posterior.attrs.get("release_json", "")
+    if not stored:
+        raise ValueError(
+            "release must be given: the posterior does not hold it, because its mechanism or query "
+            "cannot be written to a file"
+        )
+    return Release.from_dict(json.loads(stored))
+
+
+class Simulator:
+    """Makes databases and releases for draws of theta."""
+
+    def __init__(
+        self, model: Model, release: Release, records: int, rng: np.random.Generator
+    ) -> None:
+        self.model, self.release, self.records, self.rng = model, release, records, rng
+        self.names = [parameter.name for parameter in model.parameters]
+        self.privatize = mechanism_abilities(release.mechanism).privatize
+
+    def check(self, posterior: DataTree) -> None:
+        """Raise ValueError unless the posterior has the parameters of the model."""
+        missing = [name for name in self.names if name not in posterior["posterior"]]
+        if missing:
+            raise ValueError(
+                f"model must be the one that was sampled; the posterior has no {missing[0]!r}, a "
+                f"parameter of {type(self.model).__name__}"
+            )
+
+    def simulate(self, drawn: Dataset, draws: int) -> Dataset:
+        """Return simulated releases and records for evenly spaced draws of theta."""
+        from xarray import Dataset
+
+        picked = np.linspace(0, drawn.sizes["draw"], min(draws, drawn.sizes["draw"]) + 1)
+        used = drawn.isel(draw=picked[1:].round().astype(int) - 1)
+        releases, databases = [], []
+        with np.errstate(all="ignore"):
+            for theta, n in self._thetas(used):
+                records = draw_records(self.model, theta, np.arange(max(n, self.records)), self.rng)
+                databases.append(records[: self.records])
+                if self.privatize is not None:
+                    releases.append(self.privatize(records[:n], self.rng).values)
+        labels: dict[str, Any] = {"chain": used["chain"].values, "draw": used["draw"].values}
+        chains, count = len(labels["chain"]), len(labels["draw"])
+        content: dict[str, Any] = {}
+        if releases:
+            values = np.array(releases).reshape(chains, count, -1)
+            content["release"] = (("chain", "draw", "released"), values)
+            labels["released"] = list(self.release.names)
+        if self.records:
+            values = np.array(databases).reshape(chains, count, *np.shape(databases)[1:])
+            content["records"] = (("chain", "draw", "record", "column")[: values.ndim], values)
+        return Dataset(content, coords=labels)
+
+    def score(self, drawn: Dataset, log_prior: Callable[[Any], float]) -> Dataset:
+        """Return the log prior density of every draw."""
+        from xarray import Dataset
+
+        values = [float(log_prior(theta)) for theta, _ in self._thetas(drawn)]
+        shape = (drawn.sizes["chain"], drawn.sizes["draw"])
+        labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
+        return Dataset({"prior": (("chain", "draw"), np.reshape(values, shape))}, coords=labels)
+
+    def _thetas(self, drawn: Dataset) -> list[tuple[Theta, int]]:
+        """Return theta and the number of records of each draw, one chain after another."""
+        arrays = {
+            name: drawn[name].transpose("chain", "draw", ...).values.astype(np.float64)
+            for name in self.names
+        }
+        chains, draws = drawn.sizes["chain"], drawn.sizes["draw"]
+        numbers = np.full((chains, draws), self.release.n_records or 0)
+        if self.release.n_records is None:
+            numbers = drawn["n_records"].transpose("chain", "draw").values.astype(int)
+        return [
+            ({name: array[c, d] for name, array in arrays.items()}, int(numbers[c, d]))
+            for c in range(chains)
+            for d in range(draws)
+        ]

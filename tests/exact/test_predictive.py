@@ -1,0 +1,110 @@
+"""Simulated releases and records have the law of the model and the mechanism.
+
+Each comparison fails a right one with probability below 1e-6.
+"""
+
+import arviz_stats
+import numpy as np
+import pytest
+
+import noiseaware as na
+from mutants.planting import Edit, planted
+from noiseaware import predictive
+from noiseaware.mechanisms import Gaussian, Laplace
+from noiseaware.models import Bernoulli, MultivariateNormal, Normal
+from noiseaware.queries import Count, Moments
+
+MODEL, N, SHARE, SCALE = Bernoulli(), 40, 0.3, 3.0
+RELEASE = na.Release([14.0], Laplace(Count(), scale=SCALE), N)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return na.sample(MODEL, RELEASE, draws=500, random_seed=1, progressbar=False)
+
+
+def z_scores(posterior):
+    """Of mean and variance of releases whose theta is known, in standard errors."""
+    known = posterior.copy()
+    known["posterior"] = known["posterior"].to_dataset() * 0.0 + SHARE
+    made = na.posterior_predictive(known, MODEL, draws=500, random_seed=1)
+    values = made["posterior_predictive"]["release"].values.ravel()
+    variance = N * SHARE * (1 - SHARE) + 2 * SCALE**2
+    spread = (values - N * SHARE) ** 2
+    of_mean = (values.mean() - N * SHARE) / np.sqrt(variance / len(values))
+    return of_mean, (spread.mean() - variance) / (spread.std() / np.sqrt(len(values)))
+
+
+def test_releases_of_a_known_theta(posterior):
+    assert np.abs(z_scores(posterior)).max() < 5.0
+
+
+def test_releases_without_noise_would_be_seen(posterior):
+    edit = Edit(
+        predictive.Simulator,
+        "simulate",
+        "self.privatize(records[:n], self.rng).values",
+        "self.release.query.statistic(records[:n]).sum(axis=0)",
+    )
+    with planted(edit):
+        assert np.abs(z_scores(posterior)).max() > 5.0
+
+
+def test_the_prior_predictive_of_a_count(posterior):
+    """With a flat prior every count from 0 to n is as probable."""
+    made = na.posterior_predictive(posterior, MODEL, draws=1000, random_seed=2)
+    values = made["prior_predictive"]["release"].values.ravel()
+    variance = N * (N + 2) / 12 + 2 * SCALE**2
+    assert abs(values.mean() - N / 2) < 5 * np.sqrt(variance / len(values))
+
+
+def test_groups_fit_the_schema(posterior):
+    made = na.posterior_predictive(posterior, MODEL, draws=20, records=5, random_seed=1)
+    assert made["posterior_predictive"]["records"].dims == ("chain", "draw", "record")
+    assert made["posterior_predictive"]["release"].dims == ("chain", "draw", "released")
+    assert "release" in made["observed_data"]
+    assert made["log_prior"]["prior"].shape == (4, 500)
+    assert np.allclose(made["log_prior"]["prior"], 0.0)  # flat
+    assert "posterior_predictive" not in posterior.children
+
+
+def test_vectors_and_the_same_seed():
+    model = MultivariateNormal(2)
+    rng = np.random.default_rng(1)
+    records = model.sample_records(model.sample_prior(rng), 30, rng)
+    release = Gaussian(Moments(2, -20, 20), mu=1.0).privatize(records, rng)
+    posterior = na.sample(model, release, draws=100, random_seed=1, progressbar=False)
+    first, again = (
+        na.posterior_predictive(posterior, model, draws=10, records=3, random_seed=4)
+        for _ in range(2)
+    )
+    assert first["posterior_predictive"]["records"].shape == (4, 10, 3, 2)
+    sensitivity = arviz_stats.psense(first, group="prior", var_names=["mean"])
+    assert np.isfinite(sensitivity["mean"]).all()
+    assert (
+        first["posterior_predictive"]
+        .to_dataset()
+        .equals(again["posterior_predictive"].to_dataset())
+    )
+
+
+def test_an_unknown_number_of_records():
+    release = na.Release([14.0], Laplace(Count(), scale=SCALE), n_records=None)
+    posterior = na.sample(
+        MODEL, release, size=na.sizes.Uniform(20, 60), draws=100, random_seed=1, progressbar=False
+    )
+    made = na.posterior_predictive(posterior, MODEL, draws=20, random_seed=1)
+    assert made["posterior_predictive"]["release"].shape == (4, 20, 1)
+
+
+def test_mistakes(posterior):
+    with pytest.raises(ValueError, match="no 'mean', a parameter of Normal"):
+        na.posterior_predictive(posterior, Normal())
+    with pytest.raises(ValueError, match="draws must be a positive integer; got 0"):
+        na.posterior_predictive(posterior, MODEL, draws=0)
+    bare = posterior.copy()
+    bare.attrs = {**bare.attrs, "release_json": ""}
+    with pytest.raises(ValueError, match="release must be given"):
+        na.posterior_predictive(bare, MODEL)
+    made = na.posterior_predictive(bare, MODEL, release=RELEASE, draws=5)
+    assert made["posterior_predictive"]["release"].shape == (4, 5, 1)
