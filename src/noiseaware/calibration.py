@@ -39,8 +39,9 @@ from noiseaware.contract import (
 )
 from noiseaware.release import Release
 from noiseaware.sampler import chain
+from noiseaware.sampler.default import make_target
 from noiseaware.sampler.fit import check_fit
-from noiseaware.sampler.run import pick_moves
+from noiseaware.sampler.run import prepare
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -175,7 +176,7 @@ class Simulation:
 
     def target(self, records: np.ndarray, rng: np.random.Generator) -> Target:
         """Draw a release of records, and return the posterior that it gives."""
-        return Target(self.model, self.release(records, rng), self.size)
+        return make_target(self.model, self.release(records, rng), self.moves or None, self.size)
 
     def release(self, records: np.ndarray, rng: np.random.Generator) -> Release:
         """Draw a release of records, which says their number only if the sampler may know it."""
@@ -201,7 +202,7 @@ def _prepare(
     simulation, rng = Simulation(model, n_records, size, privatize), np.random.default_rng(0)
     release = simulation.release(simulation.database(rng)[1], rng)
     check_fit(model, release, size)
-    return replace(simulation, moves=pick_moves(moves, Target(model, release, size)))
+    return replace(simulation, moves=prepare(model, release, moves, size)[1])
 
 
 def _sbc_replicate(
@@ -318,10 +319,12 @@ def _geweke_runs(
     fresh, ended = [], []
     for _ in range(runs):
         theta, records = simulation.database(rng)
-        fresh.append(_quantities(simulation.target(records, rng), theta, records))
+        target = simulation.target(records, rng)
+        fresh.append(_quantities(target, theta, target.hold(records)))
         theta, records = simulation.database(rng)
         target = simulation.target(records, rng)
-        state = ChainState(theta, records, None, rng, tunings=copy.deepcopy(tunings))
+        held = target.hold(records)
+        state = ChainState(theta, held, None, rng, tunings=copy.deepcopy(tunings))
         able = target.abilities
         if able.holds_innovations and able.innovations is not None:
             state.innovations = able.innovations.draw(len(records), rng)
@@ -330,7 +333,7 @@ def _geweke_runs(
         for done in range(rounds):
             # A run ends with the sampler's half: what it says of x given s_dp is then compared.
             if done:
-                target = simulation.target(state.records, rng)
+                target = simulation.target(target.database(state), rng)
             for move, tuning in zip(simulation.moves, state.tunings, strict=True):
                 move.step(target, state, tuning)
         ended.append(_quantities(target, state.theta, state.records))

@@ -67,6 +67,27 @@ class ClosedForm(NamedTuple):
 # ------------------------------------------------------------------ models
 
 
+class CountsPrior(NamedTuple):
+    """The prior of a table of C counts x, with theta integrated out.
+
+        log p(x) = sum_c [log Gamma(a_c + x_c) + b_c x_c - log x_c!]
+                   + sum_r s_r log Gamma(h_r + (M x)_r) + constant,
+
+    without the first term of a cell where a_c = 0.
+    """
+
+    concentrations: Floats
+    """a, (C,)."""
+    matrix: Any = None
+    """M, (R, C), an array or a sparse matrix; None: there are no rows."""
+    shifts: Floats = np.zeros(0)
+    """h, (R,)."""
+    signs: Floats = np.zeros(0)
+    """s, (R,)."""
+    slopes: Floats | None = None
+    """b, (C,); None: zeros."""
+
+
 class Model(Protocol):
     """What made the confidential records: a prior, and a way to make records.
 
@@ -125,10 +146,16 @@ class ModelAbilities:
     see. `moves.ScaleMove` has the condition on it."""
     formula: Draw | None = None
     """(query, n) -> a formula for the total given u, or None for a query without one. Transport."""
-    table_concentrations: Any = None
-    """Dirichlet concentrations of a table of counts, for `moves.MarkovBasisMove`."""
     record_values: Any = None
-    """All the values that a record can have, where these are few. `validate`, exact draws."""
+    """All the values that a record can have, (C, ...), where these are few. The state of a chain is
+    then how many records have each, if the model has a density or the next but one; `validate`."""
+    value_groups: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    """(C,) the group of each of `record_values` and (G,) the records in each group, where records
+    are in groups of known sizes. None: all records are alike."""
+    update_from_counts: Draw | None = None
+    """(theta, counts, rng) -> theta, as update_parameters for records with these counts, (C,)."""
+    counts_prior: CountsPrior | None = None
+    """p(counts) with theta integrated out; update_from_counts then draws from p(theta | counts)."""
 
     # What helps its users.
     closed_form: Callable[[Reading, int], ClosedForm | None] | None = None
@@ -484,6 +511,8 @@ class MoveAbilities:
     """A kernel of the user's inside the move, likewise."""
     proposal: Any = None
     """A proposal of the user's inside the move, likewise."""
+    on_counts: bool = False
+    """The move is about the counts of each possible record, not about a list of records."""
     blocks: bool = False
     """One decision may be about several records, which are then accepted less often than one is.
     The checks after a run say so."""
@@ -524,9 +553,27 @@ def _look(kind: type[Abilities], thing: Any) -> Abilities:
     return kind(**{own.name: thing}, **present)
 
 
+_PRIOR = ("sample_prior", "log_prior", "log_likelihood", "update_parameters")
+
+
+def _where(model: Any, name: str) -> int:
+    """Return how far up a member is defined: -1 on the object, 0 in its class, 1 in its base..."""
+    if name in getattr(model, "__dict__", {}):
+        return -1
+    mro = type(model).__mro__
+    return next((k for k, base in enumerate(mro) if name in vars(base)), len(mro))
+
+
 def model_abilities(model: Any) -> ModelAbilities:
-    """Return what a model can do."""
+    """Return what a model can do.
+
+    A class of yours that derives from a ready model and has another prior or likelihood has not
+    what the ready one says of its counts: that is dropped.
+    """
     found = _look(ModelAbilities, model)
+    said = _where(model, "update_from_counts")
+    if found.update_from_counts is not None and any(_where(model, m) < said for m in _PRIOR):
+        found = replace(found, update_from_counts=None, counts_prior=None)
     old = getattr(model, "stretch_records", None)
     if old is None or found.scale_records is not None:
         return found

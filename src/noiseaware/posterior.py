@@ -89,7 +89,7 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
-    if "acceptance_rate" in groups["sample_stats"] and target.size is None:
+    if states[0].sweeps and target.size is None:  # records were gone through one by one
         each = np.stack([state.acceptance / max(1, state.sweeps) for state in states])
         stats = tree["sample_stats"].to_dataset()
         tree["sample_stats"] = stats.assign(record_acceptance=(("chain", "record"), each))
@@ -156,7 +156,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "release_json": as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
-        **_acceptance_levels(guarantee, target.n),
+        **_acceptance_levels(guarantee, target.release.n_records),
         "moves": ", ".join(map(repr, run.moves)),
         "blocks": int(any(map(_decides_about_blocks, run.moves))),
         "warmup": run.schedule.warmup,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.sampler import chain
-from noiseaware.sampler.run import pick_moves
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.run import prepare
 from noiseaware_paper.settings import Experiment, Size
 
 EPSILON = 1.0
@@ -25,8 +24,8 @@ def run_time_task(experiment: Experiment, size: Size, random_seed: int, key) -> 
     n = size.run_time_records[n_place]
     rng = np.random.default_rng(np.random.SeedSequence(random_seed, spawn_key=(4, *key)))
     release = experiment.release(experiment.records(n, rng), EPSILON, rng)
-    target = Target(experiment.model, release)
-    moves = pick_moves(list(size.samplers.values())[method].moves, target)
+    samplers = list(size.samplers.values())
+    target, moves = prepare(experiment.model, release, samplers[method].moves)
     schedule = chain.Schedule(5, MOST_ITERATIONS)
     state = chain.start(target, moves, rng)
     state, _ = chain.advance(target, moves, schedule, state, 6)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from exact import test_closed_forms as closed
+from exact import test_counts as counts_tests
 from exact import test_enumeration as enumeration
 from exact import test_sensitivity as sensitivity
-from exact import test_table as table_tests
 from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
@@ -27,9 +27,10 @@ from noiseaware import coordinates, models, queries, sampling
 from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target
-from noiseaware.sampler.moves import parameters, proposals, records, table
+from noiseaware.sampler.counts import CountTarget
+from noiseaware.sampler.moves import counts, parameters, proposals, records
 from noiseaware.sampler.moves import transport as transport_module
-from noiseaware.sampler.moves.table import MarkovBasisMove
+from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.transport import Position, Transport
 
 # ------------------------------------------------------------------ the checks, by name
@@ -105,12 +106,24 @@ def sensitivity_by_search():
     sensitivity.assert_tight(found, query.sensitivity(1, "change"))
 
 
-def steps_on_a_table():
-    table_tests.check_steps("2x2")
+def a_step_on_counts():
+    counts_tests.check_step("categorical laplace")
+
+
+def a_step_on_a_table():
+    counts_tests.check_step("2x2")
+
+
+def a_step_on_naive_bayes():
+    counts_tests.check_step("small naive bayes")
+
+
+def a_step_on_groups():
+    counts_tests.check_step("2x2 in groups")
 
 
 def an_iteration_on_a_table():
-    table_tests.check_iteration("2x2", n_draws=3000)
+    counts_tests.check_iteration("2x2", n_draws=3000)
 
 
 def jacobian_by_differences():
@@ -142,58 +155,58 @@ TWO_STEPS = """\
 DECIDE = "decide(correction, log_uniform[block], accepted, start, end, log_ratio)"
 
 MUTANTS = (
-    # Tables of counts.
+    # Counts.
     Mutant(
-        "weight of a table left out",
-        steps_on_a_table,
+        "the multinomial coefficient left out",
+        a_step_on_counts,
         (
-            Edit(
-                table,
-                "log_prior_ratio",
-                "log_ratio += weights[new] - weights[counts[cell]]",
-                "pass",
-            ),
-            same(table, "table_steps"),
+            Edit(counts, "cell_weight", " - math.lgamma(x + 1.0)", ""),
+            same(counts, "fill_window"),
         ),
     ),
     Mutant(
-        "stale total after a rejected step on a table",
-        steps_on_a_table,
-        (Edit(table, "table_steps", "total[j] -= change[j]", "pass"),),
+        "a window that cannot return",
+        a_step_on_counts,
+        (Edit(counts, "window_start", "-int(uniform * WINDOW) * stride", "0"),),
     ),
     Mutant(
-        "counts of a rejected step on a table kept",
-        steps_on_a_table,
-        (Edit(table, "table_steps", "counts[cell] -= step", "pass"),),
+        "the rows of the prior left out",
+        a_step_on_naive_bayes,
+        (Edit(counts, "fill_window", "table.signs[row - d] *", "0.0 *"),),
     ),
     Mutant(
-        "tables weighed as databases",
-        an_iteration_on_a_table,
-        (Edit(table, "_log_weights", " - np.log(m)", ""),),
+        "a row scored twice",
+        a_step_on_a_table,
+        (
+            Edit(
+                counts,
+                "changed_rows",
+                "rows[kept] = row\n                kept += 1",
+                "rows[kept : kept + 2] = row\n                kept += 2",
+            ),
+        ),
+    ),
+    Mutant(
+        "a direction that changes what is fixed",
+        a_step_on_groups,
+        (Edit(counts, "changed_rows", "allowed &= not table.fixed[row]", "pass"),),
     ),
     Mutant(
         "records of a table in the order of the cells",
         an_iteration_on_a_table,
         (
             Edit(
-                MarkovBasisMove,
-                "step",
-                "rng.permutation(np.repeat(np.arange(n_cells), counts))",
-                "np.repeat(np.arange(n_cells), counts)",
+                CountTarget,
+                "database",
+                "rng.permutation(np.repeat(inside, state.records[inside]))",
+                "np.repeat(inside, state.records[inside])",
             ),
         ),
     ),
     Mutant(
         "theta not drawn again after the steps on a table",
         an_iteration_on_a_table,
-        (
-            Edit(
-                MarkovBasisMove,
-                "step",
-                "update(state.theta, state.records, rng)",
-                "state.theta",
-            ),
-        ),
+        (Edit(CountMove, "step", "update(state.theta, counts, rng)", "state.theta"),),
     ),
     # The records.
     Mutant(

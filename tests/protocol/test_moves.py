@@ -156,7 +156,6 @@ MOVES = {
     "Soma": (Soma(), TERMS - {"strata"}),
     "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
-    "MarkovBasisMove": (na.moves.MarkovBasisMove(), {"table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
     "CrankNicolson": (
         CrankNicolson(steps=2),
@@ -421,9 +420,7 @@ def test_bad_arguments(make_move, message):
         make_move()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("Stretch", "ScaleMove"), ("TableSteps", "MarkovBasisMove")]
-)
+@pytest.mark.parametrize(("old", "new"), [("Stretch", "ScaleMove"), ("TableSteps", "CountMove")])
 def test_the_old_names_still_work(old, new):
     with pytest.warns(DeprecationWarning, match=f"noiseaware.moves.{old} is now .*{new}"):
         assert getattr(na.moves, old) is getattr(na.moves, new)

@@ -17,6 +17,7 @@ in.
 | 2, 3, 4, 5     | log P(low <= Y_j <= high)       | [low, inverse, high, unused]         |
 | 6, 7, 8, 9     | log p(v) / P(low <= Y_j <= high)| [v, inverse, low, high]              |
 | `FOLDED` = 10  | log of a sum, see `folded`      | [v, inverse, low, high]              |
+| `EXACT` = 11   | 0 if T_j = v, else -inf         | [v, unused, unused, unused]          |
 | `LINEAR` = 20  | T_j * factor                    | [unused, factor, unused, unused]     |
 
 v is the released value and inverse is 1 / scale. Continuous and discrete noise share a code:
@@ -65,6 +66,7 @@ GAUSSIAN = 1
 BETWEEN = 2  # and the next three, one for each kind of noise
 TRUNCATED = 6  # likewise
 FOLDED = 10  # Laplace noise, continuous or discrete (`folded`)
+EXACT = 11  # no noise: what the curator held invariant (`exact`)
 LINEAR = 20  # where t_i is a log density itself (`local`), and T their sum
 TABLE = 30  # log h(s | x) of a record as numbers, one for each x (`CellLaws`)
 
@@ -132,7 +134,7 @@ def after_noise_term(family, p0, p1, p2, p3, total):
 
 @njit(cache=True, nogil=True)
 def plain_formula(family, p0, p1, total):
-    """Return phi_j(T_j) for the codes `LAPLACE`, `GAUSSIAN` and `LINEAR`; NaN for another."""
+    """Return phi_j(T_j) for the codes without long formulas; NaN for another."""
     if family == LAPLACE:
         return -abs(p0 - total) * p1
     if family == GAUSSIAN:
@@ -140,6 +142,8 @@ def plain_formula(family, p0, p1, total):
         return -0.5 * z * z
     if family == LINEAR:
         return total * p1
+    if family == EXACT:
+        return 0.0 if total == p0 else -np.inf
     return np.nan
 
 

@@ -24,9 +24,9 @@ import math
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.contract import ClosedForm, CountsPrior, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import check_levels, positive_number, read_integers
 from noiseaware.models.conjugate import log_dirichlet_constant
@@ -107,6 +107,7 @@ class Bernoulli(CompiledModel):
         self.a = positive_number("a", a)
         self.b = positive_number("b", b)
         self._log_constant = log_dirichlet_constant(np.array([self.a, self.b]))
+        self.counts_prior = CountsPrior(np.array([self.b, self.a]))
 
     def _read(self, theta: Theta) -> tuple[float]:
         return (float(theta["probability"]),)
@@ -138,6 +139,10 @@ class Bernoulli(CompiledModel):
         if ones < 0:
             self.check_records(records)
         return self._draw(self.a + ones, self.b + len(records) - ones, rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta drawn from p(theta | zeros and ones)."""
+        return self._draw(self.a + counts[1], self.b + counts[0], rng)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return p given exact counts, Beta(a + ones, b + zeros), and its estimate."""

@@ -67,8 +67,8 @@ class Categorical(Discrete):
         self.parameters = (
             Parameter("probabilities", (self.n_levels,), "simplex", ("level",), levels),
         )
-        self.record_values = np.arange(self.n_levels)
         self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
+        self.record_values = self._cells.reshape(-1)
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         p = read_parameter(theta, "probabilities", (self.n_levels,))

@@ -35,9 +35,12 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.arguments import variable_names, whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import check_levels, read_integers, read_parameter
-from noiseaware.models.discrete import MOST_VALUES, NO_FEATURES, Discrete, concentrations
+from noiseaware.models.discrete import NO_FEATURES, Discrete, concentrations
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
+
+MOST_CELLS = 10_000_000
+"""Cells of a table; a draw of the posterior has a number for each."""
 
 
 @njit(cache=True, nogil=True)
@@ -114,9 +117,13 @@ class ContingencyTable(Discrete):
         self.column_names = self.variables
         given = concentrations("concentration", concentration, self._shape)
         self.concentration: float | list[Any] = given.tolist()
-        self.table_concentrations = np.full(self._shape, given)
         n_cells = math.prod(self._shape)
-        self._prepare(n_cells, (), self.table_concentrations.reshape(-1), ["the cell"])
+        if n_cells > MOST_CELLS:
+            raise ValueError(
+                f"n_levels must make a table of at most {MOST_CELLS:,} cells; got {n_cells:,}: "
+                "leave out variables, or put levels together"
+            )
+        self._prepare(n_cells, (), np.full(self._shape, given).reshape(-1), ["the cell"])
         self._axes = np.array(self.n_levels, dtype=np.int64)
         coords = {
             name: range(count) for name, count in zip(self.variables, self.n_levels, strict=True)
@@ -124,7 +131,7 @@ class ContingencyTable(Discrete):
         self.parameters = (
             Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
         )
-        self.record_values = self._unravel(np.arange(n_cells)) if n_cells <= MOST_VALUES else None
+        self.record_values = self._unravel(self._cells.reshape(-1))
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         table = read_parameter(theta, "cell_probabilities", self._shape)

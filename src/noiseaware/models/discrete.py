@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Floats, Theta
+from noiseaware.contract import CountsPrior, Floats, Theta
 from noiseaware.models.arguments import check_levels, real_array
 from noiseaware.models.conjugate import (
     draw_dirichlet,
@@ -37,8 +38,7 @@ from noiseaware.parameters import Innovations
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
 NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
-MOST_VALUES = 256
-"""Possible records that are worth listing: going through them all for each record must be cheap."""
+_ONCE = np.empty(0)
 
 
 @njit(cache=True, nogil=True)
@@ -122,6 +122,7 @@ def _log_likelihood(classes, features, levels, records, out):
 @njit(cache=True, nogil=True)
 def _draw_probabilities(
     records,
+    weights,
     levels,
     concentrations,
     normals,
@@ -133,7 +134,8 @@ def _draw_probabilities(
 ):
     """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
 
-    With no records this is a draw from the prior.
+    With no records this is a draw from the prior. ``weights`` says how often each record counts;
+    if it is empty, once.
     """
     n_classes = classes.shape[1]
     n_features = levels.shape[0]
@@ -146,12 +148,13 @@ def _draw_probabilities(
         y = records[i, 0]
         if not 0 <= y < n_classes:
             return _WRONG_LEVEL
-        class_shapes[0, y] += 1.0
+        weight = weights[i] if weights.shape[0] > 0 else 1.0
+        class_shapes[0, y] += weight
         for k in range(n_features):
             x = records[i, 1 + k]
             if not 0 <= x < levels[k]:
                 return _WRONG_LEVEL
-            feature_shapes[y * n_features + k, x] += 1.0
+            feature_shapes[y * n_features + k, x] += weight
     used = draw_dirichlet(class_shapes, 0, n_classes, normals, uniforms, 0, class_boosts, classes)
     if used < 0:
         return _POOL_ENDED
@@ -192,6 +195,7 @@ class Discrete(CompiledModel):
     """Records of a class and features; a model adds names and shapes of the probabilities."""
 
     dtype = np.int64
+    record_values: NDArray[np.int64] | None
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
     def _prepare(
@@ -211,6 +215,39 @@ class Discrete(CompiledModel):
         self.innovations = Innovations("uniform", self.width)
         self._no_records = np.empty((0, self.width), dtype=np.int64)
 
+    @cached_property
+    def _cells(self) -> NDArray[np.int64]:
+        """All the records that there can be, in C order, (C, 1 + K)."""
+        cells = np.indices(self._sizes, dtype=np.int64).reshape(len(self._sizes), -1)
+        return np.ascontiguousarray(cells.T)
+
+    @cached_property
+    def counts_prior(self) -> CountsPrior | None:
+        """The prior of the counts, with all the probabilities integrated out.
+
+        Every row of probabilities is a Dirichlet-multinomial. That of the classes is
+
+            prod_i Gamma(a_i + n_i) / Gamma(sum a + n),        n_i the records of class i,
+
+        and without features a class is a cell. That of feature k in class i is
+        prod_j Gamma(a_j + n_ikj) / Gamma(sum_{j <= J_k} a_j + n_i), n_ikj those at level j.
+        """
+        a, (n_classes, *n_levels) = self._concentrations, self._sizes
+        if not n_levels:
+            return CountsPrior(a)
+        if self.record_values is None:
+            return None
+        cells = self._cells
+        ofs = [cells[:, 0] == i for i in range(n_classes)]
+        rows, shifts, signs = list(ofs), list(a[:n_classes]), [1.0] * n_classes
+        for k, levels in enumerate(n_levels, start=1):
+            for i in range(n_classes):
+                rows += [ofs[i] & (cells[:, k] == j) for j in range(levels)] + [ofs[i]]
+                shifts += [*a[:levels], a[:levels].sum()]
+                signs += [1.0] * levels + [-1.0]
+        matrix = np.array(rows, dtype=np.float64)
+        return CountsPrior(np.zeros(len(cells)), matrix, np.array(shifts), np.array(signs))
+
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""
         raise NotImplementedError
@@ -219,8 +256,8 @@ class Discrete(CompiledModel):
         """Return theta of what `_read` returns of it."""
         raise NotImplementedError
 
-    def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
-        """Draw theta given the records; with none, from the prior."""
+    def _draw(self, records: NDArray[np.int64], rng: Generator, weights: Floats = _ONCE) -> Theta:
+        """Draw theta given the records, each as often as it counts; with none, from the prior."""
         pool = gamma_pool(rng, self._pool_size)
         class_boosts = feature_boosts = _NO_BOOSTS
         classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
@@ -228,6 +265,7 @@ class Discrete(CompiledModel):
             class_boosts, feature_boosts = rng.random(classes.shape), rng.random(features.shape)
         while status := _draw_probabilities(
             records,
+            weights,
             self._levels,
             self._concentrations,
             *pool,
@@ -256,3 +294,7 @@ class Discrete(CompiledModel):
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         return self._draw(self._read_records(records), rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta drawn from p(theta | counts of each possible record)."""
+        return self._draw(self._cells, rng, counts.astype(np.float64))

@@ -91,7 +91,7 @@ class Grouped(CompiledModel):
             raise ValueError(f"labels must be {G} different texts; got {names!r}")
         self._coords = {"group": names}
         self.n_records = sum(self.sizes)
-        self._group_of = np.repeat(np.arange(G), self.sizes)
+        self._ends = np.cumsum(self.sizes)
 
     def _each(self, name: str, support: str) -> Parameter:
         """Return a parameter with one value for each group."""
@@ -102,7 +102,7 @@ class Grouped(CompiledModel):
         if index is None:
             if n > self.n_records:
                 raise ValueError(f"n must be at most the model's {self.n_records} records; got {n}")
-            return self._group_of[:n]
+            index = np.arange(n)
         index = np.asarray(index)
         if index.shape != (n,):
             raise ValueError(f"index must have shape ({n},), one a record; got {index.shape}")
@@ -110,7 +110,7 @@ class Grouped(CompiledModel):
             raise ValueError(
                 f"index must be from 0 to {self.n_records - 1}; got {index.min()} to {index.max()}"
             )
-        return self._group_of[index]
+        return np.searchsorted(self._ends, index, side="right")
 
     def build_records(
         self, theta: Theta, innovations: ArrayLike, index: ArrayLike | None = None
@@ -173,6 +173,16 @@ class YesNoGroups(Grouped):
     dtype = np.int64
     innovations = Innovations("uniform", 1)
     compiled = Compiled(_build_outcomes, _recover_outcomes, _outcome_likelihood)
+
+    @property
+    def record_values(self) -> NDArray[np.int64]:
+        """All the records that there can be: no and yes of each group in turn, (2 G, 2)."""
+        return np.indices((self._n_groups, 2), dtype=np.int64).reshape(2, -1).T.copy()
+
+    @property
+    def value_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The group of each of these, and the sizes of the groups."""
+        return self.record_values[:, 0].copy(), np.array(self.sizes, dtype=np.int64)
 
     def _read(self, theta: Theta) -> tuple[Floats]:
         """Return the p_g."""

@@ -45,9 +45,13 @@ from noiseaware.formulas import CellsFormula
 from noiseaware.models import estimates
 from noiseaware.models.arguments import positive_number, read_parameter
 from noiseaware.models.conjugate import normalise_rows
-from noiseaware.models.discrete import MOST_VALUES, Discrete
+from noiseaware.models.discrete import Discrete
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
+
+MOST_VALUES = 256
+"""Possible records that are worth listing, so that the sampler may count how many there are of
+each. In a larger table most counts are 0 or 1, and the records themselves are moved."""
 
 
 class NaiveBayes(Discrete):
@@ -119,11 +123,8 @@ class NaiveBayes(Discrete):
         sizes = (self.n_classes, *self.n_levels)
         names = ["the class", *(f"feature {k + 1}" for k in range(self.n_features))]
         self._prepare(self.n_classes, self.n_levels, np.full(max(sizes), self.concentration), names)
-        self.record_values: NDArray[np.int64] | None = None
-        if math.prod(sizes) <= MOST_VALUES:
-            self.record_values = np.ascontiguousarray(
-                np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T
-            )
+        small = math.prod(sizes) <= MOST_VALUES
+        self.record_values = self._cells if small else None
 
     def _parameters(self, features: list[str]) -> tuple[Parameter, ...]:
         n_classes = self.n_classes
@@ -175,6 +176,8 @@ class NaiveBayes(Discrete):
         normalise_rows(classes)
         normalise_rows(features)
         return self._theta(classes, features)
+
+    update_from_counts = Discrete.update_from_counts  # that of the prior above
 
     def formula(self, query: Any, n: int) -> CellsFormula | None:
         """Return a formula for the total of counts by class and level; see `formulas`."""

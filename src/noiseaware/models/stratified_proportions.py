@@ -45,7 +45,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import POSITIVE, REAL
@@ -161,7 +161,15 @@ class StratifiedProportions(Pooled, YesNoGroups):
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta by one scan of p(theta | x); see the module docstring."""
-        data = (*self._totals(records), self._hyper)
+        return self._scan(theta, *self._totals(records), rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta, likewise, from the zeros and ones of each group."""
+        ones = counts[1::2].astype(np.float64)
+        return self._scan(theta, ones, ones + counts[::2], rng)
+
+    def _scan(self, theta: Theta, ones: Floats, sizes: Floats, rng: Generator) -> Theta:
+        data = (ones, sizes, self._hyper)
         (p,) = self._read(theta)
         levels = np.log(p) - np.log1p(-p)
         uniforms = rng.random((self._n_groups + 3, POOL))

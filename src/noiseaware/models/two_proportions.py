@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import ClosedForm, Floats, Reading, Theta
+from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
@@ -85,6 +85,7 @@ class TwoProportions(YesNoGroups):
         super().__post_init__()
         self._log_constant = 2.0 * log_dirichlet_constant(np.array([self.a, self.b]))
         self.parameters = (self._each("proportions", "unit"),)
+        self.counts_prior = CountsPrior(np.array([self.b, self.a] * 2))
 
     @staticmethod
     def _draw(a: Any, b: Any, rng: Generator) -> Theta:
@@ -108,6 +109,10 @@ class TwoProportions(YesNoGroups):
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         ones, sizes = self._totals(records)
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta drawn from p(theta | zeros and ones of each group)."""
+        return self._draw(self.a + counts[1::2], self.b + counts[::2], rng)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the difference and the log ratio of draws of theta."""

@@ -142,6 +142,7 @@ class _Kept:
         state: ChainState,
         iterations: int,
     ) -> None:
+        self._target = target
         room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
         self.theta = {name: np.empty((room, *np.shape(x))) for name, x in state.theta.items()}
         self.sizes = None if target.size is None else np.empty(room)
@@ -167,7 +168,7 @@ class _Kept:
             for (column, lowest), number in zip(columns, values, strict=True):
                 column[done] = min(column[done], number) if lowest else number
         if self._first + done in self._keep:
-            self.databases.append(state.records.copy())
+            self.databases.append(self._target.database(state))
         self._done += 1
 
     def draws(self) -> Draws:

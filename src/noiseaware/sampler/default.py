@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from noiseaware.contract import Move
+from collections.abc import Sequence
+
+from noiseaware.contract import Model, Move, Size, move_abilities
+from noiseaware.release import Release
+from noiseaware.sampler.counts import CountTarget, why_not
 from noiseaware.sampler.moves import (
     BlockSweep,
+    CountMove,
     Interweave,
-    MarkovBasisMove,
     MirrorMove,
     ParameterUpdate,
     ScaleMove,
@@ -18,10 +22,27 @@ from noiseaware.sampler.moves.mirror import mirror_images
 from noiseaware.sampler.target import Target
 
 
+def make_target(
+    model: Model,
+    release: Release,
+    moves: Sequence[Move] | None = None,
+    size: Size | None = None,
+) -> Target:
+    """Return what is sampled by some moves: counts, if they are about these or nobody chose."""
+    on_counts = not why_not(model, release) if moves is None else _about_counts(moves)
+    return CountTarget(model, release) if on_counts else Target(model, release, size)
+
+
+def _about_counts(moves: Sequence[Move]) -> bool:
+    """Whether one of the moves, or of those inside them, is about counts."""
+    parts = [move_abilities(move) for move in moves] if isinstance(moves, Sequence) else []
+    return any(part.on_counts or _about_counts(part.moves) for part in parts)
+
+
 def default_moves(target: Target) -> tuple[Move, ...]:
     """Pick the moves from what the model can do.
 
-    A table of counts is moved as such, with its probabilities integrated out. A model that builds
+    Counts are moved as such, with the model's probabilities integrated out. A model that builds
     its records from innovations is transported, and, if it has a kernel for p(theta | x) too, the
     two are interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own,
     or a ready one if it has a prior and a likelihood only. A model that knows of a direction that
@@ -30,9 +51,9 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     taken away.
     """
     able = target.abilities
+    if target.on_counts:
+        return (CountMove(),)
     size = () if target.size is None else (SizeMove(),)
-    if target.uses_cells and able.table_concentrations is not None and not size:
-        return (MarkovBasisMove(), BlockSweep())
     if not able.can_transport:
         return (*algorithm1(), *size)
     update = (ParameterUpdate(),) if able.can_update else ()

@@ -18,7 +18,7 @@ from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.checkpoint import Checkpoint
-from noiseaware.sampler.default import default_moves
+from noiseaware.sampler.default import default_moves, make_target
 from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.progress import Progress
 from noiseaware.sampler.state import ChainState, Draws
@@ -82,8 +82,7 @@ def run(
     With a checkpoint, from where it is.
     """
     check_fit(model, release, size)
-    target = Target(model, release, size)
-    picked = pick_moves(moves, target)
+    target, picked = prepare(model, release, moves, size)
     seeds = np.random.SeedSequence(random_seed)
     states = [
         chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)))
@@ -204,6 +203,14 @@ def backend_is_chosen() -> bool:
         "LokyBackend",
         "SequentialBackend",
     )
+
+
+def prepare(
+    model: Model, release: Release, moves: Sequence[Move] | None, size: Size | None = None
+) -> tuple[Target, tuple[Move, ...]]:
+    """Return what is sampled, and the moves of the user or the default."""
+    target = make_target(model, release, moves, size)
+    return target, pick_moves(moves, target)
 
 
 def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]:

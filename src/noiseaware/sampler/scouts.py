@@ -174,8 +174,8 @@ def follow(
     rng: np.random.Generator,
 ) -> Ended:
     """Follow one run from the prior to its end."""
-    # A model without a kernel for p(theta | x) begins as its chains did.
-    first = algorithm1() if target.abilities.can_update else moves
+    # Counts, and a model without a kernel for p(theta | x), begin as their chains did.
+    first = algorithm1() if target.abilities.can_update and not target.on_counts else moves
     state = chain.start(target, moves, rng)
     if first is not moves:
         state.tunings = [move.start(target, state) for move in first]

@@ -108,6 +108,9 @@ def add_cells(cells, total):
 class Target:
     """The joint posterior of one model and one release.
 
+    Its state holds the records themselves; that of `counts.CountTarget`, how many there are of
+    each.
+
     Parameters
     ----------
     model
@@ -141,6 +144,8 @@ class Target:
         The same with n as one coordinate more, where it is not known: what transport moves.
     """
 
+    on_counts = False
+
     def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
         self.model = model
         self.release = release
@@ -163,7 +168,6 @@ class Target:
         self._cells = self.query_abilities.cells if shared and self.terms is not None else None
         self.uses_cells = self._cells is not None
         self._query_total = self.query_abilities.total if shared else None
-        self._index = np.arange(self.n) if able.uses_index else None
         self.kernel = self._find_kernel()
         own = able.coordinates
         self.coordinates = Coordinates(able.parameters) if own is None else own
@@ -221,21 +225,20 @@ class Target:
             u = innovations.draw(m, rng)
             records = self.build(theta, u, start)
             return records, u if self.abilities.holds_innovations else None
-        if self._index is None:
-            made = draw(theta, m, rng)
-        else:
-            made = draw(theta, m, rng, index=self._index[start : start + m])
+        made = draw(theta, m, rng, **self._numbers(start, m))
         return self._as_records("sample_records", made, m), None
+
+    def _numbers(self, start: int, m: int) -> dict[str, np.ndarray]:
+        """Return what a maker of records is told about which it makes."""
+        return {"index": np.arange(start, start + m)} if self.abilities.uses_index else {}
 
     def build(self, theta: Theta, innovations: np.ndarray, start: int = 0) -> np.ndarray:
         """Return F(u; theta) for records start, start + 1, ..., as the compiled loops need them."""
         build = self.abilities.build_records
         assert build is not None
-        if self._index is None:
-            made = build(theta, innovations)
-        else:
-            made = build(theta, innovations, index=self._index[start : start + len(innovations)])
-        records = self._as_records("build_records", made, len(innovations))
+        m = len(innovations)
+        made = build(theta, innovations, **self._numbers(start, m))
+        records = self._as_records("build_records", made, m)
         # Records are changed in place later on; the innovations must not change with them.
         if records.base is not None and np.may_share_memory(records, innovations):
             return records.copy()
@@ -332,6 +335,14 @@ class Target:
         if self.size is not None:
             return None  # a formula is for one n
         return make(self.release.query, self.n)
+
+    def hold(self, records: np.ndarray) -> np.ndarray:
+        """Return a list of records as a state holds them."""
+        return records
+
+    def database(self, state: ChainState) -> np.ndarray:
+        """Return the confidential records of a state as a list of them."""
+        return state.records.copy()
 
     # What the release says of them.
 

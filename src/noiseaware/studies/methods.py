@@ -20,8 +20,7 @@ from noiseaware.posterior import with_derived
 from noiseaware.release import Release
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
-from noiseaware.sampler.run import pick_moves
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.run import prepare
 
 Array = NDArray[np.float64]
 
@@ -116,8 +115,7 @@ def run_chains(
         Draws of each parameter, (chains, draws, *shape), and what the moves report, (chains,
         draws). With `keep_records`, `drawn[""]` holds imputed databases, (chains, kept, n, ...).
     """
-    target = Target(model, release)
-    moves = pick_moves(sampler.moves, target)
+    target, moves = prepare(model, release, sampler.moves)
     schedule = chain.Schedule.make(sampler.warmup, sampler.draws, keep_records)
     parts = []
     for child in seed.spawn(sampler.chains):

@@ -17,8 +17,7 @@ from noiseaware.coordinates import check_theta
 from noiseaware.deprecated import warn
 from noiseaware.sampler.checkpoint import words_of
 from noiseaware.sampler.fit import check_fit
-from noiseaware.sampler.run import pick_moves
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.run import prepare
 from noiseaware.studies.methods import read_baselines, read_samplers
 from noiseaware.studies.progress import Advance, bar
 from noiseaware.studies.replicate import Plan, all_keys, row_of, simulate
@@ -216,7 +215,7 @@ def make_plan(
     _, _, release = simulate(plan, (0, 0, 0))
     check_fit(model, release)
     for sampler in chosen.values():
-        pick_moves(sampler.moves, Target(model, release))
+        prepare(model, release, sampler.moves)
     return plan
 
 

@@ -15,7 +15,7 @@ from noiseaware.coordinates import check_theta
 from noiseaware.release import Release
 from noiseaware.sampler import chain, fit
 from noiseaware.sampler.arrays import short
-from noiseaware.sampler.run import pick_moves
+from noiseaware.sampler.run import prepare
 from noiseaware.sampler.target import Target
 from noiseaware.validation import models
 from noiseaware.validation.case import Case, refuses
@@ -28,8 +28,8 @@ def steps(case: Case) -> str:
     """Check each move on a chain: what it reports, and the state that it leaves."""
     rng = case.rng(20)
     _, records, release = case.draw_release(case.n, rng)
-    target = Target(case.model, release)
-    moves = pick_moves(case.moves, target)
+    target, moves = prepare(case.model, release, case.moves)
+    records = target.hold(records)
     for able in _parts(moves):
         if callable(able.kernel) and kernel_abilities(able.kernel).step is None:
             models.kernel(case, able.kernel, _called(able.kernel, "the kernel"))

@@ -275,7 +275,7 @@ def _nudged(case: Case, now: np.ndarray, seen: np.ndarray, rng: np.random.Genera
         spread = compare.scale_of(columns(seen))[1].reshape(now.shape[1:])
         size = np.exp(rng.standard_normal((len(now),) + (1,) * (now.ndim - 1)))
         return (now + size * spread * rng.standard_normal(now.shape)).astype(now.dtype)
-    if case.able.record_values is not None:
+    if case.able.record_values is not None and not case.able.uses_index:
         possible = np.asarray(case.able.record_values)
         return possible[rng.integers(len(possible), size=len(now))].astype(now.dtype)
     proposed = now.copy()

@@ -8,19 +8,19 @@ after another is a sampler; `algorithm1()` is the paper's.
 from __future__ import annotations
 
 from noiseaware.deprecated import renamed
+from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.mirror import MirrorMove
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import BlockSweep, RecordSweep
 from noiseaware.sampler.moves.scale import ScaleMove
 from noiseaware.sampler.moves.size import SizeMove
-from noiseaware.sampler.moves.table import MarkovBasisMove
 from noiseaware.sampler.moves.transport import Transport
 
 __all__ = [
     "BlockSweep",
+    "CountMove",
     "Interweave",
-    "MarkovBasisMove",
     "MirrorMove",
     "ParameterUpdate",
     "RecordSweep",
@@ -44,7 +44,7 @@ __getattr__ = renamed(
     "noiseaware.moves",
     {
         "Stretch": ("noiseaware.moves.ScaleMove", ScaleMove),
-        "TableSteps": ("noiseaware.moves.MarkovBasisMove", MarkovBasisMove),
+        "TableSteps": ("noiseaware.moves.CountMove", CountMove),
     },
     {
         "Autoregressive": "it is now an example: CrankNicolson in examples/moves/crank_nicolson.py",

@@ -224,6 +224,15 @@ def keep_accepted(accepted, records, candidates, counts):
 # ------------------------------------------------------------------ a sweep
 
 
+def need_records(move: Any, target: Target) -> None:
+    """ValueError if the state is of counts: another move is about these."""
+    if target.on_counts:
+        raise ValueError(
+            f"{type(move).__name__} goes through records, and CountMove holds their counts only: "
+            "use one or the other"
+        )
+
+
 def accept(target: Target, total: np.ndarray, offer: Offer) -> float:
     """Run the accept loop that fits the target; see `accept_dense`."""
     if target.density is None:
@@ -327,7 +336,8 @@ class RecordSweep:
         return f"RecordSweep({self.proposal!r}, sequential={self.sequential})"
 
     def check(self, target: Target) -> None:
-        """Raise if a proposal of the user's cannot be scored."""
+        """Raise if there are no records, or a proposal of the user's cannot be scored."""
+        need_records(self, target)
         if self.proposal is None:
             return
         able = target.abilities
@@ -404,7 +414,8 @@ class BlockSweep:
         return "BlockSweep()" if self.size is None else f"BlockSweep(size={self.size})"
 
     def check(self, target: Target) -> None:
-        """Any target will do."""
+        """Raise if the state has no records to go through."""
+        need_records(self, target)
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with blocks of one record."""

@@ -1,0 +1,325 @@
+"""A chain whose state is a table of counts: how many records have each of the possible values.
+
+Records of a finite model are exchangeable, so that all that matters of them is x_c, how many have
+the value v_c, c = 1, ..., C. There are n! / prod_c x_c! databases with these counts, all as likely,
+so that
+
+    p(x | theta, s_dp)  proportional to  prod_c [f(v_c | theta)^x_c / x_c!] g(s_dp, T(x)),
+    T(x) = sum_c x_c t(v_c).
+
+**Rows.** All that a chain is told about x are numbers (M x)_r, each with a function of its own:
+
+    log p(x | ...)  =  sum_c [b_c x_c + log Gamma(a_c + x_c) - log x_c!]  +  sum_r phi_r((M x)_r).
+
+- The noisy totals: M has t(v_c) as its columns, and phi_j is the mechanism's (`mechanisms.terms`).
+- The prior with theta integrated out, if the model knows it (`contract.CountsPrior`): the a_c, and
+  rows with phi = +-log Gamma(h + .). Otherwise theta is held, and b_c = log f(v_c | theta).
+- What is fixed: the number of records, or that of each group, and every exact row of a release.
+  phi is 0 at the value and minus infinity elsewhere, so that no move may change such a row.
+
+A change of x along a direction d changes only the rows with (M d)_r != 0: the cost of a move does
+not depend on the number of records, and hardly on the number of rows.
+
+**To the other moves this is a target like any other**: `CountTarget` is a `Target` whose records
+are the C counts. It is used where the default moves are, or where a move says `on_counts`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from noiseaware.contract import Model, Theta, mechanism_abilities, model_abilities
+from noiseaware.mechanisms.terms import EXACT
+from noiseaware.release import Release
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+LARGEST_CUBE = 4
+"""Most groups of variables that a step of a table changes at once."""
+
+MOST_PATTERNS = 200
+"""Ways to group the variables of a table from which a step picks."""
+
+
+def why_not(model: Model, release: Release) -> str:
+    """Return why the state cannot be counts, in words; "" if it can."""
+    able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
+    if release.n_records is None:
+        return "the number of records is not known"
+    if able.record_values is None:
+        return f"{able.name} does not list all possible records in record_values"
+    if mechanism.terms is None or mechanism.statistic is not None:
+        return f"the noise of {mechanism.name} is not added to totals, one number at a time"
+    if able.uses_index and able.value_groups is None:
+        return f"the records of {able.name} depend on their index"
+    if able.update_from_counts is None or able.counts_prior is None:
+        return f"{able.name} has no update_from_counts with a counts_prior"
+    return ""
+
+
+class Table(NamedTuple):
+    """What compiled code is told of a table with C cells and R rows.
+
+    The first d rows are the noisy totals, then come those of the prior, then what is fixed.
+
+    Attributes
+    ----------
+    start, row, weight
+        M by columns: cell c has `weight[i]` in `row[i]` for i from start[c] to start[c + 1].
+    shifts, signs
+        h_r and s_r of the prior's rows.
+    fixed : (R,) bool
+        Whether a row must not change.
+    concentrations : (C,)
+        a_c.
+    pools, pool_start
+        Sets of cells, one after another, of which any two are a pair that leaves what is fixed.
+    of_cell, of_cell_start, place
+        The pools of each cell, likewise, and where in the pool the cell is. The first is all cells
+        that have the same column of fixed rows.
+    most_pools : int
+        Most pools that a cell is in.
+    levels, strides : (K,)
+        The variables of a table in C order; none if the values are not one.
+    patterns : (P, K)
+        For each variable the number of its group, from 1, or 0: not changed.
+    """
+
+    start: np.ndarray
+    row: np.ndarray
+    weight: np.ndarray
+    shifts: np.ndarray
+    signs: np.ndarray
+    fixed: np.ndarray
+    concentrations: np.ndarray
+    pools: np.ndarray
+    pool_start: np.ndarray
+    of_cell: np.ndarray
+    of_cell_start: np.ndarray
+    place: np.ndarray
+    most_pools: int
+    levels: np.ndarray
+    strides: np.ndarray
+    patterns: np.ndarray
+
+
+class CountTarget(Target):
+    """The joint posterior of theta and the counts of each possible record.
+
+    Attributes
+    ----------
+    cell_values : (C, ...)
+        The possible records.
+    table : Table
+        The rows and the steps, for compiled code.
+    slopes : (C,)
+        b_c of the prior with theta integrated out.
+    """
+
+    on_counts = True
+
+    def __init__(self, model: Model, release: Release) -> None:
+        reason = why_not(model, release)
+        if reason:
+            raise ValueError(f"a chain of counts is not possible: {reason}")
+        super().__init__(model, release)
+        able = self.abilities
+        assert able.counts_prior is not None
+        self.cell_values = np.ascontiguousarray(able.record_values)
+        n_cells = self.n = len(self.cell_values)
+        self._groups, self._sizes = able.value_groups or (
+            np.zeros(n_cells, np.int64),
+            np.array([release.n_records]),
+        )
+        self._by_cell = self._columns()
+        prior = able.counts_prior
+        self.slopes = np.zeros(n_cells) if prior.slopes is None else prior.slopes
+        sized = sparse.csr_array(
+            (np.ones(n_cells), (self._groups, np.arange(n_cells))),
+            shape=(len(self._sizes), n_cells),
+        )
+        rows = [self._by_cell, sized]
+        if prior.matrix is not None:
+            rows.insert(1, sparse.csr_array(prior.matrix))
+        self.table = make_table(
+            sparse.csc_array(sparse.vstack(rows)),
+            self._fixed(len(prior.shifts)),
+            prior,
+            self._grid(),
+        )
+        self._density = able.log_likelihood
+        self.abilities = replace(
+            able,
+            log_likelihood=None if able.log_likelihood is None else self._log_likelihood,
+            update_parameters=able.update_from_counts,
+            sample_records=None,
+            build_records=None,
+            recover_innovations=None,
+            formula=None,
+            scale_records=None,
+            check_records=None,
+            uses_index=False,
+        )
+        self.kernel = self._find_kernel()
+
+    def _columns(self) -> sparse.csr_array:
+        """Return t(v_c) as columns, (d, C)."""
+        made, n_cells = self.statistic(self.cell_values, 0), len(self.cell_values)
+        if not self.uses_cells:
+            return sparse.csr_array(made.T)
+        cell, which = np.nonzero(made >= 0)
+        entries = np.ones(len(cell)), (made[cell, which], cell)
+        return sparse.csr_array(entries, shape=(self.d, n_cells))
+
+    def _fixed(self, n_prior: int) -> np.ndarray:
+        assert self.terms is not None
+        rows = self.d + n_prior + len(self._sizes)
+        fixed = np.arange(rows) >= self.d + n_prior
+        fixed[: self.d] = self.terms.family == EXACT
+        return fixed
+
+    def _grid(self) -> tuple[int, ...]:
+        """Return the levels of each variable, if the values are all their combinations in order."""
+        values = self.cell_values
+        if values.ndim != 2 or values.dtype.kind not in "iu":
+            return ()
+        levels = tuple(len(np.unique(column)) for column in values.T)
+        if np.prod(levels) != len(values):
+            return ()
+        grid = np.indices(levels).reshape(len(levels), -1).T
+        return levels if np.array_equal(values - values.min(axis=0), grid) else ()
+
+    def _log_likelihood(self, theta: Theta, counts: np.ndarray) -> np.ndarray:
+        """Return x_c log f(v_c | theta), (C,): their sum is log f of the records in any order."""
+        assert self._density is not None
+        logs = self._density(theta, self.cell_values)
+        return np.where(counts > 0, counts * logs, 0.0)
+
+    def propose(
+        self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
+    ) -> tuple[np.ndarray, None]:
+        """Draw the counts of all records from f(. | theta)."""
+        assert self._density is not None
+        probabilities = np.exp(self._density(theta, self.cell_values))
+        counts = np.zeros(self.n, dtype=np.int64)
+        for group, size in enumerate(self._sizes):
+            inside = self._groups == group
+            p = probabilities[inside]
+            counts[inside] = rng.multinomial(size, p / p.sum())
+        return counts, None
+
+    def total(self, records: np.ndarray) -> np.ndarray:
+        """T, (d,), of these counts."""
+        return self._by_cell @ records.astype(np.float64)
+
+    def hold(self, records: np.ndarray) -> np.ndarray:
+        """Return the counts of a list of records."""
+        values = self.cell_values.reshape(self.n, -1)
+        rows = np.concatenate([values, np.asarray(records).reshape(len(records), -1)])
+        _, number = np.unique(rows, axis=0, return_inverse=True)
+        cell = np.empty(number.max() + 1, dtype=np.int64)
+        cell[number[: self.n]] = np.arange(self.n)
+        return np.bincount(cell[number[self.n :]], minlength=self.n)
+
+    def database(self, state: ChainState) -> np.ndarray:
+        """Return records with these counts: in the order of their groups, and random within them.
+
+        The order comes from a generator of its own, so that keeping records changes no draw.
+        """
+        seeds = copy.deepcopy(state.rng.bit_generator).random_raw(4)
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds.tolist())))
+        parts = []
+        for group in range(len(self._sizes)):
+            inside = np.flatnonzero(self._groups == group)
+            parts.append(rng.permutation(np.repeat(inside, state.records[inside])))
+        return self.cell_values[np.concatenate(parts)]
+
+
+def make_table(
+    matrix: sparse.csc_array, fixed: np.ndarray, prior: Any, grid: tuple[int, ...]
+) -> Table:
+    """Put together what compiled code is told."""
+    matrix.sum_duplicates()
+    classes = same_columns(sparse.csc_array(sparse.csr_array(matrix)[fixed]))
+    pools = make_pools(sparse.csr_array(matrix)[~fixed], classes)
+    levels = np.array(grid, dtype=np.int64)
+    strides = [math.prod(grid[k + 1 :]) for k in range(len(grid))]
+    return Table(
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int64),
+        matrix.data.astype(np.float64),
+        np.asarray(prior.shifts, dtype=np.float64),
+        np.asarray(prior.signs, dtype=np.float64),
+        fixed,
+        np.asarray(prior.concentrations, dtype=np.float64).reshape(-1),
+        *pools,
+        levels=levels,
+        strides=np.array(strides, dtype=np.int64),
+        patterns=patterns_of(len(grid)),
+    )
+
+
+def same_columns(matrix: sparse.csc_array) -> np.ndarray:
+    """Return a number for each column, the same for equal columns."""
+    matrix.sort_indices()
+    seen: dict[bytes, int] = {}
+    numbers = np.empty(matrix.shape[1], dtype=np.int64)
+    for c in range(matrix.shape[1]):
+        part = slice(matrix.indptr[c], matrix.indptr[c + 1])
+        key = matrix.indices[part].tobytes() + matrix.data[part].tobytes()
+        numbers[c] = seen.setdefault(key, len(seen))
+    return numbers
+
+
+def make_pools(
+    rows: sparse.csr_array, classes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return the pools of `Table`: the classes, and what each row has of each class."""
+    n_cells = len(classes)
+    everywhere = sparse.csr_array(
+        (np.ones(n_cells), (np.zeros(n_cells, np.int64), np.arange(n_cells))), shape=(1, n_cells)
+    )
+    coo = sparse.coo_array(sparse.vstack([everywhere, rows]))
+    coo.eliminate_zeros()
+    key = coo.row.astype(np.int64) * (classes.max() + 1) + classes[coo.col]
+    order = np.lexsort((coo.col, key))
+    key, cells = key[order], coo.col[order].astype(np.int64)
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    sizes = np.diff(np.append(starts, len(key)))
+    # A row that has all of a class, or one cell of it, adds nothing.
+    whole = np.bincount(classes)[classes[cells[starts]]]
+    useful = (np.arange(len(starts)) < len(np.unique(classes))) | ((sizes > 1) & (sizes < whole))
+    keep = np.repeat(useful, sizes)
+    cells, sizes = cells[keep], sizes[useful]
+    pool_start = np.concatenate(([0], np.cumsum(sizes)))
+    pool = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(cells)) - pool_start[pool]
+    by_cell = np.lexsort((pool, cells))
+    of_cell_start = np.searchsorted(cells[by_cell], np.arange(n_cells + 1))
+    most = int(np.diff(of_cell_start).max())
+    return cells, pool_start, pool[by_cell], of_cell_start, place[by_cell], most
+
+
+def patterns_of(n_variables: int) -> np.ndarray:
+    """Return ways to put variables into two or more groups, and some into none, (P, K)."""
+    if n_variables < 2:
+        return np.zeros((0, n_variables), dtype=np.int64)
+    most = min(n_variables, LARGEST_CUBE)
+    rng = np.random.default_rng(0)
+    if (most + 1) ** n_variables <= MOST_PATTERNS:
+        tried = np.indices((most + 1,) * n_variables).reshape(n_variables, -1).T
+    else:
+        how_many = rng.integers(2, most + 1, size=(MOST_PATTERNS, 1))
+        tried = rng.integers(0, how_many + 1, size=(MOST_PATTERNS, n_variables))
+    kept = []
+    for pattern in tried:
+        groups = list(dict.fromkeys(pattern[pattern > 0].tolist()))  # in order of appearance
+        if len(groups) > 1:
+            kept.append([groups.index(g) + 1 if g else 0 for g in pattern])
+    return np.unique(np.array(kept, dtype=np.int64), axis=0)

@@ -1,0 +1,516 @@
+"""Move the counts of a table along integer directions, each time to an exact draw on a line.
+
+The state is a table of counts x and its density a sum over rows (`sampler.counts`). A step picks a
+direction d and draws k for x + k d.
+
+**The directions.** *Pairs*: one cell gains what another loses. The second cell is any cell of a
+random pool of the first: those with the same fixed rows, or of these the ones that share one row
+with it (the cells of one tract, of one age). *Cubes*, if the cells are the combinations of
+variables: put the variables into groups, and let a and b be two cells. The 2^m cells that take each
+of the m groups from a or from b are the corners of a cube. Those that took an even number of
+groups from b gain k, the others lose it. A margin changes only if it has a variable of every group,
+so that what is known well stays, and what is open moves (Diaconis and Sturmfels 1998 have the
+theory). A direction that would change a fixed row is left out.
+
+**Which direction** is picked must be as likely from any x on the line. The first cell is that of a
+random record, or any cell. A pair {a, b} is picked from a record with probability
+
+    (x_a + x_b) / n * q(a, b),        q symmetric,
+
+and a cube likewise with the sum of x over its corners; neither sum changes along the line.
+
+**The draw.** On the line the density is w(k), known up to a constant, for k from lo to hi: no
+further than to where a count is 0. Place a window of L points, a stride s apart, at random so that
+it covers the present point: k_i = (i - j) s for i = 0, ..., L - 1, with j uniform on 0, ..., L - 1.
+Draw one of them with probability proportional to w. Of two points of the line that a window can
+cover, it does so with the same probability from either, and given the window the draw does not
+depend on where it started. So
+
+    w(k) P(k, k') = sum over windows of w(k) w(k') / (L sum of w in the window) = w(k') P(k', k):
+
+detailed balance, for any w. If the line has at most L points the window is the line. Windows are
+drawn one after another with strides 8^t, ..., 64, 8, 1, where t is the smallest that covers the
+line: from wherever it is the chain gets to where the mass is, and then to the last record, in a
+number of steps that grows with the logarithm of n. In warm-up it is seen which strides move
+anything, for each t, and which groups of variables it pays to take; these are used afterwards, and
+the others now and then.
+
+Then theta is drawn from p(theta | x) if it was integrated out.
+
+**Reports.** `count_moves`: the share of the steps that changed x. For the checks of the release,
+`acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g for
+one record that is given another value, for a few records.
+
+References
+----------
+Diaconis and Sturmfels (1998), Algebraic algorithms for sampling from conditional distributions,
+Annals of Statistics 26(1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from noiseaware.mechanisms.terms import needs_long, term
+from noiseaware.sampler.counts import LARGEST_CUBE, CountTarget
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+WINDOW = 16
+"""L, the points of a window: twice the ratio of two strides, so that each level finds its place
+within the one above."""
+
+LEVELS = 14
+"""Strides 8^0, ..., 8^13, and no more: a line has less than 2^53 points."""
+
+LOOKS = 4
+"""Changes of one record that are scored in an iteration, for the checks of the release."""
+
+STEPS_PER_CELL = 4
+LEAST_MOVED, SELDOM = 0.05, 1 / 32
+"""A stride that moved fewer than this share of its lines in warm-up is used this often after it,
+and so is every one that is finer than the next below the largest that did."""
+
+LEAST_SHARE = 0.05
+"""A kind of direction gets as many steps as the logarithm of its jumps says, and this share of the
+best more: what was not seen to move may do so later."""
+
+FIRST_WINDOW = 32
+"""Iterations of warm-up after which what was seen is first used."""
+
+_FIRST_LEVEL = 4
+_WIDTH = _FIRST_LEVEL + 2 * LEVELS
+"""Uniforms of a step: which kind, first cell, pool or pattern, second cell, and two a level."""
+
+
+@njit(cache=True, nogil=True)
+def fill_tree(counts, tree):
+    """Fill a tree of sums, (C + 1,), in which `find` and `add` take log C steps (Fenwick 1994)."""
+    tree[:] = 0
+    for c in range(counts.shape[0]):
+        tree[c + 1] += counts[c]
+        parent = c + 1 + ((c + 1) & -(c + 1))
+        if parent < tree.shape[0]:
+            tree[parent] += tree[c + 1]
+
+
+@njit(cache=True, nogil=True)
+def add(tree, cell, change):
+    """Add to the count of a cell."""
+    i = cell + 1
+    while i < tree.shape[0]:
+        tree[i] += change
+        i += i & -i
+
+
+@njit(cache=True, nogil=True)
+def find(tree, number):
+    """Return the cell of a record, the records numbered from 0 in the order of the cells."""
+    cell, step = 0, 1
+    while 2 * step < tree.shape[0]:
+        step *= 2
+    while step > 0:
+        if cell + step < tree.shape[0] and tree[cell + step] <= number:
+            cell += step
+            number -= tree[cell]
+        step //= 2
+    return cell
+
+
+@njit(cache=True, nogil=True)
+def partner(table, cell, pick, which):
+    """Return another cell of a random pool of this one, or -1."""
+    pool = table.of_cell_start[cell] + int(pick * table.most_pools)
+    if pool >= table.of_cell_start[cell + 1]:
+        return -1
+    begin = table.pool_start[table.of_cell[pool]]
+    size = table.pool_start[table.of_cell[pool] + 1] - begin
+    if size < 2:
+        return -1
+    place = table.place[pool] + 1 + int(which * (size - 1))
+    return table.pools[begin + place % size]
+
+
+@njit(cache=True, nogil=True)
+def corners(table, first, second, pattern, cells, steps):
+    """Fill in the corners of a cube and whether each gains or loses; return how many, 0 if one."""
+    far = np.zeros(LARGEST_CUBE, dtype=np.int64)
+    for k in range(table.levels.shape[0]):
+        group = table.patterns[pattern, k]
+        if group > 0:
+            stride, levels = table.strides[k], table.levels[k]
+            far[group - 1] += (second // stride % levels - first // stride % levels) * stride
+    number = 1
+    cells[0], steps[0] = first, 1
+    for group in range(LARGEST_CUBE):
+        if far[group] != 0:
+            for i in range(number):
+                cells[number + i] = cells[i] + far[group]
+                steps[number + i] = -steps[i]
+            number *= 2
+    return number if number > 1 else 0
+
+
+@njit(cache=True, nogil=True)
+def direction(table, first, kind, uniforms, cells, steps):
+    """Fill in a direction from a first cell; return how many cells it changes, 0 for none.
+
+    Kind 0 is a pair, and kind 1 + p is a cube with pattern p.
+    """
+    if kind > 0:
+        second = int(uniforms[3] * (table.start.shape[0] - 1))
+        return corners(table, first, second, kind - 1, cells, steps)
+    second = partner(table, first, uniforms[2], uniforms[3])
+    if second < 0:
+        return 0
+    cells[0], steps[0], cells[1], steps[1] = first, 1, second, -1
+    return 2
+
+
+@njit(cache=True, nogil=True)
+def changed_rows(table, cells, steps, number, change, rows):
+    """Fill in what one step along a direction adds to each row; return how many rows it changes.
+
+    `change` (R,) is zero before, and after if the return value is -1: a fixed row would change.
+    """
+    touched = 0
+    for i in range(number):
+        for e in range(table.start[cells[i]], table.start[cells[i] + 1]):
+            row = table.row[e]
+            if change[row] == 0.0:
+                rows[touched] = row
+                touched += 1
+            change[row] += steps[i] * table.weight[e]
+    kept, allowed = 0, True
+    for i in range(touched):
+        row = rows[i]
+        if change[row] != 0.0:
+            allowed &= not table.fixed[row]
+            # A row that came back to 0 on the way is in the list twice.
+            again = False
+            for j in range(kept):
+                again |= rows[j] == row
+            if not again:
+                rows[kept] = row
+                kept += 1
+    if not allowed:
+        for i in range(kept):
+            change[rows[i]] = 0.0
+        return -1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def cell_weight(a, x):
+    """Return log Gamma(a + x) - log x!, without the first for a = 0."""
+    if a == 1.0:
+        return 0.0
+    return (math.lgamma(a + x) if a > 0.0 else 0.0) - math.lgamma(x + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def fill_window(density, table, slopes, counts, sums, line, window):
+    """Fill `window` with log w of k = first, first + stride, ...; minus infinity off the line.
+
+    `line` is (cells, steps, number, change, rows, touched, lo, hi, first, stride).
+    """
+    cells, steps, number, change, rows, touched, lo, hi, first, stride = line
+    terms = density.terms
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
+    d = family.shape[0]
+    for i in range(window.shape[0]):
+        k = first + i * stride
+        if k < lo or k > hi:
+            window[i] = -math.inf
+            continue
+        value = 0.0
+        for j in range(number):
+            c = cells[j]
+            value += cell_weight(table.concentrations[c], counts[c] + k * steps[j])
+            value += slopes[c] * (k * steps[j])
+        for j in range(touched):
+            row = rows[j]
+            total = sums[row] + k * change[row]
+            if row < d:
+                value += term(long, family, parameters, row, total)
+            else:
+                value += table.signs[row - d] * math.lgamma(table.shifts[row - d] + total)
+        window[i] = value
+
+
+@njit(cache=True, nogil=True)
+def pick_one(window, uniform):
+    """Return an index, drawn with probability proportional to exp of the entries."""
+    highest = -math.inf
+    for i in range(window.shape[0]):
+        highest = max(highest, window[i])
+    total = 0.0
+    for i in range(window.shape[0]):
+        window[i] = math.exp(window[i] - highest)
+        total += window[i]
+    left = uniform * total
+    chosen = -1
+    for i in range(window.shape[0]):
+        if window[i] > 0.0:
+            chosen = i
+            left -= window[i]
+            if left < 0.0:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def bounds(counts, cells, steps, number):
+    """Return the smallest and the largest k with which no count is negative."""
+    lo, hi = -(2**53), 2**53
+    for i in range(number):
+        if steps[i] > 0:
+            lo = max(lo, -counts[cells[i]])
+        else:
+            hi = min(hi, counts[cells[i]])
+    return lo, hi
+
+
+@njit(cache=True, nogil=True)
+def coarsest(length):
+    """Return t, the smallest with L 8^t at least the number of points of a line."""
+    level, reach = 0, WINDOW
+    while reach < length and level < LEVELS - 1:
+        level += 1
+        reach *= 8
+    return level
+
+
+@njit(cache=True, nogil=True)
+def window_start(lo, hi, stride, uniform):
+    """Return the first point of a window around 0, as its draw of j."""
+    if hi - lo < WINDOW:
+        return lo
+    return -int(uniform * WINDOW) * stride
+
+
+@njit(cache=True, nogil=True)
+def move_on_line(density, table, slopes, counts, sums, line, used, seen, uniforms):
+    """Draw k for one direction, by windows from coarse to fine; return the sum of these draws.
+
+    `line` is (cells, steps, number, change, rows, touched). `used` (LEVELS, LEVELS) says how often
+    a stride is used on a line whose coarsest is t. `seen` (2, LEVELS, LEVELS) counts how often each
+    was used, and how often it moved anything.
+    """
+    cells, steps, number, change, rows, touched = line
+    window = np.empty(WINDOW)
+    lo, hi = bounds(counts, cells, steps, number)
+    if lo == hi:
+        return 0
+    top, stride, far = coarsest(hi - lo + 1), 1, 0
+    for _ in range(top):
+        stride *= 8
+    for level in range(top, -1, -1):
+        # One uniform decides whether, and where the window begins: its digits are independent.
+        placed = uniforms[_FIRST_LEVEL + 2 * level] * WINDOW
+        if placed - int(placed) < used[top, level]:
+            first = window_start(lo, hi, stride, placed / WINDOW)
+            where = (cells, steps, number, change, rows, touched, lo, hi, first, stride)
+            fill_window(density, table, slopes, counts, sums, where, window)
+            k = first + stride * pick_one(window, uniforms[_FIRST_LEVEL + 2 * level + 1])
+            seen[0, top, level] += 1
+            if k != 0:
+                seen[1, top, level] += 1
+                far += k
+                for i in range(number):
+                    counts[cells[i]] += k * steps[i]
+                for i in range(touched):
+                    sums[rows[i]] += k * change[rows[i]]
+                lo, hi = lo - k, hi - k
+        stride //= 8
+    return far
+
+
+@njit(cache=True, nogil=True)
+def add_up(table, counts, sums):
+    """Fill `sums` (R,) with M x."""
+    sums[:] = 0.0
+    for c in range(counts.shape[0]):
+        if counts[c] != 0:
+            for e in range(table.start[c], table.start[c + 1]):
+                sums[table.row[e]] += table.weight[e] * counts[c]
+
+
+@njit(cache=True, nogil=True)
+def count_steps(density, table, slopes, counts, used, chances, seen, jumps, uniforms):
+    """Do the steps on the counts (C,) int64, in place.
+
+    Returns how many changed something, and what `look_at_records` saw after them.
+
+    Parameters
+    ----------
+    chances
+        The cumulative probabilities of the kinds of directions.
+    used, seen
+        Of the strides; see `move_on_line`.
+    jumps : (2, kinds)
+        Counted up: how often a kind was picked, and the sum of log2(1 + |k|).
+    uniforms : (LOOKS + m, ...)
+        One row a look, then one a step.
+    """
+    n_cells = counts.shape[0]
+    sums, change = np.empty(table.fixed.shape[0]), np.zeros(table.fixed.shape[0])
+    add_up(table, counts, sums)
+    tree = np.empty(n_cells + 1, dtype=np.int64)
+    fill_tree(counts, tree)
+    n, changes = counts.sum(), 0
+    cells, steps = np.empty(1 << LARGEST_CUBE, np.int64), np.empty(1 << LARGEST_CUBE, np.int64)
+    widest = 0
+    for c in range(n_cells):
+        widest = max(widest, table.start[c + 1] - table.start[c])
+    rows, before = np.empty(widest * cells.shape[0], np.int64), np.empty(cells.shape[0], np.int64)
+    for i in range(LOOKS, uniforms.shape[0]):
+        u = uniforms[i]
+        # The first cell: that of a random record, or any.
+        if u[1] < 0.5 and n > 0:
+            first = find(tree, min(int(2.0 * u[1] * n), n - 1))
+        else:
+            first = int((2.0 * u[1] - 1.0) * n_cells) if u[1] >= 0.5 else 0
+        kind = min(np.searchsorted(chances, u[0], side="right"), chances.shape[0] - 1)
+        number = direction(table, first, kind, u, cells, steps)
+        if number == 0:
+            continue
+        touched = changed_rows(table, cells, steps, number, change, rows)
+        if touched < 0:
+            continue
+        for j in range(number):
+            before[j] = counts[cells[j]]
+        line = (cells, steps, number, change, rows, touched)
+        far = move_on_line(density, table, slopes, counts, sums, line, used, seen, u)
+        jumps[0, kind] += 1.0
+        if far != 0:
+            changes += 1
+            jumps[1, kind] += math.log2(1.0 + abs(far))
+            for j in range(number):
+                add(tree, cells[j], counts[cells[j]] - before[j])
+        for j in range(touched):
+            change[rows[j]] = 0.0
+    mean, lowest = look_at_records(density, table, tree, sums, n, uniforms)
+    return changes, mean, lowest
+
+
+@njit(cache=True, nogil=True)
+def look_at_records(density, table, tree, sums, n, uniforms):
+    """Score changes of one record, none of which is made; return their mean and lowest.
+
+    The mean is that of min(1, r), r the ratio of g, and the lowest is of log r. The record is any,
+    and gets the value of another record or, every other time, any value of its group.
+    """
+    terms = density.terms
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
+    lowest, total, seen = 0.0, 0.0, 0
+    for i in range(LOOKS if n > 0 else 0):
+        first = find(tree, min(int(uniforms[i, 0] * n), n - 1))
+        pool = table.of_cell_start[first]
+        begin = table.pool_start[table.of_cell[pool]]
+        size = table.pool_start[table.of_cell[pool] + 1] - begin
+        second = table.pools[begin + int(uniforms[i, 1] * size)]
+        if i % 2 == 0:
+            second = find(tree, min(int(uniforms[i, 1] * n), n - 1))
+            if table.of_cell[table.of_cell_start[second]] != table.of_cell[pool]:
+                continue
+        log_ratio = 0.0
+        for cell, step in ((first, -1.0), (second, 1.0)):
+            for e in range(table.start[cell], table.start[cell + 1]):
+                row = table.row[e]
+                if row < family.shape[0]:
+                    log_ratio -= term(long, family, parameters, row, sums[row])
+                    sums[row] += step * table.weight[e]
+                    log_ratio += term(long, family, parameters, row, sums[row])
+        for cell, step in ((first, 1.0), (second, -1.0)):
+            for e in range(table.start[cell], table.start[cell + 1]):
+                sums[table.row[e]] += step * table.weight[e]
+        lowest = min(lowest, log_ratio)
+        if i % 2 == 0:
+            total += math.exp(min(0.0, log_ratio))
+            seen += 1
+    return total / seen if seen > 0 else 1.0, lowest
+
+
+class CountMove:
+    """Move the counts of the possible records, each time to an exact draw on a line."""
+
+    reports = ("count_moves", "acceptance_rate", "lowest_log_acceptance")
+    lowest = ("lowest_log_acceptance",)
+    on_counts = True
+
+    def __repr__(self) -> str:
+        return "CountMove()"
+
+    def check(self, target: Target) -> None:
+        """Raise if the state holds records."""
+        if not target.on_counts:
+            raise ValueError("CountMove needs a state of counts, and this one holds records")
+
+    def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
+        """Begin with all strides, as many pairs as cubes, and nothing seen."""
+        cubes = len(target.table.patterns)
+        return {
+            "used": np.ones((LEVELS, LEVELS)),
+            "chances": np.linspace(0.5, 1.0, cubes + 1) if cubes else np.ones(1),
+            "seen": _nothing_seen(target),
+        }
+
+    def step(
+        self, target: CountTarget, state: ChainState, tuning: dict[str, Any]
+    ) -> tuple[float, float, float]:
+        """Do the steps, draw theta if it was integrated out, and look at a few records."""
+        rng, counts = state.rng, state.records
+        steps = STEPS_PER_CELL * (len(counts) - 1)
+        seen, jumps = tuning["seen"] or _nothing_seen(target)
+        changed, mean, lowest = count_steps(
+            target.density,
+            target.table,
+            target.slopes,
+            counts,
+            tuning["used"],
+            tuning["chances"],
+            seen,
+            jumps,
+            rng.random((LOOKS + steps, _WIDTH)),
+        )
+        update = target.abilities.update_from_counts
+        assert update is not None
+        state.theta = update(state.theta, counts, rng)
+        return changed / steps, mean, lowest
+
+    def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
+        """After 32, 64, ... iterations, use what was seen, and let it count for a tenth."""
+        count = state.iteration + 1
+        if count >= FIRST_WINDOW and count & (count - 1) == 0:
+            self._choose(tuning)
+            for counted in tuning["seen"]:
+                counted *= 0.1
+
+    def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Choose for the last time."""
+        self._choose(tuning)
+        tuning["seen"] = ()
+
+    def _choose(self, tuning: dict[str, Any]) -> None:
+        """Keep the strides that move the counts, and more of the directions that move them far."""
+        seen, jumps = tuning["seen"]
+        rates = seen[1] / np.maximum(seen[0], 1e-9)
+        for top in range(LEVELS):
+            good = np.flatnonzero(rates[top] >= LEAST_MOVED)
+            if len(good):
+                tuning["used"][top] = SELDOM
+                tuning["used"][top, max(0, good[-1] - 1) : good[-1] + 1] = 1.0
+        gains = jumps[1] / np.maximum(jumps[0], 1e-9)
+        if gains.max() > 0.0:
+            shares = gains + LEAST_SHARE * gains.max()
+            tuning["chances"] = np.cumsum(shares / shares.sum())
+
+
+def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray]:
+    """Return room for what `count_steps` counts: of the strides, and of the directions."""
+    return np.zeros((2, LEVELS, LEVELS)), np.zeros((2, len(target.table.patterns) + 1))

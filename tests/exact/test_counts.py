@@ -1,0 +1,459 @@
+"""Chains of counts, against enumerated posteriors.
+
+The plain side lists every table that n records can make, and its weight: the prior of the counts
+by the textbook formula of the model (not by the model's own), the number of databases with these
+counts, and the density of the noise by the textbook as well. Three checks:
+
+* the transition matrix P of one step, exactly: all first cells, directions, windows and draws, with
+  the package's own functions for each, leaves the enumerated posterior pi as it is, |pi P - pi| <=
+  1e-12, and reaches every table;
+* exact draws of the counts go through a whole iteration of the default sampler, and what comes out
+  is compared with the enumeration again: the counts, the place of a record, and theta given them.
+  m p-values are compared with 1e-6 / m: a false-alarm rate of at most 1e-6;
+* the compiled steps are their Python selves.
+"""
+
+import functools
+import itertools
+import math
+import os
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import noiseaware as na
+from noiseaware.sampler.default import make_target
+from noiseaware.sampler.moves import counts as moves
+from noiseaware.sampler.state import ChainState
+
+SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220605"))
+FALSE_ALARM = 1e-6
+
+
+def dirichlet_multinomial(a):
+    """log of p(one database with these counts), by the textbook."""
+    return lambda x: (
+        sum(math.lgamma(b + m) for b, m in zip(a, x, strict=True)) - math.lgamma(sum(a) + sum(x))
+    )
+
+
+def naive_bayes_prior(levels, a):
+    """The same of a table of a class and features, in C order."""
+    cells = list(np.ndindex(*levels))
+
+    def log_prior(x):
+        classes = [
+            sum(m for m, c in zip(x, cells, strict=True) if c[0] == i) for i in range(levels[0])
+        ]
+        result = dirichlet_multinomial([a] * levels[0])(classes)
+        for k in range(1, len(levels)):
+            for i in range(levels[0]):
+                row = [
+                    sum(m for m, c in zip(x, cells, strict=True) if c[0] == i and c[k] == j)
+                    for j in range(levels[k])
+                ]
+                result += dirichlet_multinomial([a] * levels[k])(row)
+        return result
+
+    return log_prior
+
+
+def laplace(values, scale):
+    return lambda total: -float(np.abs(values - total).sum()) / scale
+
+
+def gaussian(values, scale):
+    return lambda total: -0.5 * float(((values - total) ** 2).sum()) / scale**2
+
+
+def clamped_laplace(values, scale, low, high):
+    """Laplace noise clamped to [low, high]: the density inside, the mass outside at the ends."""
+
+    def log_density(total):
+        result = 0.0
+        for v, t in zip(values, total, strict=True):
+            if v <= low:
+                result += stats.laplace.logcdf((low - t) / scale)
+            elif v >= high:
+                result += stats.laplace.logsf((high - t) / scale)
+            else:
+                result += stats.laplace.logpdf((v - t) / scale)
+        return float(result)
+
+    return log_density
+
+
+def margins_matrix(levels, margins):
+    cells = list(np.ndindex(*levels))
+    rows = []
+    for margin in margins:
+        for levels_of in itertools.product(*(range(levels[k]) for k in margin)):
+            rows.append([tuple(c[k] for k in margin) == levels_of for c in cells])
+    return np.array(rows, dtype=float)
+
+
+class Problem:
+    """A release of a few records; all tables with their posterior probabilities."""
+
+    def __init__(self, model, mechanism, values, matrix, log_prior, log_noise, groups, shapes):
+        sizes = [len(cells) for cells, _ in groups]
+        n = sum(size for _, size in groups)
+        release = na.Release(values, mechanism, n)
+        self.target, self.n, self.shapes = make_target(model, release), n, shapes
+        self.values = np.asarray(self.target.cell_values)
+        parts = [
+            [x for x in itertools.product(range(m + 1), repeat=k) if sum(x) == m]
+            for k, (_, m) in zip(sizes, groups, strict=True)
+        ]
+        # Groups are made of cells that follow one another.
+        self.tables = [sum(x, ()) for x in itertools.product(*parts)]
+        self.number = {x: i for i, x in enumerate(self.tables)}
+        logs = [
+            log_prior(x) - sum(math.lgamma(m + 1) for m in x) + log_noise(matrix @ np.array(x))
+            for x in self.tables
+        ]
+        weights = np.exp(np.array(logs) - max(logs))
+        self.pi = weights / weights.sum()
+
+
+def _categorical(noise):
+    a = [0.4, 1.0, 2.5]
+    model = na.models.Categorical(3, concentration=a)
+    query, values, matrix = na.queries.Histogram(n_levels=3), np.array([7.0, 3.0, 9.0]), np.eye(3)
+    made = {
+        "laplace": (na.mechanisms.Laplace(query, scale=1.7), laplace(values, 1.7)),
+        "gaussian": (na.mechanisms.Gaussian(query, scale=2.2), gaussian(values, 2.2)),
+        "discrete-laplace": (na.mechanisms.DiscreteLaplace(query, scale=1.1), laplace(values, 1.1)),
+        "discrete-gaussian": (
+            na.mechanisms.DiscreteGaussian(query, scale=1.4),
+            gaussian(values, 1.4),
+        ),
+        "clamped": (
+            na.mechanisms.Clamped(na.mechanisms.Laplace(query, scale=1.7), lower=3.0, upper=12.0),
+            clamped_laplace(values, 1.7, 3.0, 12.0),
+        ),
+    }[noise]
+    cells = [((0, 1, 2), 18)]
+    return Problem(model, made[0], values, matrix, dirichlet_multinomial(a), made[1], cells, a)
+
+
+def _table(levels, margins, n, concentration):
+    a = concentration * np.linspace(0.7, 1.3, math.prod(levels))
+    query, matrix = na.queries.Margins(levels, margins), margins_matrix(levels, margins)
+    values = np.random.default_rng(5).normal(1.0, 1.0, len(matrix))
+    return Problem(
+        na.models.ContingencyTable(levels, a.reshape(levels)),
+        na.mechanisms.Laplace(query, scale=1.3),
+        values,
+        matrix,
+        dirichlet_multinomial(a),
+        laplace(values, 1.3),
+        [(tuple(range(len(a))), n)],
+        a,
+    )
+
+
+def _bernoulli():
+    values, a = np.array([26.4]), [2.5, 0.5]
+    return Problem(
+        na.models.Bernoulli(a=a[1], b=a[0]),
+        na.mechanisms.Laplace(na.queries.Count(), scale=3.0),
+        values,
+        np.array([[0.0, 1.0]]),
+        dirichlet_multinomial(a),
+        laplace(values, 3.0),
+        [((0, 1), 40)],
+        a,
+    )
+
+
+def _dense():
+    """A query that is no count: the sum of the records, clamped."""
+    a = [0.6, 1.5, 1.0]
+    values = np.array([11.3])
+    return Problem(
+        na.models.Categorical(3, concentration=a),
+        na.mechanisms.Gaussian(na.queries.Sum(0.5, 2.0), scale=1.2),
+        values,
+        np.array([[0.5, 1.0, 2.0]]),
+        dirichlet_multinomial(a),
+        gaussian(values, 1.2),
+        [((0, 1, 2), 9)],
+        a,
+    )
+
+
+def _two_proportions(scale=1.5, sizes=(5, 20)):
+    values, a, b = np.array([3.2, 9.1]), 1.5, 0.7
+    pair = dirichlet_multinomial([b, a])
+    return Problem(
+        na.models.TwoProportions(sizes, a=a, b=b),
+        na.mechanisms.Laplace(na.queries.ByGroup(na.queries.Count(), n_groups=2), scale=scale),
+        values,
+        np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
+        lambda x: pair(x[:2]) + pair(x[2:]),
+        laplace(values, scale),
+        [((0, 1), sizes[0]), ((2, 3), sizes[1])],
+        [b, a, b, a],
+    )
+
+
+def _naive_bayes(levels=(2, 3, 2)):
+    cells = list(np.ndindex(*levels))
+    query = na.queries.ClassFeatureCounts(levels[0], levels[1:])
+    values = np.random.default_rng(6).normal(1.0, 1.0, len(query.names))
+    matrix = query.statistic(np.array(cells)).T
+    return Problem(
+        na.models.NaiveBayes(levels[0], levels[1:], concentration=1.4),
+        na.mechanisms.Laplace(query, scale=1.6),
+        values,
+        matrix,
+        naive_bayes_prior(levels, 1.4),
+        laplace(values, 1.6),
+        [(tuple(range(len(cells))), 2)],
+        None,
+    )
+
+
+PROBLEMS = {
+    "bernoulli": _bernoulli,
+    "2x2": lambda: _table((2, 2), [[0], [1]], 3, 0.8),
+    "2x2x2": lambda: _table((2, 2, 2), [[0, 1], [2]], 2, 1.0),
+    "3x2": lambda: _table((3, 2), [[0, 1], [1]], 3, 2.5),
+    "dense": _dense,
+    "two proportions": _two_proportions,
+    "2x2 in groups": lambda: _two_proportions(scale=0.6, sizes=(3, 2)),
+    "naive bayes": _naive_bayes,
+    "small naive bayes": lambda: _naive_bayes((2, 2)),
+    **{
+        f"categorical {noise}": functools.partial(_categorical, noise)
+        for noise in ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian", "clamped")
+    },
+}
+
+
+@functools.cache
+def problem(name):
+    return PROBLEMS[name]()
+
+
+# ------------------------------------------------------------------ the transition matrix
+
+
+def directions(made, first):
+    """Every direction from a first cell: its probability, its cells and their steps.
+
+    Uniforms in the middle of every interval make the package's own functions go through all.
+    """
+    table, n_cells = made.target.table, len(made.values)
+    kinds = 1 + len(table.patterns)
+    cells, steps = np.empty(16, np.int64), np.empty(16, np.int64)
+    ways = [(kind, 0, n_cells) for kind in range(1, kinds)]
+    pools = table.of_cell[table.of_cell_start[first] : table.of_cell_start[first + 1]]
+    for i in range(table.most_pools):
+        size = table.pool_start[pools[i] + 1] - table.pool_start[pools[i]] if i < len(pools) else 1
+        ways.append((0, i, max(1, size - 1)))
+    for kind, i, many in ways:
+        slots = table.most_pools if kind == 0 else 1
+        for j in range(many):
+            u = np.array([0.0, 0.0, (i + 0.5) / slots, (j + 0.5) / many])
+            number = moves.direction(table, first, kind, u, cells, steps)
+            chance = 1.0 / (kinds * slots * many)
+            yield chance, tuple(zip(cells[:number].tolist(), steps[:number].tolist(), strict=True))
+
+
+def window_matrix(made, line, points, level):
+    """P of one window with the stride 8^level on a line of tables, by the package's functions."""
+    target, table = made.target, made.target.table
+    cells, steps = (np.array(part, dtype=np.int64) for part in zip(*line, strict=True))
+    change, rows = np.zeros(len(table.fixed)), np.empty(10_000, np.int64)
+    touched = moves.changed_rows(table, cells, steps, len(cells), change, rows)
+    assert touched >= 0
+    stride, matrix = 8**level, np.zeros((len(points), len(points)))
+    window, sums = np.empty(moves.WINDOW), np.empty(len(table.fixed))
+    for here, x in enumerate(points):
+        counts = np.array(x)
+        moves.add_up(table, counts, sums)
+        lo, hi = moves.bounds(counts, cells, steps, len(cells))
+        for j in range(moves.WINDOW):
+            first = moves.window_start(lo, hi, stride, (j + 0.5) / moves.WINDOW)
+            where = (cells, steps, len(cells), change, rows, touched, lo, hi, first, stride)
+            moves.fill_window(target.density, table, target.slopes, counts, sums, where, window)
+            p = np.exp(window - window.max())
+            p /= p.sum() * moves.WINDOW
+            for i in np.flatnonzero(p):
+                matrix[here, here + first + i * stride] += p[i]
+    return matrix
+
+
+def line_matrix(made, line, x, cache):
+    """All tables on the line through x, and P of the windows from coarse to fine."""
+    least = min(x[c] for c, step in line if step > 0)
+    begin = list(x)
+    for c, step in line:
+        begin[c] -= least * step
+    key = (tuple(begin), frozenset(line))
+    if key not in cache:
+        most = min(begin[c] for c, step in line if step < 0)
+        points = []
+        for k in range(most + 1):
+            point = list(begin)
+            for c, step in line:
+                point[c] += k * step
+            points.append(tuple(point))
+        matrix = np.eye(len(points))
+        for level in range(moves.coarsest(len(points)), -1, -1):
+            matrix = matrix @ window_matrix(made, line, points, level)
+        cache[key] = points, matrix
+    return cache[key]
+
+
+def allowed(made, line):
+    table = made.target.table
+    change, rows = np.zeros(len(table.fixed)), np.empty(10_000, np.int64)
+    cells, steps = (np.array(part, dtype=np.int64) for part in zip(*line, strict=True))
+    return moves.changed_rows(table, cells, steps, len(cells), change, rows) >= 0
+
+
+def transition_matrix(made):
+    n_cells, cache = len(made.values), {}
+    by_cell = []
+    for first in range(n_cells):
+        found = defaultdict(float)
+        for chance, line in directions(made, first):
+            found[line if line and allowed(made, line) else ()] += chance
+        by_cell.append(found)
+    P = np.zeros((len(made.tables),) * 2)
+    for number, x in enumerate(made.tables):
+        for first in range(n_cells):
+            picked = 0.5 * x[first] / made.n + 0.5 / n_cells
+            for line, chance in by_cell[first].items():
+                if not line:
+                    P[number, number] += picked * chance
+                    continue
+                points, matrix = line_matrix(made, line, x, cache)
+                row = matrix[points.index(x)]
+                for point, p in zip(points, row, strict=True):
+                    P[number, made.number[point]] += picked * chance * p
+    return P
+
+
+def check_step(name):
+    made = problem(name)
+    P = transition_matrix(made)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(made.pi @ P, made.pi, rtol=0, atol=1e-12)
+    reached = np.linalg.matrix_power((P > 0) + np.eye(len(P)), len(P)) > 0
+    assert reached.all()
+
+
+@pytest.mark.parametrize("name", list(PROBLEMS))
+def test_a_step_leaves_the_enumerated_posterior_as_it_is(name):
+    check_step(name)
+
+
+# ------------------------------------------------------------------ a whole iteration
+
+
+def iteration_p_values(name, n_draws):
+    made = problem(name)
+    target = made.target
+    (move,) = na.sampler.default.default_moves(target)
+    rng = np.random.default_rng([SEED, list(PROBLEMS).index(name)])
+    theta = target.sample_prior(rng)
+    state = ChainState(theta, np.array(made.tables[0]), None, rng)
+    tuning = move.start(target, state)
+    tuning["used"][:] = 0.4  # as after warm-up: not every stride each time
+    found, first = np.zeros(len(made.tables)), np.zeros(len(made.values))
+    thetas, arrived = [], []
+    for start in rng.choice(len(made.tables), size=n_draws, p=made.pi):
+        state.records = np.array(made.tables[start])
+        move.step(target, state, tuning)
+        arrived.append(made.number[tuple(state.records)])
+        found[arrived[-1]] += 1
+        record = target.database(state)[0]
+        first[
+            np.flatnonzero((made.values == record).reshape(len(made.values), -1).all(axis=1))
+        ] += 1
+        thetas.append(np.concatenate([np.reshape(v, -1) for v in state.theta.values()]))
+    tables = np.array(made.tables)
+    sizes = tables[:, target._groups == 0].sum(axis=1, keepdims=True)
+    at_first = made.pi @ np.where(target._groups == 0, tables / sizes, 0.0)
+    p_values = [chi_square(found, made.pi * n_draws), chi_square(first, at_first * n_draws)]
+    if made.shapes is not None:
+        # Given the counts that came out, a probability is a beta variable.
+        shapes = np.array(made.shapes) + tables[arrived]
+        whole = np.stack(
+            [shapes[:, target._groups == g].sum(axis=1) for g in target._groups], axis=1
+        )
+        scores = np.array(thetas)
+        if scores.shape[1] < shapes.shape[1]:  # only the probability of a yes is a parameter
+            shapes, whole = shapes[:, 1::2], whole[:, 1::2]
+        scores = stats.beta.cdf(scores, shapes, whole - shapes)
+        p_values += [stats.kstest(column, "uniform", method="asymp").pvalue for column in scores.T]
+    return np.array(p_values)
+
+
+def chi_square(found, expected):
+    """P-value, with the rarest tables taken together so that each class expects 10 or more."""
+    order = np.argsort(expected)
+    classes = (np.cumsum(expected[order]) // 10).astype(int)
+    observed, wanted = np.bincount(classes, found[order]), np.bincount(classes, expected[order])
+    observed, wanted = observed[wanted > 0], wanted[wanted > 0]
+    if wanted[-1] < 5 and len(wanted) > 1:
+        observed = np.append(observed[:-2], observed[-2:].sum())
+        wanted = np.append(wanted[:-2], wanted[-2:].sum())
+    statistic = ((observed - wanted) ** 2 / wanted).sum()
+    return stats.chi2.sf(statistic, len(wanted) - 1)
+
+
+def check_iteration(name, n_draws=6000):
+    p_values = iteration_p_values(name, n_draws)
+    assert p_values.min() > FALSE_ALARM / len(p_values), p_values
+
+
+@pytest.mark.parametrize(
+    "name", ["bernoulli", "2x2", "2x2x2", "dense", "two proportions", "naive bayes"]
+)
+def test_an_iteration_leaves_the_posterior_alone(name):
+    check_iteration(name)
+
+
+def test_the_compiled_steps_are_their_python_selves():
+    made = problem("2x2x2")
+    target, rng = made.target, np.random.default_rng(4)
+    uniforms = rng.random((50, 4 + 2 * moves.LEVELS))
+    ends = []
+    for kernel in (moves.count_steps, moves.count_steps.py_func):
+        counts = np.array([9, 0, 5, 40, 3, 1, 0, 0])
+        seen, jumps = moves._nothing_seen(target)
+        chances = np.linspace(0.3, 1.0, len(target.table.patterns) + 1)
+        said = kernel(
+            target.density,
+            target.table,
+            target.slopes,
+            counts,
+            np.full((moves.LEVELS, moves.LEVELS), 0.7),
+            chances,
+            seen,
+            jumps,
+            uniforms,
+        )
+        ends.append((np.array(said), counts, seen, jumps))
+    assert ends[0][0][0] > 5
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_cells", [1, 2, 7, 8, 9])
+def test_the_tree_finds_the_cell_of_every_record(n_cells):
+    rng = np.random.default_rng(n_cells)
+    counts = rng.integers(0, 4, n_cells)
+    tree = np.empty(n_cells + 1, dtype=np.int64)
+    moves.fill_tree(counts, tree)
+    moves.add(tree, 0, 2)
+    counts[0] += 2
+    found = [moves.find(tree, k) for k in range(counts.sum())]
+    assert found == np.repeat(np.arange(n_cells), counts).tolist()
