@@ -375,7 +375,11 @@ def test_a_checkpoint_of_another_plan_is_not_a_fault(folder):
 def test_more_records_than_there_is_memory(tmp_path):
     write(tmp_path / "release.json", changed(["n_records"], 10**15))
     write(tmp_path / "model.toml", MODEL)
-    refused(fit(tmp_path), "not enough memory", "Unable to allocate")
+    refused(
+        fit(tmp_path, "--keep-records", "1", "--draws", "10"),
+        "not enough memory",
+        "Unable to allocate",
+    )
 
 
 @pytest.mark.parametrize(

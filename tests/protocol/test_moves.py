@@ -20,6 +20,7 @@ from noiseaware.kernels.precision import Precision
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.default import make_target
 from noiseaware.sampler.moves.formula import FormulaJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, Walk
@@ -103,7 +104,7 @@ SIMULATORS = {"simulator", "normal simulator"}
 N = 9
 
 
-def make(name):
+def make(name, move=None):
     model, mechanism = TARGETS[name]
     rng = np.random.default_rng(6)
     theta = model.sample_prior(rng)
@@ -115,7 +116,7 @@ def make(name):
         records = model.build_records(
             theta, rng.standard_normal(shape) if normal else rng.random(shape)
         )
-    return Target(model, mechanism.privatize(records, rng))
+    return make_target(model, mechanism.privatize(records, rng), (move,) if move else ())
 
 
 # ------------------------------------------------------------------ moves
@@ -156,6 +157,7 @@ MOVES = {
     "Soma": (Soma(), TERMS - {"strata"}),
     "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
+    "CountMove": (na.moves.CountMove(), {"cells", "count", "categories", "table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
     "CrankNicolson": (
         CrankNicolson(steps=2),
@@ -185,7 +187,8 @@ each_pair = pytest.mark.parametrize(("name", "where"), PAIRS)
 
 def begin(name, where, seed=3):
     """Return the move, the target, a state at its start and the move's tuning."""
-    made, target = MOVES[name][0], make(where)
+    made = MOVES[name][0]
+    target = make(where, made)
     state = chain.start(target, [made], np.random.default_rng(seed))
     return made, target, state, state.tunings[0]
 
@@ -212,9 +215,9 @@ def test_a_move_has_what_the_chain_asks_for(name):
 
 @pytest.mark.parametrize(("name", "where"), REFUSED)
 def test_a_target_that_does_not_fit_is_refused(name, where):
-    target = make(where)
+    target, made = make(where), MOVES[name][0]
     with pytest.raises(ValueError) as caught:
-        MOVES[name][0].check(target)
+        made.check(make(where, made))
     message = str(caught.value)
     mechanism = type(target.release.mechanism).__name__
     assert type(target.model).__name__ in message or mechanism in message or "joint" in message
@@ -222,7 +225,8 @@ def test_a_target_that_does_not_fit_is_refused(name, where):
 
 @each_pair
 def test_a_target_that_fits_is_not_refused(name, where):
-    assert MOVES[name][0].check(make(where)) is None
+    made = MOVES[name][0]
+    assert made.check(make(where, made)) is None
 
 
 def assert_valid(target, state):
@@ -230,10 +234,11 @@ def assert_valid(target, state):
     first = make_like(target)
     assert state.records.shape == first.shape
     assert state.records.dtype == first.dtype
-    assert len(state.records) == N
-    target.release.query.check_records(state.records)
+    records = target.database(state)
+    assert len(records) == N
+    target.release.query.check_records(records)
     if hasattr(target.model, "check_records"):
-        target.model.check_records(state.records)
+        target.model.check_records(records)
     assert np.isfinite(target.log_g(target.total(state.records)))
     if target.abilities.holds_innovations:
         rebuilt = target.model.build_records(state.theta, state.innovations)
@@ -317,7 +322,7 @@ def frozen_part(tuning):
 @each_pair
 def test_what_was_learned_is_frozen_after_warm_up(name, where):
     made = MOVES[name][0]
-    target = make(where)
+    target = make(where, made)
     schedule = Schedule(warmup=70, draws=60)
     state = chain.start(target, [made], np.random.default_rng(3))
     state, _ = chain.advance(target, [made], schedule, state, 70)
