@@ -303,6 +303,7 @@ def line_matrix(made, line, x, cache):
             for c, step in line:
                 point[c] += k * step
             points.append(tuple(point))
+            assert points[-1] in made.number, f"from {x} to {point}"
         matrix = np.eye(len(points))
         for level in range(moves.coarsest(len(points)), -1, -1):
             matrix = matrix @ window_matrix(made, line, points, level)

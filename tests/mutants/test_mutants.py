@@ -427,8 +427,8 @@ MUTANTS = (
             Edit(
                 models.discrete,
                 "_draw_probabilities",
-                "feature_shapes[y * n_features + k, x] += 1.0",
-                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
+                "feature_shapes[y * n_features + k, x] += weight",
+                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += weight",
             ),
         ),
     ),
