@@ -156,7 +156,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "release_json": as_json(target.release),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
-        **_acceptance_levels(guarantee, target.release.n_records),
+        **_acceptance_levels(guarantee, target.release.n_records or target.n),
         "moves": ", ".join(map(repr, run.moves)),
         "blocks": int(any(map(_decides_about_blocks, run.moves))),
         "warmup": run.schedule.warmup,

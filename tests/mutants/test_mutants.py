@@ -197,9 +197,9 @@ MUTANTS = (
         (
             Edit(
                 CountTarget,
-                "database",
-                "rng.permutation(np.repeat(inside, state.records[inside]))",
-                "np.repeat(inside, state.records[inside])",
+                "_expand",
+                "rng.permutation(np.repeat(inside, counts[inside]))",
+                "np.repeat(inside, counts[inside])",
             ),
         ),
     ),

@@ -63,6 +63,9 @@ SHARE_OF_QUERY, SHARE_OF_NOISE = 0.01, 0.03
 """Records vary by less than this share of the sensitivity, and totals by less than this of the
 noise: then the query was made for other records, and the release says nothing of these."""
 
+MOST_RECORDS = 20_000
+"""Where the chains hold counts, larger databases are not made for the sake of this."""
+
 SHOWN = 1000
 """Records of a simulated database from which it is seen how much records vary."""
 
@@ -116,6 +119,8 @@ def look(run: Run) -> Conflict | None:
     try:
         with np.errstate(all="ignore"):
             simulator = Simulator(run.target, rng)
+            if run.target.on_counts and (run.target.release.n_records or 0) > MOST_RECORDS:
+                return Conflict(posterior=simulator.look_at_posterior(run.draws))
             return Conflict(
                 simulator.look_at_release(),
                 simulator.look_at_posterior(run.draws),
@@ -175,9 +180,7 @@ class Simulator:
         """Simulate a database; None if the prior's draw is too far out for the model."""
         target = self.target
         try:
-            return target.propose(target.sample_prior(self.rng), target.draw_n(self.rng), self.rng)[
-                0
-            ]
+            return target.simulate(self.rng)
         except (ValueError, OverflowError):
             return None
 
@@ -265,7 +268,7 @@ class Simulator:
         made = (self.records() for _ in range(REFERENCE))
         databases = [records for records in made if records is not None]
         rows = [target.release.query.statistic(records[:SHOWN]) for records in databases]
-        totals = [target.total(records) for records in databases]
+        totals = [target.total(target.hold(records)) for records in databases]
         of_records = float(np.concatenate(rows).std(axis=0).sum())
         of_noise = float((np.std(totals, axis=0) * terms.parameters[:, 1]).max())
         if not (of_records < SHARE_OF_QUERY * size and of_noise < SHARE_OF_NOISE):

@@ -234,10 +234,17 @@ class CountTarget(Target):
         """
         seeds = copy.deepcopy(state.rng.bit_generator).random_raw(4)
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds.tolist())))
+        return self._expand(state.records, rng)
+
+    def simulate(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw a list of records as the prior would have it."""
+        return self._expand(self.propose(self.sample_prior(rng), self.n, rng)[0], rng)
+
+    def _expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         parts = []
         for group in range(len(self._sizes)):
             inside = np.flatnonzero(self._groups == group)
-            parts.append(rng.permutation(np.repeat(inside, state.records[inside])))
+            parts.append(rng.permutation(np.repeat(inside, counts[inside])))
         return self.cell_values[np.concatenate(parts)]
 
 

@@ -336,6 +336,10 @@ class Target:
             return None  # a formula is for one n
         return make(self.release.query, self.n)
 
+    def simulate(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw a list of records as the prior would have it."""
+        return self.propose(self.sample_prior(rng), self.draw_n(rng), rng)[0]
+
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return a list of records as a state holds them."""
         return records
