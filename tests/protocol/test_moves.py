@@ -359,7 +359,8 @@ def drawn(target, moves, folder=None):
 
 @each_pair
 def test_a_chain_that_was_written_and_read_goes_on_as_it_would_have(name, where, tmp_path):
-    made, target = MOVES[name][0], make(where)
+    made = MOVES[name][0]
+    target = make(where, made)
     whole, resumed = drawn(target, [made]), drawn(target, [made], tmp_path)
     for one, other in ((whole.theta, resumed.theta), (whole.reports, resumed.reports)):
         assert one.keys() == other.keys()
@@ -386,7 +387,8 @@ def test_what_is_learned_and_not_written_is_seen(kind, attribute, place, tmp_pat
     less = tuple(name for name in kind.learned if name != attribute)
     monkeypatch.setattr(kind, "learned", less)
     name, where = place.split("/")
-    made, target = MOVES[name][0], make(where)
+    made = MOVES[name][0]
+    target = make(where, made)
     whole, resumed = drawn(target, [made]), drawn(target, [made], tmp_path)
     assert any(not np.array_equal(whole.theta[key], resumed.theta[key]) for key in whole.theta)
 
