@@ -236,7 +236,7 @@ def fill_window(density, table, slopes, counts, sums, line, window):
             row = rows[j]
             total = sums[row] + k * change[row]
             if row < d:
-                value += term(long, family, parameters, row, total)
+                value += density.power * term(long, family, parameters, row, total)
             else:
                 value += table.signs[row - d] * math.lgamma(table.shifts[row - d] + total)
         window[i] = value
