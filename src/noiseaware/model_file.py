@@ -14,6 +14,12 @@ those that are left out have their defaults. A vector is an array, a matrix an a
 model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
 it; `parameters` are those that the question is about, which the report shows first.
 
+Quantities that follow from the parameters, and should stand beside them, are formulas of numbers,
+parameters, their entries, + - * / ** and a few functions (`noiseaware.quantities`):
+
+    [derived]
+    odds_ratio = "exp(coefficients[1])"
+
 Where the release does not say how many records there are (`"n_records": null`), the prior for their
 number is a table too, one of `noiseaware.sizes`:
 
@@ -87,10 +93,13 @@ def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Co
 
 def _read(content: dict[str, Any]) -> ModelFile:
     report, size = content.pop("report", {}), content.pop("size", None)
+    derived = content.pop("derived", {})
     if "type" not in content:
         raise ValueError('type is missing: which model, for example type = "LinearRegression"')
     _check_keys(MODELS.check(content["type"]), content)
     model = models.from_dict(content)
+    if derived:
+        model = models.derived(model, derived)
     shown = [parameter.name for parameter in model_abilities(model).shown]
     prior = None if size is None else read_size(size)
     return ModelFile(model, prior, **_read_report(report, shown))

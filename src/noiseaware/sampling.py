@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ def sample(
     moves: Sequence[Move] | None = None,
     keep_records: int = 0,
     size: Size | None = None,
+    derived: Mapping[str, Any] | None = None,
     checkpoint: str | Path | None = None,
 ) -> DataTree:
     """Draw from the exact posterior p(theta | s_dp) of a model, given a private release.
@@ -72,6 +73,9 @@ def sample(
     size : optional
         The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, of a
         release that does not say it (`n_records=None`). The posterior then has `n_records`.
+    derived : mapping, optional
+        Quantities that follow from the parameters, to stand beside them in the posterior: a formula
+        in text, such as ``{"mean": "shape / rate"}``, or a function of one theta.
     checkpoint : path, optional
         A directory for draws and chains as the run goes on, so that nothing is lost if it is
         killed. The same call goes on from there, with the same draws as if nothing had happened,
@@ -84,6 +88,8 @@ def sample(
         `latent_records` if databases were kept. On Ctrl-C, what was drawn so far, with the
         attribute `complete` set to 0.
     """
+    if derived is not None:
+        model = models.derived(model, derived)
     wanted = {
         "warmup": whole_number("warmup", warmup, 0),
         "draws": whole_number("draws", draws, 1),

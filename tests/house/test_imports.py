@@ -28,7 +28,7 @@ LAYERS = (
         "text_files",
     ),
     ("contract", "registry"),
-    ("coordinates", "described", "frames"),
+    ("coordinates", "described", "frames", "quantities"),
     ("sizes",),
     # The way of the data.
     ("queries",),

@@ -57,9 +57,10 @@ from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMean
 from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
 from noiseaware.models.two_means import TwoMeans as TwoMeans
 from noiseaware.models.two_proportions import TwoProportions as TwoProportions
+from noiseaware.quantities import with_quantities as derived
 from noiseaware.registry import MODELS
 
-__all__ = [*MODELS.names, "from_dict"]
+__all__ = [*MODELS.names, "derived", "from_dict"]
 
 
 def from_dict(description: Mapping[str, Any]) -> Model:
@@ -70,4 +71,7 @@ def from_dict(description: Mapping[str, Any]) -> Model:
     >>> from_dict({"type": "Bernoulli", "a": 2.0})
     Bernoulli(a=2.0)
     """
-    return MODELS.read(description)
+    if not isinstance(description, Mapping) or "derived" not in description:
+        return MODELS.read(description)
+    arguments = {name: value for name, value in description.items() if name != "derived"}
+    return derived(MODELS.read(arguments), description["derived"])
