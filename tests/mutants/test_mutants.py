@@ -444,9 +444,9 @@ MUTANTS = (
         (
             Edit(
                 Position,
-                "propose",
-                "target.log_prior(self.theta_new) + log_jacobian",
-                "target.log_prior(self.theta) + log_jacobian",
+                "look",
+                "target.log_prior_moved(self.theta_new) + log_jacobian",
+                "target.log_prior_moved(self.theta) + log_jacobian",
             ),
         ),
     ),
@@ -538,8 +538,9 @@ MUTANTS = (
             Edit(
                 Position,
                 "propose",
-                "log_ratio = 0.0  # q is the prior, so that the two cancel",
-                "log_ratio = place(target, self.theta_new)[1] - place(target, self.theta)[1]",
+                "return self.log_g_new - self.log_g  # q is the prior, so that the two cancel",
+                "prior = (self.target.moved, self.target.log_prior_moved); return self.log_g_new"
+                " - self.log_g + place(*prior, self.theta_new)[1] - place(*prior, self.theta)[1]",
             ),
         ),
     ),
@@ -550,8 +551,8 @@ MUTANTS = (
             Edit(
                 transport_module,
                 "place",
-                "target.log_prior(inside) + log_jacobian",
-                "target.log_prior(inside)",
+                "log_prior(inside) + log_jacobian",
+                "log_prior(inside)",
             ),
         ),
     ),
@@ -572,10 +573,10 @@ MUTANTS = (
         transport.check_bernoulli_transport,
         (
             Edit(
-                Transport,
-                "step",
-                "state.theta, state.records = here.theta, here.records",
-                "state.theta = here.theta",
+                Position,
+                "put_into",
+                "state.theta, state.records = self.theta, self.records",
+                "state.theta = self.theta",
             ),
         ),
     ),

@@ -159,6 +159,10 @@ MOVES = {
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
     "CountMove": (na.moves.CountMove(), {"cells", "count", "categories", "table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
+    "LevelMove": (
+        na.moves.LevelMove(),
+        {"dense", "known", "squares", "strata", "normal simulator"},
+    ),
     "CrankNicolson": (
         CrankNicolson(steps=2),
         {"dense", "known", "bins", "squares", "strata", "normal simulator"},
@@ -372,7 +376,7 @@ LEARNED = [
     (StepSize, "size", "ScaleMove/strata"),
     *((Precision, name, "ParameterUpdate(Slice)/count") for name in Precision.learned),
     (Geometry, "history", "Transport/count"),
-    (Geometry, "covariance_given_u", "Transport/dense"),
+    (Geometry, "covariance_given_u", "Transport/count"),
     (Gains, "inside", "Transport/count"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),

@@ -11,6 +11,7 @@ from noiseaware.sampler.moves import (
     BlockSweep,
     CountMove,
     Interweave,
+    LevelMove,
     MirrorMove,
     ParameterUpdate,
     ScaleMove,
@@ -18,6 +19,7 @@ from noiseaware.sampler.moves import (
     Transport,
     algorithm1,
 )
+from noiseaware.sampler.moves.level import can_follow
 from noiseaware.sampler.moves.mirror import mirror_images
 from noiseaware.sampler.target import Target
 
@@ -46,9 +48,9 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     its records from innovations is transported, and, if it has a kernel for p(theta | x) too, the
     two are interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own,
     or a ready one if it has a prior and a likelihood only. A model that knows of a direction that
-    releases do not see is moved along it, and a database that the release does not tell from its
-    mirror image goes over to that. Where the number of records is not known, some are added and
-    taken away.
+    releases do not see is moved along it; records that are no integers are redrawn with the total
+    held; and a database that the release does not tell from its mirror image goes over to that.
+    Where the number of records is not known, some are added and taken away.
     """
     able = target.abilities
     if target.on_counts:
@@ -59,4 +61,5 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     update = (ParameterUpdate(),) if able.can_update else ()
     scale = (ScaleMove(),) if able.can_update and able.scale_records is not None else ()
     mirror = (MirrorMove(),) if mirror_images(target) else ()
-    return (Interweave(*update, Transport(), *scale, *mirror, *size, BlockSweep()),)
+    level = (LevelMove(),) if can_follow(target) else ()
+    return (Interweave(*update, Transport(), *level, *scale, *mirror, *size, BlockSweep()),)

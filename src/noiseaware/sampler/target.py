@@ -39,7 +39,7 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import GAUSSIAN, SeparableDensity, log_g
+from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.release import Release
 from noiseaware.sampler import arrays
 from noiseaware.sampler.blame import is_user_defined
@@ -86,6 +86,16 @@ def log_density(density, total):
     if density.code == SEPARABLE:
         return log_g(density.terms, total)
     return log_joint(density.code, density.numbers, total)
+
+
+def most_likely_total(terms: SeparableDensity) -> np.ndarray:
+    """Return a total at which log g is highest, (d,): what was released, or the end of an interval.
+
+    A release may be an interval that is open below, above, or both.
+    """
+    low, high = terms.parameters[:, 0], terms.parameters[:, 2]
+    high = np.where((terms.family >= BETWEEN) & (terms.family < TRUNCATED), high, low)
+    return np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
 
 
 @njit(cache=True, nogil=True)
@@ -377,6 +387,10 @@ class Target:
         for start in range(CHUNK, len(records), CHUNK):
             total += self.sum(self.statistic(records[start : start + CHUNK], start))
         return total
+
+    def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """T(F(u; theta(v))), (d,)."""
+        return self.total(self.build(self.coordinates.from_vector(v)[0], u))
 
     def sum(self, statistic: np.ndarray) -> np.ndarray:
         """Add up statistics that `statistic` gave, (d,)."""

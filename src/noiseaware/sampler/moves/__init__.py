@@ -10,6 +10,7 @@ from __future__ import annotations
 from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.interweave import Interweave
+from noiseaware.sampler.moves.level import LevelMove
 from noiseaware.sampler.moves.mirror import MirrorMove
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.records import BlockSweep, RecordSweep
@@ -21,6 +22,7 @@ __all__ = [
     "BlockSweep",
     "CountMove",
     "Interweave",
+    "LevelMove",
     "MirrorMove",
     "ParameterUpdate",
     "RecordSweep",

@@ -56,7 +56,7 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
-from noiseaware.mechanisms.terms import BETWEEN, TRUNCATED, SeparableDensity, needs_long, term
+from noiseaware.mechanisms.terms import SeparableDensity, needs_long, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
     DOF,
@@ -67,7 +67,7 @@ from noiseaware.sampler.moves.proposals import (
     jump,
     walk,
 )
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.target import Target, most_likely_total
 
 WALK_GIVEN_U, WALK, JUMP = range(3)
 KINDS = 3
@@ -491,10 +491,7 @@ class RegressionJump(FormulaJump):
 def _floor(noise: Noise, n: int) -> np.ndarray:
     """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
     family, parameters = noise.terms
-    low = parameters[:, 0]
-    high = np.where((family >= BETWEEN) & (family < TRUNCATED), parameters[:, 2], low)
-    # A release may be an interval that is open below, above, or both.
-    at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+    at = most_likely_total(noise.terms)
     highest = [term(True, family, parameters, j, total) for j, total in enumerate(at)]
     return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])
 

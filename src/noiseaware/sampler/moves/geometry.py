@@ -26,6 +26,9 @@ class Geometry:
         and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
         of the prior. It is small in the directions that the release leaves free and large in
         those that it pins down, and it is known after one estimate of J, before the chain mixes.
+    pull
+        Where v goes, with u held, if coordinate j of the total is to change by b_j, (size, d): the
+        step of Gauss and Newton, covariance_given_u J' diag(1/b).
     history
         v after each iteration so far.
     """
@@ -36,6 +39,7 @@ class Geometry:
         self.history: list[np.ndarray] = []
         self.mean, self.covariance = moments(prior)
         self.covariance_given_u = self.covariance
+        self.pull = np.zeros((0, 0))
         self._prior_precision = np.linalg.inv(self.covariance)
 
     def learn(self) -> None:
@@ -68,8 +72,10 @@ class Geometry:
         jacobian = differences(total_at, v, np.diag(widths)) / widths
         weighted = jacobian * inverse_scales[:, None]
         precision = weighted.T @ weighted + self._prior_precision
+        self.pull = np.zeros((len(v), len(inverse_scales)))
         if np.isfinite(precision).all():
             self.covariance_given_u = np.linalg.inv(0.5 * (precision + precision.T))
+            self.pull = self.covariance_given_u @ weighted.T
 
 
 def differences(

@@ -65,7 +65,7 @@ from noiseaware.sampler.moves.tuning import (
 )
 from noiseaware.sampler.size import with_size, without_size
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.target import Target, most_likely_total
 
 LARGEST_BLOCK = 12
 """Coordinates that are proposed together; more would need steps that are too small."""
@@ -74,9 +74,10 @@ FIRST_WINDOW = 32
 """The geometry is learned from so many iterations of warm-up, and anew from twice as many, ...; a
 covariance of `LARGEST_BLOCK` coordinates needs about as many."""
 
-STARTS = 32
-"""A chain begins at the best of so many draws from the prior: a look at the records each, which is
-less than a hundredth of what it does later."""
+STARTS, ATTEMPTS, CLOSE = 32, 4, 10.0
+"""A chain begins at the best of so many draws from the prior, with so many attempts to come as
+close as this to the release, in units of the noise. It looks at the records a few hundred times,
+which is less than a hundredth of what it does later."""
 
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many: so
@@ -110,19 +111,29 @@ class Transport:
             )
 
     def find_start(self, target: Target, state: ChainState) -> None:
-        """Go to the one of several theta from the prior with which the release fits best.
+        """Go to where the release fits, or nearly; a chain that is far off may take long.
 
         A theta from the prior may be so far off that every record is clamped. Then the total does
         not answer to the parameter that is wrong, the chain gets away by another, and takes long
         to come back from there: with noisy sums of clamped records, by a variance of thousands.
+        So the best of several draws from the prior is taken, and from there it is solved for the
+        released total, with the innovations held. That need not have a solution; then there are
+        more attempts, each with records of its own.
         """
-        here = Position(target, state)
-        for _ in range(STARTS):
-            here.theta_new = target.sample_moved(state.rng)
-            here.rebuild(state.rng)
-            if here.log_g_new > here.log_g:
-                here.accept()
-        here.put_into(state)
+        best = here = Position(target, state)
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                theta = target.sample_prior(state.rng)
+                records, u = target.propose(theta, len(state.records), state.rng)
+                here = Position(target, ChainState(theta, records, u, state.rng))
+            here.begin(state.rng)
+            if here.log_g > best.log_g:
+                best = here
+            if target.terms is None or np.abs(best.misfit(best.records)).max() < CLOSE:
+                break
+        best.put_into(state)
+        if state.innovations is not None:
+            state.innovations = best.u[: len(state.records)]
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
@@ -193,7 +204,7 @@ class Transport:
             if count >= FIRST_WINDOW:
                 geometry.learn()
                 tuning["gains"].fade()
-            estimate_jacobian(target, state, geometry, proposals)
+            estimate_jacobian(target, state, geometry)
             for proposal in proposals:
                 proposal.set_geometry(geometry)
 
@@ -269,20 +280,76 @@ class Position:
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
         """Make a proposal, and return the log of its ratio r."""
-        target = self.target
-        self.moved_v = proposal.needs_v
         if proposal.needs_v:
             log_q = proposal.propose(self.v, prepared, k, self.v_new)
-            self.theta_new, log_jacobian = target.moved.from_vector(self.v_new)
-            self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
-            log_ratio = self.log_prior_new - self.log_prior + log_q
-        else:
-            self.theta_new = target.sample_moved(rng)
-            log_ratio = 0.0  # q is the prior, so that the two cancel
+            return log_q + self.look(self.v_new, rng)
+        self.moved_v = False
+        self.theta_new = self.target.sample_moved(rng)
+        self.rebuild(rng)
+        return self.log_g_new - self.log_g  # q is the prior, so that the two cancel
+
+    def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
+        """Return how much higher the log density is at v, with u held."""
+        target = self.target
+        self.v_new, self.moved_v = v, True
+        self.theta_new, log_jacobian = target.moved.from_vector(v)
+        self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
+        log_ratio = self.log_prior_new - self.log_prior
         if log_ratio > -math.inf:
             self.rebuild(rng)
             log_ratio += self.log_g_new - self.log_g
         return log_ratio
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """Go to the best of several theta from the prior, and from there to the release."""
+        prior = []
+        for _ in range(STARTS):
+            self.theta_new = self.target.sample_moved(rng)
+            prior.append(self.target.moved.to_vector(self.theta_new))
+            self.rebuild(rng)
+            if self.log_g_new > self.log_g:
+                self.accept()
+        if self.target.terms is not None:
+            self.find_v()
+            if self.look(self.solve(Geometry(np.stack(prior)), rng), rng) > 0.0:
+                self.accept()
+
+    def misfit(self, records: np.ndarray) -> np.ndarray:
+        """Return how far the total is off, in units of the noise, (d,)."""
+        terms = self.target.terms
+        assert terms is not None  # the callers saw to it
+        return (most_likely_total(terms) - self.target.total(records)) * terms.parameters[:, 1]
+
+    def solve(self, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
+        """Return where steps of Gauss and Newton lead from v, to the released total, with u held.
+
+        Where the noise is small, theta given u is a long, narrow and bent valley, and nothing that
+        goes by the noise gets along it. So the noise is taken to be as large as the total is still
+        off.
+        """
+        terms = self.target.terms
+        assert terms is not None  # the caller saw to it
+
+        def records_at(v: np.ndarray) -> np.ndarray:
+            return self.build(self.target.moved.from_vector(v)[0], rng)
+
+        v, off = self.v, self.misfit(self.records)
+        for _ in range(STARTS):
+            softer = float(np.abs(off).max())
+            if not 1.0 < softer < math.inf:
+                break
+            geometry.estimate_jacobian(
+                lambda v: self.target.total(records_at(v)), terms.parameters[:, 1] / softer, v
+            )
+            step = geometry.pull @ (off / softer)
+            for part in (1.0, 0.5, 0.25, 0.125):
+                there = self.misfit(records_at(v + part * step))
+                if there @ there < off @ off:
+                    v, off = v + part * step, there
+                    break
+            else:
+                break
+        return v
 
     def rebuild(self, rng: np.random.Generator) -> None:
         """Build the records of the proposed theta."""
@@ -343,22 +410,14 @@ def place(
     return v, log_prior(inside) + log_jacobian
 
 
-def estimate_jacobian(
-    target: Target, state: ChainState, geometry: Geometry, proposals: list[Proposal]
-) -> None:
-    """Estimate how the total answers to theta where the chain is: by a formula if there is one."""
+def estimate_jacobian(target: Target, state: ChainState, geometry: Geometry) -> None:
+    """Estimate how the total answers to theta where the chain is."""
     if target.terms is None:
         geometry.covariance_given_u = geometry.covariance
         return
     here = Position(target, state)
-    by_formula = None
-    for proposal in proposals:
-        proposal.condition_on(target, here.u)
-        by_formula = by_formula or proposal.formula_total
 
     def total_at(v: np.ndarray) -> np.ndarray:
-        if by_formula is not None:
-            return by_formula(v)
         return target.total(here.build(target.moved.from_vector(v)[0], state.rng))
 
     v = target.moved.to_vector(here.theta)

@@ -117,7 +117,7 @@ def costs(n: int, proposals: Sequence[Proposal]) -> Costs:
     )
 
 
-def expected_time(gains: np.ndarray, others: np.ndarray, steps: Sequence[int]) -> float:
+def expected_time(gains: np.ndarray, others: np.ndarray, steps: Sequence[float]) -> float:
     """Return the iterations that an effective draw of the slowest coordinate should cost.
 
     With a = the gain of the other moves and b_1, b_2, ... those of the steps taken, a coordinate

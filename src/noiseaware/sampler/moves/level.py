@@ -1,0 +1,302 @@
+"""Redraw the records, and let theta follow so that the total stays where it is.
+
+Where the noise is small against the sampling error, the total T is known and nothing else is. With
+the records held theta hardly moves; with theta held a record cannot change, because the total
+would; with the innovations u held (`transport`) the total pins down as many directions of theta as
+it has coordinates, in a tube that may be long, narrow and bent. What the release leaves open is the
+set of all (theta, u) with the same total. This move goes along it.
+
+**The coordinates.** Let v be theta without constraints and T(v; u) the total of F(u; theta(v)). Fix
+matrices A (r x d), M (k x r) and N (k x (k - r)) with [M N] invertible, and write v = M y + N a.
+Where y -> A T(M y + N a; u) is invertible, (a, t, u) with t = A T are coordinates of (v, u), and
+|d(a, t) / dv| is a constant times |det A J M|, J = dT/dv. The target of `transport` is in them
+
+    p(theta) J(v) p(u) g(s_dp, T) / |det A J M|.
+
+**The ratio.** Draw u' from u by a kernel that is reversible for p(u): each u_i is drawn afresh with
+a probability that does not depend on the state, and kept otherwise. Let a' = a + a symmetric step
+and t' = t + a symmetric step, and solve A T(v'; u') = t' for v' = v + N (a' - a) + M y. Then p(u)
+cancels, and v', u' is accepted with probability min(1, r),
+
+    r = p(theta') J(v') g(s_dp, T')  |det A J M|(v;  u )
+        -------------------------------------------------.
+        p(theta ) J(v ) g(s_dp, T )  |det A J M|(v'; u')
+
+Where A T is all of T, g'/g is that of a small step, however small the noise and however many
+records are redrawn.
+
+**Several solutions.** The solver is a fixed function of where it starts. The way back starts from
+v', u' and solves for t with u; if that does not end in v, the proposal is refused, so that the move
+is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). J is
+taken by central differences and the equation solved to 1e-7 of the noise: the ratio is right to
+about as many digits. A total that jumps (counts) has no solution, or one that the determinant does
+not describe, so the move is only used where records are no integers, and where it is accepted.
+
+**What is held.** With b the scales of the noise and L L' the posterior covariance of v, the
+singular values of diag(1/b) J L = U S W' are the widths of the posterior in units of what the total
+allows with u held. Directions with S > 1 are held: A = U_r' diag(1/b), M = L W_r. In all others
+theta is free, N = L W_rest, and what they do to T is in g'/g. All of it is learned in warm-up.
+
+Reference
+---------
+Zappa, E., Holmes-Cerfon, M. and Goodman, J. (2018). Monte Carlo on manifolds: sampling densities
+    and integrating functions. Communications on Pure and Applied Mathematics 71(12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noiseaware.adapt import StepSize
+from noiseaware.sampler.moves.geometry import DIFFERENCE, differences, moments
+from noiseaware.sampler.moves.proposals import SPREAD, WANTED
+from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
+from noiseaware.sampler.moves.tuning import Gains, costs, expected_time
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target, most_likely_total
+
+TOLERANCE = 1e-7
+"""How close a solution comes, in units of the noise: rounding moves a total less than that."""
+
+NUDGE = 1e-5
+"""Width of the differences for J, in posterior standard deviations: the error of a central
+difference is of the order of its square, and that of rounding about 1e-16 over it."""
+
+MOST_TRIES = 12
+"""Looks at the records for one solution. From n records a step leads only about 1/sqrt(n) of the
+width of what is curved, so a few do; a solver that needs more is lost."""
+
+PERIODS = (1, 2, 4, 8, 16)
+"""The move is made in every iteration, every second, ...; which is chosen in warm-up."""
+
+TotalAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Frame(NamedTuple):
+    """A (r, d), M (k, r) and N (k, k - r): what is held, what follows, and what is free."""
+
+    hold: np.ndarray
+    follow: np.ndarray
+    free: np.ndarray
+
+    @staticmethod
+    def of(jacobian: np.ndarray, inverse_scales: np.ndarray, covariance: np.ndarray) -> Frame:
+        """Return the frame that the module docstring derives."""
+        factor = np.linalg.cholesky(covariance)
+        left, width, right = np.linalg.svd(inverse_scales[:, None] * (jacobian @ factor))
+        r = int((width > 1.0).sum())
+        basis = factor @ right.T
+        return Frame(left.T[:r] * inverse_scales, basis[:, :r], basis[:, r:])
+
+    def slopes(self, total_at: TotalAt, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return A J M at v and u, (r, r)."""
+        return self.hold @ differences(lambda w: total_at(w, u), v, NUDGE * self.follow) / NUDGE
+
+    def solve(
+        self, total_at: TotalAt, v: np.ndarray, u: np.ndarray, slopes: np.ndarray, level: np.ndarray
+    ) -> np.ndarray | None:
+        """Return v + M y with A T(v + M y; u) = level; None if no solution was found.
+
+        Newton's method, which begins with `slopes` and corrects them by Broyden's rule.
+        """
+        y = np.zeros(len(level))
+        try:
+            inverse = np.linalg.inv(slopes)
+        except np.linalg.LinAlgError:
+            return None
+        off = self.hold @ total_at(v, u) - level
+        for _ in range(MOST_TRIES):
+            worst = float(np.abs(off).max())
+            if worst < TOLERANCE:
+                return v + self.follow @ y
+            if not worst < math.inf:
+                return None
+            step = -inverse @ off
+            y = y + step
+            now = self.hold @ total_at(v + self.follow @ y, u) - level
+            change = inverse @ (now - off)
+            scale = float(step @ change)
+            if scale == 0.0:
+                return None
+            inverse += np.outer((step - change) / scale, step @ inverse)
+            off = now
+        return None
+
+
+class LevelMove:
+    """Redraw records and let theta follow, so that what the noise pins down of the total stays."""
+
+    reports = ("level_acceptance",)
+
+    def __repr__(self) -> str:
+        return "LevelMove()"
+
+    def check(self, target: Target) -> None:
+        """Raise if theta cannot follow."""
+        if not can_follow(target):
+            raise ValueError(
+                "LevelMove needs a model with innovations whose records are no integers, and noise "
+                f"that is scored coordinate by coordinate; {target.abilities.name} with this "
+                "release has not both"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Begin without a frame: it takes a few iterations to learn one."""
+        v = target.coordinates.to_vector(state.theta)
+        return {
+            "frame": None,
+            "size": StepSize(1.0, WANTED, 1e-4, 10.0),
+            "period": 1,
+            "count": 0,
+            "looks": 0,
+            "history": [v],
+            "gains": Gains(1, len(v)),
+        }
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+        """Make one proposal, if it is time for one; report whether it was accepted."""
+        history, gains = tuning["history"], tuning["gains"]
+        warming, accept = history is not None, math.nan
+        if warming:
+            gains.record_others(target.coordinates.to_vector(state.theta), history[-1])
+        if tuning["frame"] is not None and state.iteration % tuning["period"] == 0:
+            here = Level(target, state, tuning["frame"])
+            log_ratio = here.propose(state.rng, tuning["size"].size, warming)
+            accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
+            if warming:
+                tuning["looks"] += here.looks
+                tuning["size"].note(log_ratio)
+                gains.record_step(0, here.v, here.v_new, accept > 0.0)
+            if accept:
+                here.accept(state)
+        if warming:
+            history.append(target.coordinates.to_vector(state.theta))
+        return (accept,)
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Tune the size; after 32, 64, ... iterations, learn the frame anew."""
+        tuning["count"] += 1
+        tuning["size"].tune(tuning["count"])
+        if tuning["count"] >= FIRST_WINDOW and tuning["count"] & (tuning["count"] - 1) == 0:
+            self._learn_frame(target, state, tuning)
+            tuning["gains"].fade()
+            tuning["looks"] *= 0.1
+
+    def _learn_frame(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        assert target.terms is not None  # `check` saw to it
+        _, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
+        u, v = target.recover(state), target.coordinates.to_vector(state.theta)
+        widths = DIFFERENCE * np.sqrt(np.diag(covariance))
+        jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
+        tuning["frame"] = None
+        if np.isfinite(jacobian).all():
+            frame = Frame.of(jacobian, target.terms.parameters[:, 1], covariance)
+            if len(frame.hold):
+                tuning["frame"] = frame
+                # Until warm-up ends: about as much as an iteration of Algorithm 1.
+                looks = 4.0 * len(frame.hold) + MOST_TRIES
+                tuning["period"] = max(1, math.ceil(looks * costs(target.n, []).start))
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Choose how often the move is made: so that an effective draw is cheapest."""
+        gains, history = tuning["gains"], tuning["history"]
+        if tuning["frame"] is not None and gains.inside.any():
+            self._learn_frame(target, state, tuning)
+            variances = np.maximum(np.var(history[len(history) // 2 :], axis=0), 1e-12)
+            own, others = gains.of_proposals(variances), gains.of_others(variances)
+            cost = tuning["looks"] / gains.tried[0] * costs(target.n, []).start
+
+            def price(period: int) -> float:
+                # An iteration is one of Algorithm 1, and about as much again of transport.
+                return expected_time(own, others, [1.0 / period]) * (2.0 + cost / period)
+
+            tuning["period"] = min(PERIODS, key=price)
+        else:
+            tuning["frame"] = None
+        tuning.update(history=None, gains=None)
+
+
+class Level:
+    """Where the move is, and where its proposal would take it.
+
+    Attributes
+    ----------
+    v, u, v_new, u_new
+        theta as a vector, and the innovations.
+    looks
+        How often all records were looked at.
+    """
+
+    def __init__(self, target: Target, state: ChainState, frame: Frame) -> None:
+        self.target, self.frame = target, frame
+        self.u = self.u_new = target.recover(state)
+        self.v, self.log_prior = place(target.coordinates, target.log_prior, state.theta)
+        self.v_new = self.v
+        self.total = target.total(state.records)
+        self.theta, self.records = state.theta, state.records
+        self.looks = 0
+
+    def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return T(v; u), (d,)."""
+        self.looks += 1
+        return self.target.total_at(v, u)
+
+    def propose(self, rng: np.random.Generator, size: float, warming: bool) -> float:
+        """Make a proposal, and return the log of its ratio r; minus infinity if there is none.
+
+        With size s, a record is redrawn with probability min(1, s^2), so that theta follows by
+        about s of its sampling error. A step of s 2.4 / sqrt(dimension) posterior standard
+        deviations is the best for a normal target (Roberts, Gelman and Gilks 1997); t moves by
+        about s in all. In warm-up, and far from the release, t goes there at once.
+        """
+        frame, target, n = self.frame, self.target, self.target.n
+        held, free = len(frame.hold), frame.free.shape[1]
+        normals = rng.standard_normal(1 + held + free)
+        size *= math.exp(SPREAD * normals[0])
+        along = frame.free @ (size * 2.4 / math.sqrt(max(free, 1)) * normals[1 : 1 + free])
+        level = frame.hold @ self.total
+        level_new = level + size / math.sqrt(held) * normals[1 + free :]
+        assert target.abilities.innovations is not None  # `check` saw to it
+        assert target.terms is not None
+        released = frame.hold @ most_likely_total(target.terms)
+        if warming and np.abs(level - released).max() > CLOSE:
+            level_new = released
+        fresh = rng.random((n, 1)) < size * size
+        self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
+        slopes = frame.slopes(self.total_at, self.v, self.u)
+        there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, level_new)
+        if there is None:
+            return -math.inf
+        slopes_new = frame.slopes(self.total_at, there, self.u_new)
+        back = frame.solve(self.total_at, there - along, self.u, slopes_new, level)
+        if back is None or not np.allclose(back, self.v, rtol=1e-6, atol=1e-9):
+            return -math.inf
+        self.v_new = there
+        self.theta, log_jacobian = target.coordinates.from_vector(there)
+        self.records = target.build(self.theta, self.u_new)
+        return (
+            target.log_prior(self.theta) + log_jacobian - self.log_prior
+            + target.log_g(target.total(self.records)) - target.log_g(self.total)
+            + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(slopes_new)[1]
+        )  # fmt: skip
+
+    def accept(self, state: ChainState) -> None:
+        """Go where the proposal leads."""
+        state.theta, state.records = self.theta, self.records
+        if state.innovations is not None:
+            state.innovations = self.u_new
+
+
+def can_follow(target: Target) -> bool:
+    """Whether theta can follow: records are built from innovations and are no integers."""
+    able = target.abilities
+    if not able.can_transport or target.terms is None or target.size is not None:
+        return False
+    if target.uses_cells or target.query_abilities.integer_valued:
+        return False
+    rng = np.random.default_rng(0)
+    return target.propose(target.sample_prior(rng), 1, rng)[0].dtype.kind == "f"

@@ -1,0 +1,119 @@
+"""The level move: exact draws of (theta, x, s_dp) that go through it are exact draws still."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import noiseaware as na
+from later import only
+from mutants.planting import Edit, planted
+from noiseaware.adapt import StepSize
+from noiseaware.sampler.moves import level
+from noiseaware.sampler.moves.geometry import differences, moments
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+N, STEPS, RUNS = 10, 6, 400
+
+
+class Squares:
+    """A total with two solutions for the mean: the sum of the squares, clamped."""
+
+    names = ("sum", "squares")
+
+    def sensitivity(self, norm=1, neighbours="change"):
+        return 10.0
+
+    def statistic(self, records):
+        return np.column_stack((np.clip(records, -2.0, 2.0), np.minimum(records**2, 6.0)))
+
+
+SETTINGS = {
+    "one of two directions is held": (na.queries.Sum(-0.7, 0.7), 0.1, 1.5),
+    "both are": (Squares(), 0.3, 0.7),
+    "all is redrawn, the noise is tiny": (na.queries.Sum(-2.0, 2.0), 1e-3, 3.0),
+}
+
+
+MODEL = na.models.Normal(mean_sd=1.0, variance_shape=4.0, variance_scale=4.0)
+
+
+def quantities(theta, records):
+    return float(theta["mean"]), float(theta["variance"]), np.sum(np.abs(records) < 0.7)
+
+
+def through(query, scale, size, steps=STEPS, runs=RUNS):
+    """Exact draws, sent through the move, and what share of its steps was accepted.
+
+    Of each the mean, the variance, and how many records are not clamped, which is about what the
+    determinant is.
+    """
+    mechanism = na.mechanisms.Laplace(query, scale=scale)
+    rng = np.random.default_rng(11)
+    # What is held is fixed beforehand, from the prior.
+    target = Target(MODEL, na.Release(np.zeros(len(query.names)), mechanism, N))
+    prior = [target.coordinates.to_vector(MODEL.sample_prior(rng)) for _ in range(400)]
+    covariance = moments(np.stack(prior))[1]
+    u = np.random.default_rng(1).standard_normal((N, 1))
+    jacobian = differences(lambda v: target.total_at(v, u), np.zeros(2), 0.1 * np.eye(2)) / 0.1
+    frame = level.Frame.of(jacobian, target.terms.parameters[:, 1], covariance)
+    tuning = {"frame": frame, "size": StepSize(size, 0.3, 1e-4, 10.0), "period": 1}
+    tuning |= {"history": None, "gains": None}
+    move, ended, accepted = level.LevelMove(), [], 0.0
+    for _ in range(runs):
+        theta = MODEL.sample_prior(rng)
+        records = MODEL.sample_records(theta, N, rng)
+        values = query.statistic(records).sum(axis=0)
+        release = na.Release(values + scale * rng.laplace(size=len(values)), mechanism, N)
+        state, target = ChainState(theta, records, None, rng), Target(MODEL, release)
+        for _ in range(steps):
+            accepted += move.step(target, state, tuning)[0]
+        ended.append(quantities(state.theta, state.records))
+    return np.array(ended), accepted / runs / steps
+
+
+def check(query, scale, size, **lengths):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ended, accepted = through(query, scale, size, **lengths)
+    assert accepted > 0.05
+    # Each fails an exact move with probability 1e-6; ties only make that less.
+    assert stats.kstest(ended[:, 0], stats.norm(0, 1).cdf).pvalue > 1e-6
+    assert stats.kstest(ended[:, 1], stats.invgamma(4.0, scale=4.0).cdf).pvalue > 1e-6
+    rng = np.random.default_rng(12)
+    thetas = [MODEL.sample_prior(rng) for _ in range(4000)]
+    inside = [quantities(theta, MODEL.sample_records(theta, N, rng))[2] for theta in thetas]
+    assert stats.ks_2samp(ended[:, 2], inside).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name", only(["one of two directions is held"], SETTINGS))
+def test_exact_draws_stay_exact(name):
+    check(*SETTINGS[name])
+
+
+BUGS = {
+    "the determinant left out": (
+        "+ np.linalg.slogdet(slopes)[1]",
+        "+ np.linalg.slogdet(slopes_new)[1]",
+    ),
+    "the prior left out": (
+        "log_jacobian - self.log_prior",
+        "log_jacobian - target.log_prior(self.theta)",
+    ),
+    "the Jacobian left out": (
+        "target.log_prior(self.theta) + log_jacobian",
+        "target.log_prior(self.theta)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", only(["the determinant left out"], BUGS))
+def test_the_bug_is_caught(name):
+    with planted(Edit(level.Level, "propose", *BUGS[name])), pytest.raises(AssertionError):
+        check(*SETTINGS["one of two directions is held"], runs=800, steps=10)
+
+
+def test_a_model_of_counts_cannot_follow():
+    mechanism = na.mechanisms.Laplace(na.queries.Count(), scale=1.0)
+    target = Target(na.models.Bernoulli(), na.Release([3.0], mechanism, 10))
+    with pytest.raises(ValueError, match="records are no integers"):
+        level.LevelMove().check(target)
