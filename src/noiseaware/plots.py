@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware.numerals import INTERVAL
 from noiseaware.posterior import need_posterior
 from noiseaware.scalars import Scalar, pick_scalars
 from noiseaware.stored import naive_draws
@@ -44,7 +45,6 @@ COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
 CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 """Colours of chains, in turn."""
 
-INTERVAL = 0.9
 POINTS = 160
 """Points of a density curve."""
 

@@ -8,6 +8,7 @@ records and what the mechanism promises), `prior` (draws from the prior, to comp
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from noiseaware.files import write_whole
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.numerals import INTERVAL, numeral
 from noiseaware.sampler.checkpoint import as_json
 from noiseaware.sampler.conflict import Conflict
 from noiseaware.sampler.run import Run
@@ -233,24 +235,26 @@ def need_posterior(thing: Any) -> None:
 
 
 def summary(posterior: DataTree, **options: Any) -> Any:
-    """Return a table of the parameters: mean, sd, interval, ESS, R-hat.
+    """Return a table of the parameters: mean, sd, 90% interval (equal tails), ESS, R-hat.
 
     Parameters
     ----------
     posterior : DataTree
         What `sample` returned.
     **options
-        Passed on to `arviz_stats.summary`, for example `ci_prob=0.9` or `var_names=[...]`; with
+        Passed on to `arviz_stats.summary`, for example `ci_prob=0.5` or `var_names=[...]`; with
         `round_to=...` its own rounding and all its columns.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each parameter, to three digits of its standard deviation.
+        A row for each parameter, to three digits of its standard deviation. It prints all of its
+        columns, however narrow the screen.
     """
     from arviz_stats import summary as table
 
     need_posterior(posterior)
+    options = {"ci_prob": INTERVAL, "ci_kind": "eti"} | options
     if "round_to" in options:
         return table(posterior, **options)
     frame = table(posterior, round_to="none", **options)
@@ -266,7 +270,39 @@ def summary(posterior: DataTree, **options: Any) -> Any:
                 spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
                 value = _rounded(value, spread)
             frame.loc[row, name] = value
-    return frame
+    return _summary_type()(frame)
+
+
+@functools.cache
+def _summary_type() -> Any:
+    """Return a DataFrame that prints all columns; what is made from it is an ordinary one."""
+    from pandas import DataFrame
+
+    class Summary(DataFrame):
+        def _texts(self) -> DataFrame:
+            texts = DataFrame(self).copy()
+            spread = self["sd"] if "sd" in self else dict.fromkeys(self.index)
+            for name in self.columns:
+                for row in self.index:
+                    texts.loc[row, name] = _text(name, self.loc[row, name], spread[row])
+            return texts
+
+        def __repr__(self) -> str:
+            return self._texts().to_string()
+
+        def _repr_html_(self) -> str:
+            return self._texts().to_html()
+
+        def __reduce__(self) -> Any:
+            return DataFrame, (DataFrame(self),)
+
+    return Summary
+
+
+def _text(name: str, value: Any, spread: float | None) -> str:
+    if name.startswith("ess"):
+        return f"{value:,}"
+    return f"{value:.3f}" if name == "r_hat" else numeral(value, spread, 3)
 
 
 def _rounded(value: float, spread: float) -> float:

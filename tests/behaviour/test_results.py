@@ -1,7 +1,12 @@
 """What `sample` returns: groups, labels, statistics of the run; and what it shows meanwhile."""
 
+import pickle
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 import noiseaware as na
 from behaviour.examples import Coin, regression, small_release
@@ -138,3 +143,36 @@ def test_progress_says_so_when_all_is_well(capfd):
 def test_no_progress(capfd):
     na.sample(na.models.Bernoulli(), small_release(), **QUICK)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_summary_shows_its_interval_however_narrow_the_screen():
+    draws = np.random.default_rng(1).normal(size=(2, 500))
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(
+                {
+                    "income_of_the_households_of_a_town": (
+                        ("chain", "draw"),
+                        51234.5 + 900 * draws,
+                    ),
+                    "rate": (("chain", "draw"), 4e-5 + 3e-6 * draws),
+                    "difference": (("chain", "draw"), 0.1 * (draws - draws.mean())),
+                }
+            )
+        }
+    )
+    frame = na.summary(tree)
+    with pd.option_context("display.width", 40, "display.max_columns", 3):
+        shown = repr(frame)
+    assert "..." not in shown
+    assert "eti90_lb" in shown
+    assert re.search(r" 51,\d\d\d ", shown)
+    assert re.search(r"rate +\d\.\d+e-05 ", shown)
+    assert re.search(r"difference +0\.0000 ", shown)  # no minus zero
+    low, high = np.quantile(51234.5 + 900 * draws, [0.05, 0.95])
+    assert float(frame.iloc[0]["eti90_lb"]) == pytest.approx(low, rel=1e-3)
+    assert float(frame.iloc[0]["eti90_ub"]) == pytest.approx(high, rel=1e-3)
+    assert pickle.loads(pickle.dumps(frame)).equals(pd.DataFrame(frame))
+    assert type(frame.loc[:, ["mean"]]) is pd.DataFrame
+    assert "eti50_lb" in na.summary(tree, ci_prob=0.5)
+    assert "<table" in frame._repr_html_()

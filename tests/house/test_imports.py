@@ -24,6 +24,7 @@ LAYERS = (
         "compiled",
         "deprecated",
         "files",
+        "numerals",
         "parameters",
         "text_files",
     ),

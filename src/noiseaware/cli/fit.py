@@ -14,6 +14,7 @@ import typer
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
 from noiseaware.cli.files import check_output, write_or_say
+from noiseaware.numerals import INTERVAL
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -64,7 +65,7 @@ def fit(
     ] = None,
     interval: Annotated[
         float, typer.Option(help="Probability of the interval in the table.")
-    ] = 0.9,
+    ] = INTERVAL,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseaware.numerals import numeral
+
 Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -73,19 +75,12 @@ def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
     for column in made.columns[1:]:
         column.justify, column.no_wrap = "right", True
     for name, row in rows.items():
-        made.add_row(
-            escape(name),
-            _number(row["mean"]),
-            _number(row["sd"]),
-            f"{_number(row['low'])} to {_number(row['high'])}",
-            _number(row["ess_bulk"]),
-            f"{row['r_hat']:.3f}",
+        mean, sd, low, high = (
+            numeral(row[column], row["sd"], 3) for column in ("mean", "sd", "low", "high")
         )
+        ess = f"{row['ess_bulk']:,}"
+        made.add_row(escape(name), mean, sd, f"{low} to {high}", ess, f"{row['r_hat']:.3f}")
     return made
-
-
-def _number(value: float) -> str:
-    return f"{value:g}" if abs(value) < 1e-3 or abs(value) >= 1e6 else str(value)
 
 
 def print_checks(checks: Any, to: Any) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import escape
 
+from noiseaware.numerals import INTERVAL, numeral
+
 __all__ = [
     "ENDS",
     "PROBABILITY",
@@ -19,7 +21,7 @@ __all__ = [
     "share_of_draws",
 ]
 
-PROBABILITY = 0.9
+PROBABILITY = INTERVAL
 ENDS = (0.05, 0.95)
 """The intervals of the page."""
 
@@ -32,23 +34,11 @@ def number(value: float, spread: float | None = None) -> str:
     >>> number(-0.16123, spread=0.066)
     '−0.161'
     >>> number(1234.5, spread=200.0)
-    '1230'
+    '1,230'
     """
-    value = float(value)
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    if spread is None or not math.isfinite(spread) or spread <= 0:
-        spread = abs(value) / 10
-    if spread <= 0:
-        return "0"
-    decimals = 1 - math.floor(math.log10(spread))
-    if -3 <= decimals <= 6:
-        text = f"{round(value, decimals):.{max(0, decimals)}f}"
-    else:
-        text = f"{value:.3g}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "−")
+    return numeral(value, spread).replace("-", "−")
 
 
 def percent(share: float) -> str:
