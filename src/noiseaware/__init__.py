@@ -15,6 +15,7 @@ from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
 from noiseaware.databases import imputed
 from noiseaware.deprecated import renamed as _renamed
+from noiseaware.estimates import estimates
 from noiseaware.evidence import Evidence, evidence
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
@@ -42,6 +43,7 @@ __all__ = [
     "Release",
     "baselines",
     "check",
+    "estimates",
     "evidence",
     "geweke",
     "imputed",

@@ -48,7 +48,7 @@ Trefethen, L. N. and Weideman, J. A. C. (2014). The exponentially convergent tra
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -72,8 +72,12 @@ NEGLIGIBLE = 1e-17
 WIDE, SHARE = 6.0, 0.74
 """1 / sqrt(kappa) from which on not every count is added up, and k in units of it."""
 
-SMALLEST, LARGEST = 1e-290, 2.0**52
+SMALLEST, LARGEST = 1e-290, 2.0**36
 """Rates are kept between these, so that every count has a probability."""
+
+MOST = 2**22
+"""Weights on one side of the start. A rate so far out that it needs more, where every count is
+needed, is taken as impossible: log p(s) = -inf."""
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -289,7 +293,8 @@ def two_humps(code, odds, size, family, p, table):
             return 0.0
         return find_top(code, odds, size, family, p, table, max(turn, p[0]))
     x = max(math.floor(p[0] if family < BETWEEN else max(p[0], min(p[2], 0.0))), 0.0)
-    while log_ratio(code, odds, size, family, p, table, x) >= 0.0:
+    last = x + MOST
+    while x < last and log_ratio(code, odds, size, family, p, table, x) >= 0.0:
         x += 1.0
     while x > 0.0 and log_ratio(code, odds, size, family, p, table, x - 1.0) < 0.0:
         x -= 1.0
@@ -401,6 +406,8 @@ def walk_side(walk, p, table, side, buffer, used, total):
                 left = left_below(walk, x, weight, ratio)
             if left <= NEGLIGIBLE * total or (weight == 0.0 and not walk.convex):
                 break
+        if used >= MOST:
+            return buffer, used, 0.0, first, second
         if gaussian and used % 32 == 0:  # errors of the product grow with the square of its length
             factor = math.exp(square * (side * (value - x) - 0.5))
         elif gaussian:
@@ -431,7 +438,10 @@ def pick(buffer, used, total, uniform):
 def walk_counts(walk, p, table, uniform, buffer):
     """Return the buffer, sum w / w(start), E(x - start), Var(x), and a draw of x."""
     buffer, up, total, f1, s1 = walk_side(walk, p, table, 1.0, buffer, 0, 1.0)
-    buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+    if total > 0.0:
+        buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+    if total == 0.0:
+        return buffer, total, 0.0, 0.0, walk.start
     mean = (f1 + f2) / total
     variance = max((s1 + s2) / total - mean * mean, 0.0)
     k = pick(buffer, used, total, uniform)
@@ -446,13 +456,14 @@ def stirling_far(z):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_factorial_step(x, inverse, d):
-    """Return log (x + d)! - log x! - d log x, both above 60; `inverse` is 1 / x.
+def log_factorial_step(x, inverse, d, half):
+    """Return log Gamma(x + d + 1/2 + half) - log Gamma(x + 1/2 + half) - d log x, above 60.
 
-    By Stirling's formula, with its large terms taken together.
+    half is 1/2 or -1/2, `inverse` is 1 / x. By Stirling's formula, with its large terms taken
+    together: log Gamma(x + 1) = (x + 1/2) log x - x + ..., log Gamma(x) = (x - 1/2) log x - x + ...
     """
     ahead = stirling_far(1.0 / (x + d)) - stirling_far(inverse)
-    return (x + d + 0.5) * math.log1p(d * inverse) - d + ahead
+    return (x + d + half) * math.log1p(d * inverse) - d + ahead
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -462,22 +473,25 @@ def log_smooth_weight(code, square, away, drift, x, inverse, y, inverse_y, d):
     `away` is s - x, `drift` is the logarithm of `growth` at x with its factorials left to the
     others; y is x + r, or N - x, with its inverse.
     """
-    result = square * d * (away - 0.5 * d) + d * drift - log_factorial_step(x, inverse, d)
+    result = square * d * (away - 0.5 * d) + d * drift - log_factorial_step(x, inverse, d, 0.5)
     if code == NEGATIVE_BINOMIAL:
-        return result + log_factorial_step(y, inverse_y, d) - math.log1p(d * inverse_y)
+        return result + log_factorial_step(y, inverse_y, d, -0.5)
     if code == BINOMIAL:
-        return result - log_factorial_step(y, inverse_y, -d)
+        return result - log_factorial_step(y, inverse_y, -d, 0.5)
     return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def stride_of(walk, p, reach):
-    """Return k, such that every k-th count is enough; 1 if all are needed."""
+def stride_of(walk, square, reach):
+    """Return k, such that every k-th count is enough; 1 if all are needed.
+
+    `square` is 1 / sd^2 of the noise; infinite for noise that is not smooth.
+    """
     x = walk.start
     low = x - reach
-    if walk.family != GAUSSIAN or walk.convex or low < 60.0:
+    if walk.convex or low < 60.0:
         return 1.0
-    kappa = p[1] * p[1] + 1.0 / (low + 0.5)
+    kappa = square + 1.0 / (low + 0.5)
     if walk.code == BINOMIAL:
         room = walk.size - x - reach
         if room < 60.0:
@@ -490,7 +504,9 @@ def stride_of(walk, p, reach):
 def reach_of(walk, p):
     """Return how far from its largest value w is negligible, as if it were a normal density."""
     x = max(walk.start, 1.0)
-    bend = p[1] * p[1] + 1.0 / x
+    bend = 1.0 / x
+    if walk.family == GAUSSIAN:
+        bend += p[1] * p[1]
     if walk.code == NEGATIVE_BINOMIAL:
         bend -= 1.0 / (x + walk.size)
     elif walk.code == BINOMIAL:
@@ -499,16 +515,16 @@ def reach_of(walk, p):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk_strides(walk, p, stride, uniform, buffer):
+def walk_strides(walk, square, value, stride, uniform, buffer):
     """As `walk_counts`, along every k-th count from a random one on."""
     shifted = uniform * stride
     offset = math.floor(shifted)
     uniform = shifted - offset
     total = first = second = 0.0
     used = up = 0
-    code, square, x = walk.code, p[1] * p[1], walk.start
+    code, x = walk.code, walk.start
     y = walk.size + x if code == NEGATIVE_BINOMIAL else walk.size - x
-    inverse, inverse_y, away = 1.0 / x, 1.0 / y, p[0] - x
+    inverse, inverse_y, away = 1.0 / x, 1.0 / y, value - x
     drift = math.log(walk.odds * inverse * (1.0 if code == POISSON else y))
     for side in (1.0, -1.0):
         d = offset if side > 0.0 else offset - stride
@@ -586,14 +602,25 @@ def cell(code, rate, size, family, p, table, uniform, buffer):
             start, other, at_zero, top = 0.0, start, top, at_zero
         peak = math.exp(at_zero - top)
     else:
-        guess = first_guess(code, rate, odds, size, family, p)
-        start = find_top(code, odds, size, family, p, table, guess)
+        start = math.floor(first_guess(code, rate, odds, size, family, p))
+        # Where every k-th count is enough, any count near the top is a good start.
+        if family != GAUSSIAN or start < 200.0 or (code == BINOMIAL and size - start < 200.0):
+            start = find_top(code, odds, size, family, p, table, start)
         other = start
         top = log_mass(code, rate, size, start) + log_h(family, p, table, start)
-    walk = Walk(code, odds, size, family, start, other, peak, convex)
-    stride = stride_of(walk, p, reach_of(walk, p))
+    walk = smooth = Walk(code, odds, size, family, start, other, peak, convex)
+    reach, square = reach_of(walk, p), p[1] * p[1]
+    if family == LAPLACE and abs(start - p[0]) > reach:
+        # All on one side of s, where Laplace noise only multiplies the odds.
+        tilted = odds * math.exp(-p[1] if start > p[0] else p[1])
+        smooth, square = Walk(code, tilted, size, family, start, other, peak, convex), 0.0
+    elif family != GAUSSIAN:
+        square = math.inf
+    stride = stride_of(smooth, square, reach)
     if stride > 1.0:
-        buffer, total, mean, variance, x = walk_strides(walk, p, stride, uniform, buffer)
+        buffer, total, mean, variance, x = walk_strides(
+            smooth, square, p[0], stride, uniform, buffer
+        )
     else:
         buffer, total, mean, variance, x = walk_counts(walk, p, table, uniform, buffer)
     return buffer, top + math.log(total), start + mean, variance, x
@@ -618,6 +645,8 @@ def sum_cells(code, rate, size, laws, uniforms, log_p, mean, variance, records):
     """
     buffer = np.empty(256)
     for i in range(rate.shape[0]):
+        if laws.family[i] == GAUSSIAN and laws.parameters[i, 1] == 0.0:
+            continue  # nothing is seen of it: `draw_unseen`
         buffer, log_p[i], mean[i], variance[i], x = cell(
             code,
             rate[i],
@@ -653,7 +682,29 @@ def sum_out(
 ) -> Summed:
     """Sum out, and draw, every cell; the arguments are those of `sum_cells`."""
     n = len(rate)
+    uniforms = rng.random(n)
     log_p, mean, variance = np.empty((3, n))
     made = Summed(log_p, mean, variance, np.empty(n, dtype=np.int64))
-    sum_cells(code, rate, size, laws, rng.random(n), *made)
+    nothing = np.flatnonzero((laws.family == GAUSSIAN) & (laws.parameters[:, 1] == 0.0))
+    sum_cells(code, rate, size, laws, uniforms, *made)
+    if len(nothing):
+        draw_unseen(code, rate, size, nothing, made, rng)
     return made
+
+
+def draw_unseen(
+    code: int, rate: Any, size: Any, which: Any, made: Summed, rng: np.random.Generator
+) -> None:
+    """Fill in the cells of which nothing is seen: the law f itself."""
+    rate, size = np.clip(rate[which], SMALLEST, LARGEST), size[which]
+    made.log_p[which] = 0.0
+    if code == BINOMIAL:
+        p = rate / (1.0 + rate)
+        made.mean[which], made.variance[which] = size * p, size * p / (1.0 + rate)
+        made.records[which] = rng.binomial(size.astype(np.int64), p)
+        return
+    made.mean[which] = made.variance[which] = rate
+    if code == NEGATIVE_BINOMIAL:
+        made.variance[which] += rate * rate / size
+        rate = np.minimum(rng.standard_gamma(size) * rate / size, 2.0**60)
+    made.records[which] = rng.poisson(rate)

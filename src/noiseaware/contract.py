@@ -157,6 +157,15 @@ class ModelAbilities:
     counts_prior: CountsPrior | None = None
     """p(counts) with theta integrated out; update_from_counts then draws from p(theta | counts)."""
 
+    # Records that are counts, each with a law of its own (`moves.CellMove`).
+    count_law: Draw | None = None
+    """(theta, n, index=None) -> code, rate (n,) and size (n,): the law f of each count, as
+    `noiseaware.cells.log_mass` reads it."""
+    summed_kernel: Draw | None = None
+    """(laws, n) -> a kernel for p(theta | s_dp) with the counts summed out, given `CellLaws`:
+    `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `theta(point)`, `point(theta,
+    rng)`, as `noiseaware.models.summed_regression` has them."""
+
     # What helps its users.
     closed_form: Callable[[Reading, int], ClosedForm | None] | None = None
     """(reading, n) -> theta given all that the records say, or None if the reading says less. The
@@ -520,6 +529,8 @@ class MoveAbilities:
     """It changes the number of records where that is not known."""
     lowest: Collection[str] = ()
     """Those of its reports of which the lowest is kept where several steps make one draw."""
+    record_sums: Callable[[dict[str, Any]], Any] | None = None
+    """tuning -> `sampler.record_sums.RecordSums`: what was added up of each record."""
     scratch: Sequence[str] = ()
     """Attributes that a step may overwrite, because the next one does not read them."""
 

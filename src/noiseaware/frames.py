@@ -11,6 +11,7 @@ Neither library is imported.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,44 @@ def as_floats(values: Any) -> np.ndarray:
     if type(values).__module__.startswith("polars"):
         return np.asarray(values.cast(float).to_numpy(), dtype=np.float64)
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def columns_of(
+    argument: str, given: Any, default: str, *, labels: bool = False
+) -> dict[str, np.ndarray]:
+    """Return the columns of a frame, a Series, a mapping or an array, by name; none for None.
+
+    Columns without a name get `default`, with their number from 1 on in its braces. Labels may be
+    text; a label that is missing is an error.
+    """
+    if given is None:
+        return {}
+    if _is_frame(given) and hasattr(given, "columns"):
+        named = {str(name): given[name] for name in given.columns}
+    elif _is_frame(given):
+        named = {str(given.name or default.format(1)): given}
+    elif isinstance(given, Mapping):
+        named = {str(name): column for name, column in given.items()}
+    else:
+        array = np.asarray(given)
+        columns = array.T if array.ndim == 2 else array[np.newaxis]
+        named = {default.format(k): column for k, column in enumerate(columns, start=1)}
+        if len(named) < len(columns):
+            named = {f"{default}{k}": column for k, column in enumerate(columns, start=1)}
+    found = {}
+    for name, column in named.items():
+        array = np.asarray(column) if labels else as_floats(column)
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(
+                f"{argument} must have one entry for each record; {name!r} has shape {array.shape}"
+            )
+        if labels:
+            missing = [entry is None or entry != entry for entry in array.tolist()]
+            if any(missing):
+                row = missing.index(True)
+                raise ValueError(f"{argument} must have a label in every row; row {row} has none")
+        found[name] = array.astype(str) if labels and array.dtype.kind == "O" else array
+    return found
 
 
 def _is_frame(records: Any) -> bool:

@@ -3,7 +3,8 @@
 Groups: `posterior` (the parameters), `sample_stats` (what the moves report, and how often each
 record's proposal was accepted), `observed_data` (the release), `constant_data` (the number of
 records and what the mechanism promises), `prior` (draws from the prior, to compare with),
-`latent_records` (imputed databases, if kept). The attributes of the root say how it was made.
+`latent_records` (imputed databases, if kept), `record_estimates` (what is known of each record, if
+it was summed out). The attributes of the root say how it was made.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.numerals import INTERVAL, numeral
 from noiseaware.sampler.checkpoint import as_json
 from noiseaware.sampler.conflict import Conflict
+from noiseaware.sampler.record_sums import PROBABILITIES, together
 from noiseaware.sampler.run import Run
 from noiseaware.sampler.scouts import Scouts
 from noiseaware.sampler.size import NAME
@@ -56,6 +58,7 @@ PRIOR_KEY = 2**32 - 1
 def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = None) -> DataTree:
     """Put the draws of all chains together; see the module's description for the groups."""
     from arviz_base import from_dict
+    from xarray import Dataset
 
     target, states, draws = run.target, run.states, run.draws
     release = target.release
@@ -91,6 +94,13 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
+    sums = [_record_sums(run.moves, state) for state in states]
+    if all(found is not None for found in sums):
+        variables = {
+            name: (("record", "probability")[: values.ndim], values)
+            for name, values in together(sums).items()
+        }
+        tree["record_estimates"] = Dataset(variables, {"probability": list(PROBABILITIES)})
     if states[0].sweeps and target.size is None:  # records were gone through one by one
         each = np.stack([state.acceptance / max(1, state.sweeps) for state in states])
         stats = tree["sample_stats"].to_dataset()
@@ -101,6 +111,15 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
     if conflict is not None:
         tree.attrs["conflict"] = json.dumps(asdict(conflict))
     return tree
+
+
+def _record_sums(moves: Sequence[Any], state: ChainState) -> Any:
+    """Return what a move added up of each record, or None."""
+    for move, tuning in zip(moves, state.tunings, strict=True):
+        read = move_abilities(move).record_sums
+        if read is not None:
+            return read(tuning)
+    return None
 
 
 def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -261,7 +261,7 @@ BUGS = {
     ),
     "a constant of Stirling's formula": (
         lambda: test_large_counts("binomial", 0.5, 3e6, 1000.0, 1_001_500.0),
-        (Edit(cells, "log_factorial_step", "d + 0.5", "d + 0.0"),
+        (Edit(cells, "log_factorial_step", "d + half", "d + 0.0"),
          *python("cell", "walk_strides", "log_smooth_weight")),
     ),
 }  # fmt: skip

@@ -41,7 +41,7 @@ LAYERS = (
     ("models",),
     ("kernels", "sampler"),
     ("posterior",),
-    ("checks", "databases", "predictive", "scalars"),
+    ("checks", "databases", "estimates", "predictive", "scalars"),
     ("evidence", "sampling"),
     ("interop",),
     ("calibration",),

@@ -18,6 +18,7 @@ x = F(u; theta):
 | `contingency_table.py`      | several integers from 0                        |
 | `poisson.py`                | counts                                         |
 | `negative_binomial.py`      | counts that vary more                          |
+| `count_regression.py`       | counts of cells with known covariates          |
 | `two_proportions.py`        | a group of two, and 0 or 1                     |
 | `two_means.py`              | a group of two, and a float                    |
 | `stratified_proportions.py` | a group of many, and 0 or 1                    |
@@ -30,7 +31,8 @@ known), `hierarchical.py` (groups that share a prior), `gamma_priors.py` (durati
 `count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
 `gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice sampler for
 shapes), `normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
-coefficients), and `regression_kernels.py` and `response_kernels.py` (the loops of regressions).
+coefficients), `regression_kernels.py` and `response_kernels.py` (the loops of regressions),
+and `summed_regression.py` (counts of cells summed out).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from noiseaware.contract import Model
 from noiseaware.models.bernoulli import Bernoulli as Bernoulli
 from noiseaware.models.categorical import Categorical as Categorical
 from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
+from noiseaware.models.count_regression import CountRegression as CountRegression
 from noiseaware.models.dirichlet import Dirichlet as Dirichlet
 from noiseaware.models.exponential import Exponential as Exponential
 from noiseaware.models.gamma import Gamma as Gamma

@@ -151,10 +151,11 @@ class Simulator:
         if self.privatize is None:
             return ""
         made = (self.release() for _ in range(REFERENCE))
-        rows = np.array([row for row in made if row is not None])
-        if len(rows) < REFERENCE // 2:
-            return ""  # the prior hardly ever makes records that can be counted
-        far, seen = Far(rows), self.row(self.target.values)
+        rows = np.array([row for row in made if row is not None and not np.isnan(row).all()])
+        seen = self.row(self.target.values)
+        if len(rows) < REFERENCE // 2 or np.isnan(seen).all():
+            return ""  # the prior hardly ever makes records that can be counted; or none were
+        far = Far(rows)
         k = self._furthest(far, seen, float(far.most(seen)), RELEASES, self.release)
         if k is None:
             return ""
@@ -192,7 +193,8 @@ class Simulator:
         """
         if not self.target.mechanism_abilities.per_record:
             return values
-        return np.array([np.nanmean(values), np.nanstd(values)])
+        seen = values[~np.isnan(values)]
+        return np.array([seen.mean(), seen.std()]) if len(seen) else np.full(2, np.nan)
 
     # The posterior.
 

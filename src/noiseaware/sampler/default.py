@@ -9,6 +9,7 @@ from noiseaware.release import Release
 from noiseaware.sampler.counts import CountTarget, why_not
 from noiseaware.sampler.moves import (
     BlockSweep,
+    CellMove,
     CountMove,
     Interweave,
     LevelMove,
@@ -44,18 +45,21 @@ def _about_counts(moves: Sequence[Move]) -> bool:
 def default_moves(target: Target) -> tuple[Move, ...]:
     """Pick the moves from what the model can do.
 
-    Counts are moved as such, with the model's probabilities integrated out. A model that builds
-    its records from innovations is transported, and, if it has a kernel for p(theta | x) too, the
-    two are interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own,
-    or a ready one if it has a prior and a likelihood only. A model that knows of a direction that
-    releases do not see is moved along it; records that are no integers are redrawn with the total
-    held; and a database that the release does not tell from its mirror image goes over to that.
-    Where the number of records is not known, some are added and taken away.
+    Cells that are released one by one are summed out. Counts are moved as such, with the model's
+    probabilities integrated out. A model that builds its records from innovations is transported,
+    and, if it has a kernel for p(theta | x) too, the two are interwoven. A model without
+    innovations gets Algorithm 1. The kernel is the model's own, or a ready one if it has a prior
+    and a likelihood only. A model that knows of a direction that releases do not see is moved along
+    it; records that are no integers are redrawn with the total held; and a database that the
+    release does not tell from its mirror image goes over to that. Where the number of records is
+    not known, some are added and taken away.
     """
     able = target.abilities
     if target.on_counts:
         return (CountMove(),)
     size = () if target.size is None else (SizeMove(),)
+    if target.summed_kernel is not None:
+        return (CellMove(),)
     if not able.can_transport:
         return (*algorithm1(), *size)
     update = (ParameterUpdate(),) if able.can_update else ()

@@ -147,6 +147,8 @@ class Target:
         Whether statistics are held as cell numbers.
     kernel
         The model's own kernel for p(theta | x), or None.
+    summed_kernel
+        Its kernel for p(theta | s_dp) with the records summed out, or None.
     coordinates
         theta as one real vector without constraints, for the moves that need it: the model's own,
         if it has some that suit it better than those of its parameters' supports.
@@ -155,6 +157,7 @@ class Target:
     """
 
     on_counts = False
+    summed_kernel: Any = None
 
     def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
         self.model = model
@@ -179,6 +182,7 @@ class Target:
         self.uses_cells = self._cells is not None
         self._query_total = self.query_abilities.total if shared else None
         self.kernel = self._find_kernel()
+        self.summed_kernel = self._find_summed_kernel()
         own = able.coordinates
         self.coordinates = Coordinates(able.parameters) if own is None else own
         self.moved = self.coordinates if size is None else SizedCoordinates(self.coordinates)
@@ -214,6 +218,12 @@ class Target:
             return KernelAbilities(self.abilities.update_parameters)
         own = kernel_abilities(self.abilities.kernel)
         return None if own.step is None else own
+
+    def _find_summed_kernel(self) -> Any:
+        """Return the model's kernel with the records summed out, if both sides can do it."""
+        make, laws_of = self.abilities.summed_kernel, self.mechanism_abilities.record_laws
+        laws = None if make is None or laws_of is None else laws_of(self.values)
+        return None if make is None or laws is None else make(laws, self.n)
 
     def _find_d(self) -> int:
         if self.terms is not None:

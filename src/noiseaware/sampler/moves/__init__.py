@@ -8,6 +8,7 @@ after another is a sampler; `algorithm1()` is the paper's.
 from __future__ import annotations
 
 from noiseaware.deprecated import renamed
+from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.level import LevelMove
@@ -20,6 +21,7 @@ from noiseaware.sampler.moves.transport import Transport
 
 __all__ = [
     "BlockSweep",
+    "CellMove",
     "CountMove",
     "Interweave",
     "LevelMove",

@@ -1,0 +1,377 @@
+"""Counts of cells (areas, pages, groups) with known covariates.
+
+The model
+---------
+A record is a published cell, x_i its true count. With known features z_i (1 first), exposure E_i
+and, for each grouping factor k, the group g_k(i) of the cell,
+
+    eta_i = log E_i + z_i' beta + sum_k u_k[g_k(i)],        u_k[g] ~ N(0, spread_k^2),
+
+    poisson              x_i ~ Poisson(exp(eta_i)),
+    negative-binomial    mean exp(eta_i), variance mean + dispersion * mean^2,
+    binomial             x_i ~ Binomial(N_i, 1 / (1 + exp(-eta_i))), N_i trials, no exposure.
+
+Priors: the intercept is N(intercept_mean, intercept_sd^2), every other coefficient
+N(0, coefficient_sd^2), a spread half-normal with scale spread_scale (half-t with spread_df degrees
+of freedom, if given), the dispersion exponential with mean dispersion_mean.
+
+exp(eta) is kept between 1e-290 and 2^36, so that every count has a probability.
+
+How it is sampled: `noiseaware.models.summed_regression`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware import cells
+from noiseaware.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
+from noiseaware.contract import Floats, Theta
+from noiseaware.frames import columns_of
+from noiseaware.models.arguments import positive_number, read_integers, real_number
+from noiseaware.models.ready import ReadyModel
+from noiseaware.models.summed_regression import SummedRegression
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
+
+FAMILIES = {"poisson": POISSON, "negative-binomial": NEGATIVE_BINOMIAL, "binomial": BINOMIAL}
+
+LOG_RATES = (math.log(cells.SMALLEST), math.log(cells.LARGEST))
+
+
+class Factor(NamedTuple):
+    """A grouping factor: its name, its levels, and the level of each cell."""
+
+    name: str
+    levels: list[Any]
+    codes: NDArray[np.int64]
+
+    @property
+    def parameter(self) -> str:
+        """The name of its effects in theta."""
+        return "effects_" + re.sub(r"\W", "_", self.name)
+
+
+@njit(cache=True, nogil=True)
+def log_masses(code, rate, size, records, out):
+    """Write log f(x_i)."""
+    for i in range(records.shape[0]):
+        inside = records[i] >= 0
+        out[i] = cells.log_mass(code, rate[i], size[i], records[i] + 0.0) if inside else -math.inf
+
+
+class CountRegression(ReadyModel):
+    """Counts of cells, regressed on known features, with exposure and groups.
+
+    Parameters
+    ----------
+    features : frame, array (n, p), or mapping from names to columns, optional
+        What is known of each cell; the intercept is added. A frame's columns keep their names.
+    exposure : array_like (n,), optional
+        What a count is proportional to, such as the population. Not for `"binomial"`.
+    groups : array_like (n,), frame, or mapping, optional
+        The group of each cell, any labels; several columns are several grouping factors.
+    coefficient_sd : float
+        Standard deviation of the normal prior of each coefficient but the intercept.
+    family : {"poisson", "negative-binomial", "binomial"}
+        The law of a count given its rate.
+    trials : array_like (n,), optional
+        N_i of a binomial count.
+    intercept_mean, intercept_sd : float
+        The normal prior of the intercept.
+    spread_scale, spread_df : float
+        The prior of the spread between groups: half-normal with this scale, or half-t.
+    dispersion_mean : float
+        Mean of the exponential prior of the dispersion; the variance of a count is m + d m^2.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n,)``, from 0. Parameters: ``coefficients`` (p + 1,), intercept
+    first; with groups ``spread``, one for each factor, and ``effects_<factor>``; ``dispersion``
+    if the family has it.
+
+    Examples
+    --------
+    >>> from noiseaware.models import CountRegression
+    >>> model = CountRegression({"income": [0.2, 1.4, -0.3]}, exposure=[100, 250, 80])
+    >>> [parameter.name for parameter in model.parameters]
+    ['coefficients']
+    >>> model.n_records
+    3
+    """
+
+    example: ClassVar[dict[str, Any]] = {}
+    uses_index = True
+
+    def __init__(
+        self,
+        features: Any = None,
+        exposure: Any = None,
+        groups: Any = None,
+        coefficient_sd: float = 2.0,
+        family: str = "poisson",
+        trials: Any = None,
+        *,
+        intercept_mean: float = 0.0,
+        intercept_sd: float = 10.0,
+        spread_scale: float = 1.0,
+        spread_df: float | None = None,
+        dispersion_mean: float = 1.0,
+    ) -> None:
+        if family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {family!r}")
+        self.family, self.code = family, FAMILIES[family]
+        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
+        self.intercept_mean = real_number("intercept_mean", intercept_mean)
+        self.intercept_sd = positive_number("intercept_sd", intercept_sd)
+        self.spread_scale = positive_number("spread_scale", spread_scale)
+        self.spread_df = None if spread_df is None else positive_number("spread_df", spread_df)
+        self.dispersion_mean = positive_number("dispersion_mean", dispersion_mean)
+        self.features = columns_of("features", features, "x{}")
+        named = {"exposure": exposure, "trials": trials}
+        single = {name: columns_of(name, given, name) for name, given in named.items()}
+        grouping = columns_of("groups", groups, "group", labels=True)
+        self.n_records = _common_length({**self.features, **grouping}, single)
+        self._read_features()
+        self.exposure, self.trials = (_only(name, single[name]) for name in named)
+        self._check_sizes()
+        self.groups = grouping or None
+        self.factors = [Factor(name, *_levels(labels)) for name, labels in grouping.items()]
+        self.parameters = self._parameters()
+
+    def _read_features(self) -> None:
+        for name, column in self.features.items():
+            if column.dtype.kind not in "iufb":
+                raise TypeError(f"features must be numbers; column {name!r} has {column[0]!r}")
+            wrong = ~np.isfinite(column.astype(np.float64))
+            if wrong.any():
+                raise ValueError(
+                    f"features must have no missing values; column {name!r} has "
+                    f"{column[np.argmax(wrong)]} in row {int(np.argmax(wrong))}"
+                )
+            if (column == column[0]).all():
+                raise ValueError(
+                    f"features must vary; column {name!r} is {column[0]} in every row, and the "
+                    "intercept is there already"
+                )
+            self.features[name] = column.astype(np.float64)
+
+    def _check_sizes(self) -> None:
+        """Raise unless exposure and trials are what the family takes, and possible."""
+        if self.family == "binomial":
+            if self.exposure is not None:
+                raise ValueError("exposure is not for a binomial count; give trials alone")
+            if self.trials is None:
+                raise ValueError("trials is missing: a binomial count needs its number of trials")
+        elif self.trials is not None:
+            raise ValueError(f"trials is for family='binomial'; the family is {self.family!r}")
+        for name in ("exposure", "trials"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            whole = name == "trials"
+            wrong = ~(np.isfinite(given) & (given > 0.0))
+            if whole:
+                wrong |= given != np.floor(given)
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                right = "positive whole numbers" if whole else "positive"
+                raise ValueError(f"{name} must be {right}; got {given[i]} in row {i}")
+
+    def _parameters(self) -> tuple[Parameter, ...]:
+        names = ["intercept", *self.features]
+        made = [
+            Parameter(
+                "coefficients", (len(names),), "real", ("coefficient",), {"coefficient": names}
+            )
+        ]
+        if self.factors:
+            labels = [factor.name for factor in self.factors]
+            made.append(
+                Parameter("spread", (len(labels),), "positive", ("factor",), {"factor": labels})
+            )
+        if self.family == "negative-binomial":
+            made.append(Parameter("dispersion", (), "positive"))
+        for factor in self.factors:
+            dim, levels = factor.parameter.removeprefix("effects_"), factor.levels
+            made.append(Parameter(factor.parameter, (len(levels),), "real", (dim,), {dim: levels}))
+        return tuple(made)
+
+    # ------------------------------------------------------------------ the rate of each cell
+
+    def design(self, n: int) -> Floats:
+        """Return the features of n cells, the intercept first, (n, p + 1)."""
+        return np.column_stack([np.ones(n), *self.features.values()])
+
+    def _index(self, n: int, index: ArrayLike | None) -> Any:
+        if index is None:
+            return np.arange(n) % (self.n_records or n)  # more records than cells: the cells again
+        return np.asarray(index)
+
+    def _eta(self, theta: Theta, n: int, index: ArrayLike | None) -> Floats:
+        """Return eta of n cells: those with these numbers, or the first n."""
+        chosen = self._index(n, index)
+        beta = np.asarray(theta["coefficients"], dtype=np.float64)
+        eta = np.full(n, beta[0])
+        for slope, column in zip(beta[1:], self.features.values(), strict=True):
+            eta += slope * column[chosen]
+        if self.exposure is not None:
+            eta += np.log(self.exposure[chosen])
+        for factor in self.factors:
+            eta += np.asarray(theta[factor.parameter])[factor.codes[chosen]]
+        return eta
+
+    def count_law(
+        self, theta: Theta, n: int, index: ArrayLike | None = None
+    ) -> tuple[int, Floats, Floats]:
+        """Return the law of n cells, as `noiseaware.cells.log_mass` reads it: code, rate, size."""
+        rate = np.exp(np.clip(self._eta(theta, n, index), *LOG_RATES))
+        size = np.zeros(n)
+        if self.family == "negative-binomial":
+            size[:] = 1.0 / max(float(theta["dispersion"]), 1e-12)
+        elif self.family == "binomial":
+            size[:] = np.asarray(self.trials)[self._index(n, index)]
+        return self.code, rate, size
+
+    def summed_kernel(self, laws: CellLaws, n: int) -> SummedRegression:
+        """Return a kernel for p(theta | s_dp), the counts summed out."""
+        return SummedRegression(self, laws, n)
+
+    # ------------------------------------------------------------------ the usual methods
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        p = len(self.features)
+        beta = rng.normal(size=p + 1) * self.coefficient_sd
+        beta[0] = rng.normal(self.intercept_mean, self.intercept_sd)
+        theta: Theta = {"coefficients": beta}
+        if self.factors:
+            normal = rng.normal(size=len(self.factors))
+            if self.spread_df is not None:
+                normal /= np.sqrt(rng.chisquare(self.spread_df, len(normal)) / self.spread_df)
+            theta["spread"] = np.abs(normal) * self.spread_scale
+        if self.family == "negative-binomial":
+            theta["dispersion"] = np.array(rng.exponential(self.dispersion_mean))
+        for k, factor in enumerate(self.factors):
+            theta[factor.parameter] = rng.normal(size=len(factor.levels)) * theta["spread"][k]
+        return theta
+
+    def log_spread_prior(self, spread: float) -> float:
+        """Return the log density of a spread, up to a constant."""
+        z = spread / self.spread_scale
+        if self.spread_df is None:
+            return -0.5 * z * z
+        return -0.5 * (self.spread_df + 1.0) * math.log1p(z * z / self.spread_df)
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), up to a constant."""
+        beta = np.asarray(theta["coefficients"])
+        result = -0.5 * ((beta[0] - self.intercept_mean) / self.intercept_sd) ** 2
+        result -= 0.5 * float(((beta[1:] / self.coefficient_sd) ** 2).sum())
+        for k, factor in enumerate(self.factors):
+            spread = float(theta["spread"][k])
+            if not spread > 0.0:
+                return -math.inf
+            u = np.asarray(theta[factor.parameter]) / spread
+            result += self.log_spread_prior(spread) - len(u) * math.log(spread)
+            result -= 0.5 * float((u**2).sum())
+        if self.family == "negative-binomial":
+            result -= float(theta["dispersion"]) / self.dispersion_mean
+        return float(result)
+
+    def sample_records(
+        self, theta: Theta, n: int, rng: Generator, index: ArrayLike | None = None, **_: Any
+    ) -> NDArray[np.int64]:
+        """Draw n counts from f(. | theta)."""
+        code, rate, size = self.count_law(theta, n, index)
+        if code == BINOMIAL:
+            return rng.binomial(size.astype(np.int64), rate / (1.0 + rate))
+        if code == NEGATIVE_BINOMIAL:
+            rate = np.minimum(rng.standard_gamma(size) * rate / size, 2.0**60)
+        return rng.poisson(rate)
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log f(x_i | theta) of each cell, (n,); of the first cells, if there are fewer."""
+        array = read_integers(records, None)
+        out = np.empty(len(array))
+        log_masses(*self.count_law(theta, len(array)), array, out)
+        return out
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        array = read_integers(records, None)
+        most = np.inf if self.trials is None else self.trials[self._index(len(array), None)]
+        wrong = (array < 0) | (array > most)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            right = "counts" if self.trials is None else "counts of at most their trials"
+            raise ValueError(f"records must be {right}; got {array[i]} in record {i}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the type and the constructor's arguments, ready for JSON."""
+        plain = {
+            name: None if given is None else {key: column.tolist() for key, column in given.items()}
+            for name, given in (("features", self.features or None), ("groups", self.groups))
+        }
+        each = {
+            name: None if given is None else given.tolist()
+            for name, given in (("exposure", self.exposure), ("trials", self.trials))
+        }
+        names = ("coefficient_sd", "family", "intercept_mean", "intercept_sd", "spread_scale")
+        others = {name: getattr(self, name) for name in (*names, "spread_df", "dispersion_mean")}
+        return {"type": type(self).__name__, **plain, **each, **others}
+
+    def __repr__(self) -> str:
+        """Say what is in it, without its columns."""
+        parts = [f"family={self.family!r}"]
+        if self.features:
+            parts.append(f"features={list(self.features)}")
+        if self.factors:
+            parts.append(f"groups={[factor.name for factor in self.factors]}")
+        cells_ = "" if self.n_records is None else f", {self.n_records} cells"
+        return f"CountRegression({', '.join(parts)}{cells_})"
+
+
+def _levels(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the different labels, sorted, and which one each cell has."""
+    levels, codes = np.unique(labels, return_inverse=True)
+    return levels.tolist(), codes.reshape(-1).astype(np.int64)
+
+
+def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
+    """Return the one column as floats, or None."""
+    if not columns:
+        return None
+    if len(columns) > 1:
+        raise ValueError(f"{name} must be one column; got {list(columns)}")
+    (column,) = columns.values()
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers; got {column[0]!r} in row 0") from None
+
+
+def _common_length(
+    columns: Mapping[str, NDArray[Any]], single: Mapping[str, Mapping[str, NDArray[Any]]]
+) -> int | None:
+    """Return the number of cells; ValueError if two columns have different ones."""
+    lengths = {f"column {name!r}": len(column) for name, column in columns.items()}
+    lengths |= {name: len(next(iter(found.values()))) for name, found in single.items() if found}
+    if not lengths:
+        return None
+    first, n = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != n:
+            raise ValueError(f"all columns must be of one length; {first} has {n}, {name} {length}")
+    return n
+
+
+MODELS.add(CountRegression)

@@ -1,0 +1,561 @@
+"""A kernel for the regression of cells, with the counts summed out.
+
+Given theta the cells are independent, and `noiseaware.cells` gives, for each, log p(s_i | eta_i),
+E(x_i | s_i) and Var(x_i | s_i) in one pass, with a draw of x_i. From these follow the derivatives
+in the linear predictor. With m_i = E(x_i), e_i = E(x_i | s_i), v_i = Var(x_i | s_i), and a factor
+c_i that is 1 for Poisson and binomial counts and r / (r + m_i) for negative binomial ones, Fisher's
+identity gives
+
+    d log p(s_i) / d eta_i = E(d log f(x_i) / d eta_i | s_i) = c_i (e_i - m_i),
+
+and Louis' the information: that of the complete data less the variance of its score given s_i,
+
+    Poisson m_i - v_i,   binomial m_i (1 - p_i) - v_i,   negative binomial
+    c_i m_i (r + e_i) / (r + m_i) - c_i^2 v_i.
+
+**Proposals.** A block of theta with gradient g and information H (less than nothing is taken as
+nothing, and the prior's precision is added) moves by
+
+    delta = a H^{-1} g + sqrt(a (2 - a)) H^{-1/2} z,         0 < a <= 1,  z standard normal,
+
+and is accepted by the ratio of Metropolis and Hastings, with g and H of the new place in the way
+back. If the target is normal with this H, the new place is x = (1 - a) x_0 + noise around the mode,
+which leaves it invariant whatever a is, so everything is accepted; a = 1 is a fresh draw (Gamerman
+1997). a is tuned in warm-up, down from 1 where the target is not normal. A counts' draw goes along:
+(theta', x' | theta', s) replaces (theta, x) or does not, so x | theta, s stays exact.
+
+**The blocks**, one pass each:
+
+- *coefficients*, with the effects following: (beta, u) -> (beta + delta, u + C delta), C fixed
+  after warm-up. C is minus the regression of u on beta under the information there, so that what is
+  left of u does not depend on beta: the intercept moves against the mean of the effects, a slope
+  against what it explains between groups. The map has determinant 1;
+- *effects* of a factor: each group has cells of its own, so all move in one pass, and each is
+  accepted by itself;
+- *spread, effects along*: in (log spread, u / spread) the effects follow their spread. In every
+  fourth iteration, of one factor after another;
+- *dispersion*: in every second iteration, a step in its logarithm, or, as often, a draw of
+  Student's t with the mean and the spread that warm-up saw, which does not depend on where it is.
+
+And without any: the intercept against a factor's effects, (b_0 + d, u - d), which no cell sees; d
+has a normal conditional. The spread given its effects, by slice sampling. Spreads are so moved
+both with the effects held and with the effects along (Yu and Meng 2011).
+
+References
+----------
+Gamerman, D. (1997). Sampling from the posterior distribution in generalized linear mixed models.
+    Statistics and Computing 7.
+Louis, T. A. (1982). Finding the observed information matrix when using the EM algorithm. JRSS B 44.
+Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the question. Journal of
+    Computational and Graphical Statistics 20(3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from noiseaware.adapt import StepSize
+from noiseaware.cells import (
+    BETWEEN,
+    BINOMIAL,
+    LARGEST,
+    NEGATIVE_BINOMIAL,
+    SMALLEST,
+    TABLE,
+    CellLaws,
+    Summed,
+    sum_out,
+)
+from noiseaware.contract import Floats, Theta
+
+LOG_RATES = (math.log(SMALLEST), math.log(LARGEST))
+
+FARTHEST = 25.0
+"""Largest |log dispersion|, and |log spread| in units of its scale: there is no mass beyond."""
+
+FEW = 1000
+"""Cells below which every block is moved in every iteration, and the dispersion three times."""
+
+DENSE = 2000
+"""Effects in all up to which the regression of u on beta is solved for all factors together."""
+
+
+class Point(NamedTuple):
+    """A value of theta, with what a pass found there.
+
+    Attributes
+    ----------
+    beta, effects, spread, dispersion
+        theta; the effects of each factor are one array of the list.
+    eta
+        The linear predictor, (n,).
+    summed
+        What `sum_out` returned.
+    score, information
+        Derivatives of log p(s_i) in eta_i, (n,); the second with its sign changed, at least 0.
+    """
+
+    beta: Floats
+    effects: list[Floats]
+    spread: Floats
+    dispersion: float
+    eta: Floats
+    summed: Summed
+    score: Floats
+    information: Floats
+
+
+class SummedRegression:
+    """The kernel; see the module's description.
+
+    Parameters
+    ----------
+    model
+        A `CountRegression`.
+    laws, n
+        What is seen of each cell, and how many there are.
+    """
+
+    def __init__(self, model: Any, laws: CellLaws, n: int) -> None:
+        self.model, self.laws, self.n = model, laws, n
+        self.design = model.design(n)
+        self.offset = np.zeros(n) if model.exposure is None else np.log(model.exposure)
+        self.codes = [factor.codes for factor in model.factors]
+        self.sizes = [len(factor.levels) for factor in model.factors]
+        p = self.design.shape[1]
+        self.prior_mean = np.zeros(p)
+        self.prior_mean[0] = model.intercept_mean
+        self.precision = np.full(p, model.coefficient_sd**-2.0)
+        self.precision[0] = model.intercept_sd**-2.0
+
+    # ------------------------------------------------------------------ a point
+
+    def at(
+        self, beta: Floats, effects: list[Floats], spread: Floats, dispersion: float, rng: Generator
+    ) -> Point:
+        """Sum out the cells at a value of theta."""
+        eta = self.offset + self.design @ beta
+        for u, codes in zip(effects, self.codes, strict=True):
+            eta += u[codes]
+        rate = np.exp(np.clip(eta, *LOG_RATES))
+        code = self.model.code
+        size = np.zeros(self.n)
+        if code == NEGATIVE_BINOMIAL:
+            size[:] = 1.0 / dispersion
+        elif code == BINOMIAL:
+            size[:] = self.model.trials
+        summed = sum_out(code, rate, size, self.laws, rng)
+        if code == NEGATIVE_BINOMIAL:
+            share = size / (size + rate)
+            score = share * (summed.mean - rate)
+            full = share * rate * (size + summed.mean) / (size + rate)
+            missing = share**2 * summed.variance
+        else:
+            mean = rate if code != BINOMIAL else size * rate / (1.0 + rate)
+            score, missing = summed.mean - mean, summed.variance
+            full = mean if code != BINOMIAL else mean / (1.0 + rate)
+        information = np.maximum(full - missing, 0.0)
+        return Point(beta, effects, spread, dispersion, eta, summed, score, information)
+
+    def theta(self, point: Point) -> Theta:
+        """Return theta of a point, by name."""
+        model = self.model
+        made: Theta = {"coefficients": point.beta}
+        if model.factors:
+            made["spread"] = point.spread
+        if model.code == NEGATIVE_BINOMIAL:
+            made["dispersion"] = np.array(point.dispersion)
+        for factor, u in zip(model.factors, point.effects, strict=True):
+            made[factor.parameter] = u
+        return made
+
+    def point(self, theta: Theta, rng: Generator) -> Point:
+        """Return the point of a theta."""
+        return self.at(
+            np.array(theta["coefficients"]),
+            [np.array(theta[factor.parameter]) for factor in self.model.factors],
+            np.array(theta.get("spread", np.zeros(0))),
+            float(theta.get("dispersion", 0.0)),
+            rng,
+        )
+
+    # ------------------------------------------------------------------ the start
+
+    def start(self, rng: Generator) -> tuple[Point, dict[str, Any]]:
+        """Return a point near the mode, drawn wider than the posterior is, and the tuning."""
+        model = self.model
+        beta = self.prior_mean.copy()
+        beta[0] = self._crude_intercept()
+        effects = [np.zeros(size) for size in self.sizes]
+        spread = np.full(len(effects), 0.5 * model.spread_scale)
+        dispersion = 0.3 * model.dispersion_mean if model.code == NEGATIVE_BINOMIAL else 0.0
+        point = self.at(beta, effects, spread, dispersion, rng)
+        impossible = np.flatnonzero(np.isneginf(point.summed.log_p))
+        if impossible.size:
+            raise ValueError(
+                f"the release must be possible under the model; that of record {impossible[0]} is "
+                "not: no count that the model allows can be published so"
+            )
+        tuning: dict[str, Any] = {
+            "steps": {name: StepSize(1.0, 0.65, 0.02, 1.0) for name in self._blocks()},
+            "count": 0,
+            "turn": 0,
+            "dispersion": (math.log(dispersion or 1.0), 1.0),
+            "information": None,
+            "follow": [np.zeros((size, len(beta))) for size in self.sizes],
+        }
+        if model.code == NEGATIVE_BINOMIAL:
+            tuning["steps"]["dispersion"] = StepSize(0.3, 0.44, 1e-3, 3.0)
+        for _ in range(30):
+            before = point.summed.log_p.sum()
+            point = self._climb(point, rng)
+            for k in range(len(effects)):
+                point = self._climb_effects(point, k, rng)
+            if abs(point.summed.log_p.sum() - before) < 0.1:
+                break
+        self.learn_following(point, tuning)
+        return self._spread_out(point, tuning, rng), tuning
+
+    def _blocks(self) -> list[str]:
+        factors = range(len(self.sizes))
+        return ["coefficients", *(f"{kind} {k}" for kind in ("effects", "spread") for k in factors)]
+
+    def _crude_intercept(self) -> float:
+        """Return the intercept at which the counts have about the mean of what is seen."""
+        family, p = self.laws.family, self.laws.parameters
+        seen = np.where(family == TABLE, p[:, 0] + 0.5 * p[:, 2], p[:, 0])
+        between = (family >= BETWEEN) & (family != TABLE)
+        low = np.where(np.isfinite(p[:, 0]), p[:, 0], 0.5 * p[:, 2])
+        seen = np.where(between, np.where(np.isfinite(low), low, 0.0), seen)
+        known = (family >= BETWEEN) | (p[:, 1] > 0.0)
+        total = max(float(seen[known].sum()), 0.5) + 0.5
+        if self.model.code == BINOMIAL:
+            share = min(max(total / float(self.model.trials[known].sum() + 1.0), 1e-4), 1 - 1e-4)
+            return math.log(share / (1.0 - share))
+        return math.log(total / max(float(np.exp(self.offset[known]).sum()), 1e-300))
+
+    def _climb(self, point: Point, rng: Generator) -> Point:
+        """Take a Newton step of the coefficients, halved until it goes up."""
+        g, H = self._slope(point, self.design, [])
+        step = np.linalg.solve(H, g)
+        now = self._height(point)
+        for _ in range(12):
+            there = self.at(point.beta + step, point.effects, point.spread, point.dispersion, rng)
+            if self._height(there) >= now:
+                return there
+            step = 0.5 * step
+        return point
+
+    def _climb_effects(self, point: Point, k: int, rng: Generator) -> Point:
+        """Take a Newton step of each effect of a factor, half of it where it is long."""
+        g, H = self._group_slopes(point, k)
+        step = np.clip(g / H, -1.0, 1.0)
+        there = self._with_effects(point, k, point.effects[k] + step, rng)
+        return there if self._height(there) >= self._height(point) else point
+
+    def _height(self, point: Point) -> float:
+        """Return log p(s | theta) p(beta, u | spreads), up to a constant."""
+        distance = point.beta - self.prior_mean
+        result = point.summed.log_p.sum() - 0.5 * (self.precision * distance**2).sum()
+        for u, spread in zip(point.effects, point.spread, strict=True):
+            result -= 0.5 * ((u / spread) ** 2).sum()
+        return float(result)
+
+    def _spread_out(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
+        """Move from the mode by twice what the posterior is wide there."""
+        follow = tuning["follow"]
+        _, H = self._slope(point, self._followed(follow), follow, point.spread)
+        beta = np.linalg.solve(np.linalg.cholesky(H).T, 2.0 * rng.normal(size=len(H)))
+        effects = []
+        for k, u in enumerate(point.effects):
+            _, h = self._group_slopes(point, k)
+            noise = 1.5 * rng.normal(size=len(u)) / np.sqrt(h)
+            effects.append(u + follow[k] @ beta + noise)
+        spread = point.spread * np.exp(0.5 * rng.normal(size=len(point.spread)))
+        dispersion = point.dispersion * math.exp(0.5 * rng.normal())
+        return self.at(point.beta + beta, effects, spread, dispersion, rng)
+
+    # ------------------------------------------------------------------ slopes
+
+    def _followed(self, follow: list[Floats]) -> Floats:
+        """Return d eta / d beta with the effects following, (n, p)."""
+        made = self.design
+        for codes, C in zip(self.codes, follow, strict=True):
+            made = made + C[codes]
+        return made
+
+    def _slope(
+        self, point: Point, design: Floats, follow: list[Floats], spread: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return gradient and information in beta, with the effects following."""
+        g = design.T @ point.score - self.precision * (point.beta - self.prior_mean)
+        H = design.T @ (point.information[:, np.newaxis] * design)
+        H[np.diag_indices_from(H)] += self.precision
+        for k, C in enumerate(follow):
+            scale = point.spread[k] ** -2.0
+            g -= scale * (C.T @ point.effects[k])
+            H += scale * (C.T @ C)
+        return g, H
+
+    def _group_slopes(self, point: Point, k: int) -> tuple[Floats, Floats]:
+        """Return gradient and information in each effect of a factor."""
+        scale, codes, size = point.spread[k] ** -2.0, self.codes[k], self.sizes[k]
+        g = np.bincount(codes, point.score, size) - scale * point.effects[k]
+        return g, np.bincount(codes, point.information, size) + scale
+
+    def learn_following(self, point: Point, tuning: dict[str, Any]) -> None:
+        """Set C to minus the regression of the effects on the coefficients, at the information."""
+        if not self.sizes:
+            return
+        seen = tuning["information"]
+        weight = point.information if seen is None else seen
+        scales = point.spread**-2.0
+        right = [
+            np.column_stack([np.bincount(codes, weight * column, size) for column in self.design.T])
+            for codes, size in zip(self.codes, self.sizes, strict=True)
+        ]
+        if len(self.sizes) > 1 and sum(self.sizes) <= DENSE:
+            ends = np.cumsum(self.sizes)[:-1]
+            blocks = [
+                np.eye(size)[codes] for codes, size in zip(self.codes, self.sizes, strict=True)
+            ]
+            joined = np.hstack(blocks)
+            H = joined.T @ (weight[:, np.newaxis] * joined)
+            H[np.diag_indices_from(H)] += np.repeat(scales, self.sizes)
+            tuning["follow"] = np.split(-np.linalg.solve(H, np.vstack(right)), ends)
+            return
+        tuning["follow"] = [
+            -made / (np.bincount(codes, weight, size) + scale)[:, np.newaxis]
+            for made, codes, size, scale in zip(right, self.codes, self.sizes, scales, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ an iteration
+
+    def step(self, point: Point, tuning: dict[str, Any], rng: Generator) -> tuple[Point, float]:
+        """Do all blocks once; return the point, and the share of proposals that were accepted."""
+        accepted: list[float] = []
+        point = self._move_coefficients(point, tuning, rng, accepted)
+        turn = tuning["turn"] = tuning["turn"] + 1
+        few = self.n < FEW
+        for k in range(len(self.sizes)):
+            point = self._move_effects(point, k, tuning, rng, accepted)
+            point = self._shift(point, k, rng)
+            if few or (turn % 4 == 1 and turn // 4 % len(self.sizes) == k):
+                point = self._move_spread(point, k, tuning, rng, accepted)
+            point = self._slice_spread(point, k, rng)
+        if self.model.code == NEGATIVE_BINOMIAL:
+            for _ in range(3 if few else turn % 2):
+                point = self._move_dispersion(point, tuning, rng, accepted)
+        return point, math.fsum(accepted) / len(accepted)
+
+    def learn(self, point: Point, tuning: dict[str, Any]) -> None:
+        """Tune the sizes of steps; look again at how effects follow when warm-up has doubled."""
+        tuning["count"] += 1
+        count, seen = tuning["count"], tuning["information"]
+        share = 1.0 / min(count, 100)
+        old = np.zeros(self.n) if seen is None else seen
+        tuning["information"] = (1.0 - share) * old + share * point.information
+        for step in tuning["steps"].values():
+            step.tune(count)
+        if self.model.code == NEGATIVE_BINOMIAL:
+            middle, spread = tuning["dispersion"]
+            away = math.log(point.dispersion) - middle
+            share = 1.0 / min(count / 2.0 + 2.0, 200.0)
+            spread = math.sqrt((1.0 - share) * (spread**2 + share * away**2))
+            tuning["dispersion"] = (middle + share * away, max(spread, 1e-3))
+        if count >= 16 and count & (count - 1) == 0:
+            self.learn_following(point, tuning)
+
+    def _decide(
+        self, step: StepSize, log_ratio: float, rng: Generator, accepted: list[float]
+    ) -> bool:
+        step.note(log_ratio)
+        accept = bool(math.log(1.0 - rng.random()) < log_ratio)
+        accepted.append(float(accept))
+        return accept
+
+    def _move_coefficients(
+        self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
+    ) -> Point:
+        follow, step = tuning["follow"], tuning["steps"]["coefficients"]
+        design, a = self._followed(follow), step.size
+        b = a * (2.0 - a)
+
+        def proposal(at: Point) -> tuple[Any, Any]:
+            g, H = self._slope(at, design, follow)
+            root = np.linalg.cholesky(H)
+            return a * np.linalg.solve(H, g), root
+
+        try:
+            mean, root = proposal(point)
+            delta = mean + math.sqrt(b) * np.linalg.solve(root.T, rng.normal(size=len(mean)))
+            effects = [u + C @ delta for u, C in zip(point.effects, follow, strict=True)]
+            there = self.at(point.beta + delta, effects, point.spread, point.dispersion, rng)
+            back, back_root = proposal(there)
+        except np.linalg.LinAlgError:
+            step.note(-math.inf)
+            accepted.append(0.0)
+            return point
+        forward, backward = root.T @ (delta - mean), back_root.T @ (-delta - back)
+        log_ratio = self._height(there) - self._height(point)
+        log_ratio += 0.5 * (forward @ forward - backward @ backward) / b
+        log_ratio += float(np.log(np.diag(back_root)).sum() - np.log(np.diag(root)).sum())
+        return there if self._decide(step, log_ratio, rng, accepted) else point
+
+    def _with_effects(self, point: Point, k: int, u: Floats, rng: Generator) -> Point:
+        effects = [u if j == k else other for j, other in enumerate(point.effects)]
+        return self.at(point.beta, effects, point.spread, point.dispersion, rng)
+
+    def _move_effects(
+        self, point: Point, k: int, tuning: dict[str, Any], rng: Generator, accepted: list[float]
+    ) -> Point:
+        """Move every effect of a factor, and accept each by the cells of its own group."""
+        step, codes, size = tuning["steps"][f"effects {k}"], self.codes[k], self.sizes[k]
+        a = step.size
+        b = a * (2.0 - a)
+        g, H = self._group_slopes(point, k)
+        delta = a * g / H + np.sqrt(b / H) * rng.normal(size=size)
+        there = self._with_effects(point, k, point.effects[k] + delta, rng)
+        back, back_H = self._group_slopes(there, k)
+        change = np.bincount(codes, there.summed.log_p - point.summed.log_p, size)
+        change -= 0.5 * (there.effects[k] ** 2 - point.effects[k] ** 2) * point.spread[k] ** -2.0
+        forward = H * (delta - a * g / H) ** 2
+        backward = back_H * (-delta - a * back / back_H) ** 2
+        log_ratio = change + 0.5 * (forward - backward) / b + 0.5 * np.log(back_H / H)
+        accept = np.log(1.0 - rng.random(size)) < log_ratio
+        share = float(np.exp(np.minimum(np.nan_to_num(log_ratio, nan=-np.inf), 0.0)).mean())
+        step.acceptance.append(share)
+        accepted.append(float(accept.mean()))
+        return self._mixed(point, there, k, accept)
+
+    def _mixed(self, point: Point, there: Point, k: int, accept: Any) -> Point:
+        """Return the new effects, and all that belongs to their cells, where they were accepted."""
+        new = accept[self.codes[k]]
+        u = np.where(accept, there.effects[k], point.effects[k])
+
+        def mix(one: Any, other: Any) -> Any:
+            return np.where(new, one, other)
+
+        return point._replace(
+            effects=[u if j == k else other for j, other in enumerate(point.effects)],
+            eta=mix(there.eta, point.eta),
+            summed=Summed(*map(mix, there.summed, point.summed)),
+            score=mix(there.score, point.score),
+            information=mix(there.information, point.information),
+        )
+
+    def _shift(self, point: Point, k: int, rng: Generator) -> Point:
+        """Draw d for (b_0 + d, u - d), which leaves every eta as it is.
+
+        log p(d) = -P_0 (b_0 + d - m_0)^2 / 2 - sum_g (u_g - d)^2 / (2 spread^2) + constant.
+        """
+        scale = point.spread[k] ** -2.0
+        precision = self.precision[0] + self.sizes[k] * scale
+        pull = scale * point.effects[k].sum()
+        pull -= self.precision[0] * (point.beta[0] - self.prior_mean[0])
+        d = pull / precision + rng.normal() / math.sqrt(precision)
+        beta = point.beta.copy()
+        beta[0] += d
+        effects = [u - d if j == k else u for j, u in enumerate(point.effects)]
+        return point._replace(beta=beta, effects=effects)
+
+    def _move_spread(
+        self, point: Point, k: int, tuning: dict[str, Any], rng: Generator, accepted: list[float]
+    ) -> Point:
+        """Move log spread, the effects along: u / spread and its prior stay as they are."""
+        step, codes = tuning["steps"][f"spread {k}"], self.codes[k]
+        a = step.size
+        b = a * (2.0 - a)
+
+        def slopes(at: Point) -> tuple[float, float]:
+            u = at.effects[k][codes]
+            g = float((at.score * u).sum()) + self._spread_slope(at.spread[k])
+            # A standard deviation of at most 2 in the logarithm, where nothing is known of it.
+            return g, float((at.information * u * u).sum()) + 0.25
+
+        g, H = slopes(point)
+        delta = a * g / H + math.sqrt(b / H) * rng.normal()
+        spread = point.spread.copy()
+        spread[k] *= math.exp(min(max(delta, -50.0), 50.0))
+        if abs(math.log(spread[k] / self.model.spread_scale)) > FARTHEST:
+            return point
+        grown = [
+            u * (spread[k] / point.spread[k]) if j == k else u for j, u in enumerate(point.effects)
+        ]
+        there = self.at(point.beta, grown, spread, point.dispersion, rng)
+        back, back_H = slopes(there)
+        log_ratio = float((there.summed.log_p - point.summed.log_p).sum()) + delta
+        log_ratio += self.model.log_spread_prior(spread[k])
+        log_ratio -= self.model.log_spread_prior(point.spread[k])
+        log_ratio += (
+            0.5 * (H * (delta - a * g / H) ** 2 - back_H * (delta + a * back / back_H) ** 2) / b
+        )
+        log_ratio += 0.5 * math.log(back_H / H)
+        return there if self._decide(step, log_ratio, rng, accepted) else point
+
+    def _spread_slope(self, spread: float) -> float:
+        """Return d / d log spread of the log density of log spread."""
+        z, df = (spread / self.model.spread_scale) ** 2, self.model.spread_df
+        return 1.0 - z if df is None else 1.0 - (df + 1.0) * z / (df + z)
+
+    def _slice_spread(self, point: Point, k: int, rng: Generator) -> Point:
+        """Draw log spread given the effects, by slice sampling (Neal 2003)."""
+        size, square = self.sizes[k], 0.5 * float((point.effects[k] ** 2).sum())
+        centre = math.log(self.model.spread_scale)
+
+        def log_density(t: float) -> float:
+            if abs(t - centre) > FARTHEST:
+                return -math.inf
+            return (
+                (1.0 - size) * t
+                - square * math.exp(-2.0 * t)
+                + self.model.log_spread_prior(math.exp(t))
+            )
+
+        now = math.log(point.spread[k])
+        level = log_density(now) + math.log(1.0 - rng.random())
+        width = 3.0 / math.sqrt(2.0 * size)
+        low = now - width * rng.random()
+        high = low + width
+        while log_density(low) > level:
+            low -= width
+        while log_density(high) > level:
+            high += width
+        while True:
+            t = low + rng.random() * (high - low)
+            if log_density(t) >= level or high - low < 1e-12:
+                break
+            low, high = (t, high) if t < now else (low, t)
+        spread = point.spread.copy()
+        spread[k] = math.exp(t)
+        return point._replace(spread=spread)
+
+    def _move_dispersion(
+        self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
+    ) -> Point:
+        """Take a random step in log dispersion; the density of the logarithm has the factor d."""
+        step, (middle, spread) = tuning["steps"]["dispersion"], tuning["dispersion"]
+        now, correction = math.log(point.dispersion), 0.0
+        fresh = rng.random() < 0.5
+        if fresh:
+            t = middle + spread * rng.standard_t(5.0)
+            # Student's t with 5 degrees of freedom, here over there.
+            here, there = (now - middle) / spread, (t - middle) / spread
+            correction = 3.0 * (math.log1p(there**2 / 5.0) - math.log1p(here**2 / 5.0))
+        else:
+            t = now + step.size * rng.normal()
+        if abs(t) > FARTHEST:
+            return point
+        dispersion, delta = math.exp(t), t - now
+        place = self.at(point.beta, point.effects, point.spread, dispersion, rng)
+        log_ratio = float((place.summed.log_p - point.summed.log_p).sum()) + delta + correction
+        log_ratio -= (dispersion - point.dispersion) / self.model.dispersion_mean
+        if not fresh:
+            step.note(log_ratio)
+        accept = bool(math.log(1.0 - rng.random()) < log_ratio)
+        accepted.append(float(accept))
+        return place if accept else point
