@@ -35,7 +35,7 @@ LAYERS = (
     ("queries",),
     ("release",),
     ("mechanisms",),
-    ("linear_algebra",),
+    ("linear_algebra", "release_schema"),
     ("cells", "densities"),
     ("formulas",),
     ("models",),

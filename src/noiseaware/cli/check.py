@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, fail, reading
 
 
-def check(posterior: show.Posterior, as_json: show.AsJson = False) -> None:
-    """Say in words whether a posterior can be used: exit code 0 if so, 1 if not.
+def check(
+    posterior: Annotated[
+        Path,
+        typer.Argument(help="A posterior that `fit` wrote (netCDF), or a release file (JSON)."),
+    ],
+    as_json: show.AsJson = False,
+) -> None:
+    """Say in words whether a posterior can be used, or a release file read; nothing is fitted.
+
+    Exit code 0: it can be used; 1: a check of the posterior failed; 3: the file is wrong.
 
     The checks: whether the chains agree, whether there are enough effective draws, whether short
     runs from the prior found another mode, whether the model and the stated noise could have made
@@ -19,9 +32,15 @@ def check(posterior: show.Posterior, as_json: show.AsJson = False) -> None:
     - `noiseaware check posterior.nc`
 
     - `noiseaware check posterior.nc --json`
+
+    - `noiseaware check release.json`
     """
     import noiseaware as na
 
+    if posterior.suffix == ".json":
+        with reading():
+            _show_release(na.Release.from_json(posterior), posterior, as_json)
+        return
     with reading():
         tree = na.load(posterior)
     checks = na.check(tree)
@@ -31,3 +50,12 @@ def check(posterior: show.Posterior, as_json: show.AsJson = False) -> None:
         show.print_checks(checks, show.console())
     if not checks:
         fail(show.failed_sentence(checks), CHECKS_FAILED)
+
+
+def _show_release(release: Any, path: Path, as_json: bool) -> None:
+    content = release.to_dict()
+    if as_json:
+        show.print_json(content)
+        return
+    print(f"{path} can be read: {len(release.values)} numbers about {release.size_words}.")
+    print(f"{release.mechanism!r}\n{content['guarantee']}")
