@@ -201,8 +201,14 @@ def mechanism(**changes):
         (broken(n_records=2.5), "n_records must be a positive integer; got 2.5"),
         (broken(n_records="12"), "n_records must be a positive integer; got '12'"),
         (broken(mechanism="Laplace"), "a mechanism must be described by a .* got 'Laplace'"),
-        (broken(mechanism=mechanism(type="Cauchy")), "type of a mechanism must be one of Clamped,"),
-        (broken(mechanism=mechanism(type=[])), "type of a mechanism must be one of Clamped,"),
+        (
+            broken(mechanism=mechanism(type="Cauchy")),
+            "type of a mechanism must be one of CellKey, Clamped,",
+        ),
+        (
+            broken(mechanism=mechanism(type=[])),
+            "type of a mechanism must be one of CellKey, Clamped,",
+        ),
         (broken(mechanism=mechanism(scale=-1)), "scale must be .*; got -1"),
         (broken(mechanism=mechanism(colour=1)), "Laplace may have type,.*; got 'colour'"),
         (broken(mechanism={"type": "Laplace"}), "'scale' is missing"),

@@ -188,7 +188,7 @@ BAD = {
     ),
     "an unknown mechanism inside": (
         changed_mechanism("Clamped", mechanism={"type": "Cauchy", "scale": 1, "query": {}}),
-        "type of a mechanism must be one of Clamped, .*Laplace.*; got 'Cauchy'",
+        "type of a mechanism must be one of CellKey, Clamped, .*Laplace.*; got 'Cauchy'",
     ),
     "a step of 0": (changed_mechanism("Rounded", step=0), "step must be a positive number; got 0"),
     "not a multiple": (
@@ -269,11 +269,15 @@ EARLIER = sorted((Path(__file__).parents[1] / "files").glob("*/*.json"))
 
 @pytest.mark.parametrize("path", EARLIER, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_release_file_of_an_earlier_version_is_read_and_written_back(path):
-    assert na.Release.from_json(path).to_dict() == json.loads(path.read_text(encoding="utf-8"))
+    earlier, written = json.loads(path.read_text("utf-8")), na.Release.from_json(path).to_dict()
+    # What could only have one value is no longer written.
+    mechanism = earlier["mechanism"] | written["mechanism"]
+    assert earlier == written | {"mechanism": mechanism}
+    assert na.Release.from_dict(written).to_dict() == written
 
 
-def test_there_is_an_earlier_file_of_every_mechanism():
-    assert {path.stem for path in EARLIER} == set(registry.MECHANISMS.names)
+def test_every_mechanism_of_an_earlier_version_is_still_there():
+    assert {path.stem for path in EARLIER} <= set(registry.MECHANISMS.names)
 
 
 @pytest.mark.parametrize(

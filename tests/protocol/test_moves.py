@@ -163,6 +163,7 @@ MOVES = {
         na.moves.LevelMove(),
         {"dense", "known", "squares", "strata", "normal simulator"},
     ),
+    "SizeMove": (na.moves.SizeMove(), set()),  # exact.test_size has it where n is unknown
     "CrankNicolson": (
         CrankNicolson(steps=2),
         {"dense", "known", "bins", "squares", "strata", "normal simulator"},

@@ -67,8 +67,8 @@ class SizeMove:
         """Raise if the number of records is known."""
         if target.size is None:
             raise ValueError(
-                "SizeMove needs a release whose number of records is not known, "
-                f"n_records=None; this one is of {target.n} records"
+                "SizeMove needs a release that does not say how many records there are, "
+                f"n_records=None; this one is of {target.n} records of {target.abilities.name}"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
