@@ -163,7 +163,9 @@ MOVES = {
         na.moves.LevelMove(),
         {"dense", "known", "squares", "strata", "normal simulator"},
     ),
-    "SizeMove": (na.moves.SizeMove(), set()),  # exact.test_size has it where n is unknown
+    # For n unknown and for cells as records; see exact.test_size and test_count_regression.
+    "SizeMove": (na.moves.SizeMove(), set()),
+    "CellMove": (na.moves.CellMove(), set()),
     "CrankNicolson": (
         CrankNicolson(steps=2),
         {"dense", "known", "bins", "squares", "strata", "normal simulator"},
