@@ -78,7 +78,7 @@ def translate(lines: list[str]) -> list[str]:
     section, base, i = "", 0, 0
     while i < len(lines):
         line = lines[i]
-        after_blank = i == 0 or not lines[i - 1].strip()
+        after_blank = i == 0 or bool(re.fullmatch(r" *|-{3,}", lines[i - 1]))
         if not line.strip():
             out.append("")
             i += 1
