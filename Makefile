@@ -5,7 +5,7 @@ VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test format lint browser coverage docs validate bench dist clean
+.PHONY: help setup demo test format lint browser coverage docs validate fuzz bench dist clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
@@ -13,6 +13,7 @@ help:
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX"
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
+	@echo "make fuzz      6,000 mutated files through the command: one line each, no traceback"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
 	@echo "make dist      wheel and sdist, in dist; a posterior from the wheel in an empty environment"
 	@echo "make browser   Chromium for the tests of the report, by apt-get if need be; test calls it"
@@ -74,6 +75,9 @@ validate: $(READY)
 	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py
 	$(RUN) -m pytest -m full -n 2 -v
+
+fuzz: $(READY)
+	cd tests && ../$(RUN) -m fuzz.fuzzing 5000 1000
 
 bench: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+MOST = {
+    "n_features": 1_000,
+    "n_columns": 1_000,
+    "n_parts": 100_000,
+    "n_classes": 1_000_000,
+    "n_groups": 1_000_000,
+    "n_levels": 10_000_000,
+    "n_records": 10**12,
+}
+"""What a file may ask for: more would not fit into any memory, so that it is a mistake."""
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
@@ -21,7 +33,27 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
             least, f"an integer of at least {least}"
         )
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
+    if value > MOST.get(name, value):
+        raise ValueError(f"{name} must be at most {MOST[name]}; got a larger number")
     return int(value)
+
+
+def check_memory(what: str, size: int) -> None:
+    """Raise MemoryError, before anything is made, if so many bytes are more than the machine has.
+
+    Parameters
+    ----------
+    what
+        What would take so much, for the message.
+    size
+        How many bytes.
+    """
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system says it
+        return
+    if size > there:
+        raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; there are {there / 2**30:.3g} GiB")
 
 
 def positive(name: str, value: Any) -> float:

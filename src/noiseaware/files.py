@@ -28,6 +28,7 @@ __all__ = [
     "sync",
     "write_arrays",
     "write_json",
+    "write_table",
     "write_whole",
 ]
 
@@ -83,6 +84,19 @@ def write_json(path: Path, value: Any) -> None:
     """Write JSON, whole."""
     text = json.dumps(value, indent=2) + "\n"
     write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_table(path: str | Path, frame: Any) -> None:
+    """Write a pandas table as CSV, whole. A spreadsheet finds text in it, and no formulas."""
+
+    def safe(entry: Any) -> Any:
+        begins = isinstance(entry, str) and entry.startswith(("=", "+", "-", "@", "\t", "\r"))
+        return f"'{entry}" if begins else entry
+
+    text = frame.rename(columns=safe)
+    for name in text.columns[[kind.kind == "O" for kind in text.dtypes]]:
+        text[name] = text[name].map(safe)
+    write_whole(path, lambda part: text.to_csv(part, index=False))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], words: Any) -> None:

@@ -44,7 +44,7 @@ from noiseaware import mechanisms, models, queries
 from noiseaware.arguments import whole_number
 from noiseaware.baselines import naive_note
 from noiseaware.contract import Mechanism, Model, Query
-from noiseaware.files import write_whole
+from noiseaware.files import write_table, write_whole
 from noiseaware.model_file import read_toml
 from noiseaware.registry import nearest
 from noiseaware.studies.methods import read_baselines
@@ -335,7 +335,7 @@ class PlanResult:
         out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
         table, png, svg = (out / f"plan.{ending}" for ending in ("csv", "png", "svg"))
-        write_whole(table, lambda part: self.table.to_csv(part, index=False))
+        write_table(table, self.table)
         figure = self.figure()
         write_whole(png, lambda part: figure.savefig(part, dpi=110))
         write_whole(svg, lambda part: figure.savefig(part, metadata={"Date": None}))

@@ -38,12 +38,16 @@ class BadInput(Exception):
 @contextmanager
 def reading(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors inside the block into `BadInput`: those of `kinds`, or all that readers raise."""
-    expected = kinds or (ValueError, TypeError, RecursionError)
+    expected = kinds or (ValueError, TypeError, RecursionError, ArithmeticError)
     try:
         yield
     except expected as error:
-        nested = isinstance(error, RecursionError)
-        raise BadInput("the file is nested too deeply" if nested else str(error)) from error
+        words = str(error)
+        if isinstance(error, RecursionError):
+            words = "the file is nested too deeply"
+        elif isinstance(error, ArithmeticError):
+            words = f"a number in the file is too large, or too small, to work with: {error}"
+        raise BadInput(words) from error
 
 
 class PlainErrors(TyperGroup):
@@ -64,8 +68,13 @@ class PlainErrors(TyperGroup):
 
 def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
     """Say why in one line on stderr, and end the command."""
-    print("noiseaware: " + " ".join(message.split()), file=sys.stderr)
+    print("noiseaware: " + printable(" ".join(message.split())), file=sys.stderr)
     raise typer.Exit(code)
+
+
+def printable(text: str) -> str:
+    """Return text from a file without what a terminal would obey, such as escape sequences."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

@@ -307,16 +307,14 @@ def _show(
 
 
 def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
-    from rich.markup import escape
-
     from noiseaware.stored import number_of_records, wishes_of
 
     to = show.console()
     question = wishes_of(posterior).question
     if question:
-        to.print(f"\n[bold]{escape(question)}[/]")
+        to.print(f"\n[bold]{show.escaped(question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
-    to.print(f"\nThe release: {number_of_records(posterior)} records, {escape(promise)}.\n")
+    to.print(f"\nThe release: {number_of_records(posterior)} records, {show.escaped(promise)}.\n")
     to.print(show.summary_table(rows, interval))
     to.print()
     show.print_checks(checks, to)

@@ -10,6 +10,7 @@ import typer
 from noiseaware.cli import show
 from noiseaware.cli.errors import fail, reading
 from noiseaware.cli.files import check_output, write_or_say
+from noiseaware.files import write_table
 
 
 def impute(
@@ -42,8 +43,9 @@ def impute(
             f"{posterior} holds no databases: run `noiseaware fit` again with --keep-records 5 "
             "or more"
         )
-    frame: Any = na.imputed(tree, as_frame="pandas")
-    write_or_say(out, lambda path: frame.to_csv(path, index=False))
+    with reading():
+        frame: Any = na.imputed(tree, as_frame="pandas")
+    write_or_say(out, lambda path: write_table(path, frame))
     records = tree["latent_records"].sizes["record"]
     count = len(frame) // records
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from noiseaware.cli.errors import reading
+from noiseaware.cli.errors import printable, reading
 from noiseaware.cli.show import Quiet
 
 SHOWN = [
@@ -65,11 +65,11 @@ def plan(
             progressbar=not quiet,
             checkpoint=None if out is None else out / "checkpoint",
         )
-    print(result.table[SHOWN].round(3).to_string(index=False, na_rep="-"))
+    print(printable(result.table[SHOWN].round(3).to_string(index=False, na_rep="-")))
     print()
     for words in result.answers:
-        print(words)
+        print(printable(words))
     for name, note in result.notes.items():
-        print(f"Naive analysis of {name!r}: {note}")
+        print(f"Naive analysis of {name!r}: {printable(note)}")
     if out is not None:
         print("Written: " + ", ".join(str(path) for path in result.write(out)))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseaware.cli.errors import printable
 from noiseaware.numerals import numeral
 
 Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
@@ -24,6 +25,13 @@ def console() -> Any:
 
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=100)
+
+
+def escaped(text: str) -> str:
+    """Return text from a file as it is to be shown, without markup and control characters."""
+    from rich.markup import escape
+
+    return escape(printable(text))
 
 
 def table(*columns: str) -> Any:
@@ -68,8 +76,6 @@ def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, floa
 
 def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
     """Return a short table: each parameter with its mean, spread, interval and diagnostics."""
-    from rich.markup import escape
-
     made = table("parameter", "mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat")
     made.columns[0].overflow = "fold"
     for column in made.columns[1:]:
@@ -79,7 +85,7 @@ def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
             numeral(row[column], row["sd"], 3) for column in ("mean", "sd", "low", "high")
         )
         ess = f"{row['ess_bulk']:,}"
-        made.add_row(escape(name), mean, sd, f"{low} to {high}", ess, f"{row['r_hat']:.3f}")
+        made.add_row(escaped(name), mean, sd, f"{low} to {high}", ess, f"{row['r_hat']:.3f}")
     return made
 
 
@@ -87,13 +93,11 @@ def print_checks(checks: Any, to: Any) -> None:
     """Print every verdict in words, good or bad."""
     import textwrap
 
-    from rich.markup import escape
-
     for verdict in checks.verdicts:
         mark = "[green]ok  [/]" if verdict.passed else "[bold red]FAIL[/]"
-        to.print(f"{mark}  [bold]{escape(verdict.name)}[/]")
+        to.print(f"{mark}  [bold]{escaped(verdict.name)}[/]")
         words = textwrap.wrap(verdict.message, max(40, to.width - 6))
-        to.print(escape(textwrap.indent("\n".join(words), 6 * " ")), soft_wrap=True)
+        to.print(escaped(textwrap.indent("\n".join(words), 6 * " ")), soft_wrap=True)
 
 
 def checks_as_json(checks: Any) -> dict[str, Any]:

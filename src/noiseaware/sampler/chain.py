@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.arguments import check_memory
 from noiseaware.contract import Move, move_abilities
 from noiseaware.sampler.blame import blame
 from noiseaware.sampler.size import NAME
@@ -59,7 +60,9 @@ def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> Ch
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
-        records, innovations = target.propose(theta, target.draw_n(rng), rng)
+        n = target.draw_n(rng)
+        check_memory(f"{n} records", 8 * n)
+        records, innovations = target.propose(theta, n, rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
         for find_start in [move_abilities(move).find_start for move in moves]:
             if find_start is not None:

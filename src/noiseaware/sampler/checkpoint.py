@@ -44,6 +44,10 @@ HEADER, BESIDE = "run.json", "fit.json"
 """What was run; and what the command that runs it wants to do with the result."""
 
 
+MOST, MOST_CHAINS = 10**9, 10**4
+"""What a file may ask for; larger numbers are damage."""
+
+
 def as_json(thing: Any) -> str:
     """Return JSON of what the object says of itself, or "" for a class that cannot be written."""
     try:
@@ -117,9 +121,14 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no checkpoint in {folder}")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        settings = [found[n] for n in ("warmup", "draws", "first_draws", "keep_records", "chains")]
-        right = found["format"] == FORMAT and all(type(number) is int for number in settings)
-        int(found["random_seed"])
+        least = {"warmup": 0, "draws": 1, "first_draws": 1, "keep_records": 0, "chains": 1}
+        right = found["format"] == FORMAT and int(found["random_seed"]) >= 0
+        for name, number in least.items():
+            right = right and type(found[name]) is int and number <= found[name] <= MOST
+        right = right and found["chains"] <= MOST_CHAINS and found["keep_records"] <= found["draws"]
+        right = right and isinstance(found["moves"], str | None)
+        right = right and all(isinstance(found[name], str | dict) for name in ("model", "release"))
+        right = right and isinstance(found["size"], str | dict | None)
     except (ValueError, TypeError, KeyError, RecursionError):
         right = False
     if not right:

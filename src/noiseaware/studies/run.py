@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.arguments import check_memory, whole_number
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
 from noiseaware.coordinates import check_theta
 from noiseaware.deprecated import warn
@@ -229,7 +229,9 @@ def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, 
     if n_records is None:
         raise ValueError("n_records must be given: how many records a release is about")
     sizes: Any = (n_records,) if np.ndim(n_records) == 0 else n_records
-    return None, tuple(whole_number("n_records", n) for n in sizes)
+    for n in sizes:
+        check_memory(f"{n} records", 8 * whole_number("n_records", n))
+    return None, tuple(map(int, sizes))
 
 
 def _mechanisms(

@@ -1,0 +1,65 @@
+"""Files from strangers: refused in one line, or right. `make fuzz` tries 6,000."""
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import noiseaware as na
+from fuzz.fuzzing import ROOT, fuzz, outcome
+from noiseaware.arguments import check_memory, whole_number
+from noiseaware.cli import app, errors
+from noiseaware.files import write_table
+
+
+def test_mutated_files_are_refused_in_one_line(seed):
+    counts, wrong = fuzz(40, 20, seed)
+    assert not wrong, wrong
+    assert counts["refused"] > 25
+
+
+def test_the_fuzzer_sees_a_fault(tmp_path, monkeypatch):
+    (tmp_path / "release.json").write_text("{}")
+    monkeypatch.setattr(na.Release, "from_json", lambda path: {}["format"])
+    words = ["fit", str(tmp_path / "release.json"), "-m", "m", "-o", str(tmp_path / "o.nc")]
+    assert outcome(words).startswith("fault: noiseaware: this is a fault in noiseaware, KeyError")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_records", 10**400, "n_records must be at most 1000000000000"),
+        ("n_records", 10**11, "GiB"),
+        ("values", {"count of 1": 10**400}, "too large"),
+        ("unknown\x1b[2J", 1, r"unknown\x1b[2J"),
+    ],
+)
+def test_a_nasty_number_in_a_release(name, value, message, tmp_path):
+    release = json.loads((ROOT / "examples/releases/bernoulli.json").read_text())
+    (tmp_path / "release.json").write_text(json.dumps({**release, name: value}))
+    model = str(ROOT / "examples/models/bernoulli.toml")
+    words = ["fit", str(tmp_path / "release.json"), "-m", model, "-o", str(tmp_path / "o.nc"), "-q"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 3, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_sizes_that_no_memory_holds():
+    with pytest.raises(ValueError, match="n_features must be at most 1000"):
+        whole_number("n_features", 10**9)
+    with pytest.raises(MemoryError, match=r"records take .* GiB"):
+        check_memory("records", 8 * 10**15)
+
+
+def test_a_table_has_no_formulas(tmp_path):
+    frame = pd.DataFrame({"=a": ["=1+1", "@x", "b"], "n": [-1.0, 2.0, 3.0]})
+    write_table(tmp_path / "t.csv", frame)
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines == ["'=a,n", "'=1+1,-1.0", "'@x,2.0", "b,3.0"]
+
+
+def test_what_a_terminal_would_obey_is_shown():
+    assert errors.printable("a\x1b[31m\u202e\nb\x07") == r"a\x1b[31m\u202e" + "\n" + r"b\x07"
