@@ -30,7 +30,6 @@ def test_the_fuzzer_sees_a_fault(tmp_path, monkeypatch):
     ("name", "value", "message"),
     [
         ("n_records", 10**400, "n_records must be at most 1000000000000"),
-        ("n_records", 10**11, "GiB"),
         ("values", {"count of 1": 10**400}, "too large"),
         ("unknown\x1b[2J", 1, r"unknown\x1b[2J"),
     ],
