@@ -315,10 +315,11 @@ class Dies(na.models.Bernoulli):
 
 
 def test_a_worker_that_is_killed(tmp_path):
-    whole = na.sample(na.models.Bernoulli(), small_release(), **SETTINGS)
+    moves = na.moves.algorithm1()
+    whole = na.sample(na.models.Bernoulli(), small_release(), moves=moves, **SETTINGS)
     model = Dies(os.getpid(), str(tmp_path / "died"))
     with pytest.warns(RuntimeWarning, match="a worker process died"):
-        after = na.sample(model, small_release(), cores=2, **SETTINGS)
+        after = na.sample(model, small_release(), moves=moves, cores=2, **SETTINGS)
     assert_same(after, whole)
 
 

@@ -18,6 +18,9 @@ from noiseaware.sampler.state import ChainState
 NARROW = 4096
 """Whole numbers of an array of at least this size are written in the smallest type they fit."""
 
+FEW = 8
+"""Longer lists of arrays of one shape, such as a history, are written as one array."""
+
 NUMBERS = "biuf"
 """Kinds of arrays that are written: truth values, whole numbers and floats."""
 
@@ -38,6 +41,8 @@ def pack(value: Any, arrays: Arrays, where: str) -> Any:
         return {"generator": pack(value.bit_generator.state, arrays, where)}
     if type(value) is dict:
         return {"dict": [[key, pack(x, arrays, f"{where}[{key!r}]")] for key, x in value.items()]}
+    if type(value) is list and len(value) > FEW and _are_rows(value):
+        return {"rows": _add(np.stack(value), arrays)}
     if type(value) in (list, tuple):
         entries = [pack(x, arrays, f"{where}[{i}]") for i, x in enumerate(value)]
         return entries if type(value) is list else {"tuple": entries}
@@ -62,6 +67,8 @@ def unpack(packed: Any, arrays: Arrays, made: Any) -> Any:
         return arrays[content].astype(packed.get("dtype", arrays[content].dtype), copy=False)
     if kind == "scalar":
         return arrays[content][()]
+    if kind == "rows":
+        return [row.copy() for row in arrays[content]]
     if kind == "tuple":
         return tuple(_entries(content, arrays, made if type(made) is tuple else ()))
     if kind == "dict":
@@ -126,6 +133,13 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
         return array
     dtype = np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
     return array.astype(dtype) if dtype.itemsize < array.dtype.itemsize else array
+
+
+def _are_rows(values: list[Any]) -> bool:
+    """Whether these are arrays of one shape and one kind of numbers."""
+    if not all(isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS for x in values):
+        return False
+    return len({(x.dtype.str, x.shape) for x in values}) == 1
 
 
 def _kind(array: np.ndarray) -> tuple[str, tuple[int, ...]]:

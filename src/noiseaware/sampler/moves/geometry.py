@@ -33,7 +33,7 @@ class Geometry:
         v after each iteration so far.
     """
 
-    learned = ("history", "mean", "covariance", "covariance_given_u")
+    learned = ("history", "mean", "covariance", "covariance_given_u", "pull")
 
     def __init__(self, prior: np.ndarray) -> None:
         self.history: list[np.ndarray] = []

@@ -127,6 +127,10 @@ class Frame(NamedTuple):
         return None
 
 
+NO_FRAME = Frame(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+"""Until one is learned, and where there is none."""
+
+
 class LevelMove:
     """Redraw records and let theta follow, so that what the noise pins down of the total stays."""
 
@@ -148,7 +152,7 @@ class LevelMove:
         """Begin without a frame: it takes a few iterations to learn one."""
         v = target.coordinates.to_vector(state.theta)
         return {
-            "frame": None,
+            "frame": NO_FRAME,
             "size": StepSize(1.0, WANTED, 1e-4, 10.0),
             "period": 1,
             "count": 0,
@@ -163,7 +167,7 @@ class LevelMove:
         warming, accept = history is not None, math.nan
         if warming:
             gains.record_others(target.coordinates.to_vector(state.theta), history[-1])
-        if tuning["frame"] is not None and state.iteration % tuning["period"] == 0:
+        if len(tuning["frame"].hold) and state.iteration % tuning["period"] == 0:
             here = Level(target, state, tuning["frame"])
             log_ratio = here.propose(state.rng, tuning["size"].size, warming)
             accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
@@ -192,7 +196,7 @@ class LevelMove:
         u, v = target.recover(state), target.coordinates.to_vector(state.theta)
         widths = DIFFERENCE * np.sqrt(np.diag(covariance))
         jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
-        tuning["frame"] = None
+        tuning["frame"] = NO_FRAME
         if np.isfinite(jacobian).all():
             frame = Frame.of(jacobian, target.terms.parameters[:, 1], covariance)
             if len(frame.hold):
@@ -204,7 +208,7 @@ class LevelMove:
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Choose how often the move is made: so that an effective draw is cheapest."""
         gains, history = tuning["gains"], tuning["history"]
-        if tuning["frame"] is not None and gains.inside.any():
+        if len(tuning["frame"].hold) and gains.inside.any():
             self._learn_frame(target, state, tuning)
             variances = np.maximum(np.var(history[len(history) // 2 :], axis=0), 1e-12)
             own, others = gains.of_proposals(variances), gains.of_others(variances)
@@ -216,7 +220,7 @@ class LevelMove:
 
             tuning["period"] = min(PERIODS, key=price)
         else:
-            tuning["frame"] = None
+            tuning["frame"] = NO_FRAME
         tuning.update(history=None, gains=None)
 
 
