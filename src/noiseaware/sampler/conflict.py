@@ -64,7 +64,8 @@ SHARE_OF_QUERY, SHARE_OF_NOISE = 0.01, 0.03
 noise: then the query was made for other records, and the release says nothing of these."""
 
 MOST_RECORDS = 20_000
-"""Where the chains hold counts, larger databases are not made for the sake of this."""
+"""Larger databases are not made 20,000 times for the sake of this: only the posterior is looked at.
+So many records say enough for it to leave a prior that is wrong about them."""
 
 SHOWN = 1000
 """Records of a simulated database from which it is seen how much records vary."""
@@ -119,7 +120,7 @@ def look(run: Run) -> Conflict | None:
     try:
         with np.errstate(all="ignore"):
             simulator = Simulator(run.target, rng)
-            if run.target.on_counts and (run.target.release.n_records or 0) > MOST_RECORDS:
+            if run.target.n > MOST_RECORDS:
                 return Conflict(posterior=simulator.look_at_posterior(run.draws))
             return Conflict(
                 simulator.look_at_release(),
