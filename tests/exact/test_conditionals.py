@@ -485,14 +485,14 @@ CLOSED_FORM_BUGS = [
     ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
     ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
     ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
-    ("categorical", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, 0] += 1.0"),
+    ("categorical", "discrete.py", "class_shapes[0, y] += weight", "class_shapes[0, 0] += weight"),
     (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += 1.0",
-        "feature_shapes[k * n_classes + y, x] += 1.0",
+        "feature_shapes[y * n_features + k, x] += weight",
+        "feature_shapes[k * n_classes + y, x] += weight",
     ),
-    ("naive Bayes", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
+    ("naive Bayes", "discrete.py", "class_shapes[0, y] += weight", "class_shapes[0, y] += 2.0 * weight"),
     (
         "naive Bayes prior",
         "naive_bayes.py",
@@ -920,8 +920,8 @@ JOINT_BUGS = {
     "a cell of the wrong class": (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += 1.0",
-        "feature_shapes[(1 - y) * n_features + k, x] += 1.0",
+        "feature_shapes[y * n_features + k, x] += weight",
+        "feature_shapes[(1 - y) * n_features + k, x] += weight",
     ),
     "ones for zeros": (
         "bernoulli",
@@ -968,8 +968,8 @@ JOINT_BUGS = {
     "one level for all": (
         "categorical",
         "discrete.py",
-        "class_shapes[0, y] += 1.0",
-        "class_shapes[0, 0] += 1.0",
+        "class_shapes[0, y] += weight",
+        "class_shapes[0, 0] += weight",
     ),
 }
 

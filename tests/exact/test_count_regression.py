@@ -206,6 +206,7 @@ def check_groups(stream):
         assert abs(draws.mean() - mean) < 5.0 * error, name
 
 
+@pytest.mark.full
 def test_groups():
     check_groups(63)
 
@@ -224,6 +225,7 @@ def check_without_data(stream):
     assert_draws_agree(exact, lambda name: draws[name])
 
 
+@pytest.mark.full
 def test_without_data():
     check_without_data(61)
 

@@ -397,8 +397,8 @@ MUTANTS = (
             Edit(
                 target.Target,
                 "propose",
-                "made = draw(theta, m, rng)",
-                "made = self.last = draw(theta, m, rng)",
+                "made = draw(theta, m, rng, **self._numbers(start, m))",
+                "made = self.last = draw(theta, m, rng, **self._numbers(start, m))",
             ),
             Edit(
                 parameters.ParameterUpdate,

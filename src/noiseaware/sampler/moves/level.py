@@ -70,6 +70,10 @@ MOST_TRIES = 12
 """Looks at the records for one solution. From n records a step leads only about 1/sqrt(n) of the
 width of what is curved, so a few do; a solver that needs more is lost."""
 
+FARTHEST = 50.0
+"""Posterior standard deviations after which the solver is given up: nothing is accepted so far
+out, and records there may overflow."""
+
 PERIODS = (1, 2, 4, 8, 16)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
@@ -117,6 +121,8 @@ class Frame(NamedTuple):
                 return None
             step = -inverse @ off
             y = y + step
+            if not np.abs(y).max() < FARTHEST:
+                return None
             now = self.hold @ total_at(v + self.follow @ y, u) - level
             change = inverse @ (now - off)
             scale = float(step @ change)
