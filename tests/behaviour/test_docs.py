@@ -40,8 +40,11 @@ def at_most(function, **most):
     return called
 
 
-LONG = ("kernel.md", "mechanism.md", "model.md", "move.md", "query.md", "studies.md", "tutorial.md")
-"""Pages that spend their time in `na.validate` and `na.study`: in `make validate` only."""
+LONG = (
+    *("kernel.md", "mechanism.md", "model.md", "move.md", "query.md"),
+    *("count-regression.md", "studies.md", "tutorial.md"),
+)
+"""Pages that take long, most of them in `na.validate` and `na.study`: in `make validate` only."""
 
 
 def run_blocks(page):

@@ -492,7 +492,12 @@ CLOSED_FORM_BUGS = [
         "feature_shapes[y * n_features + k, x] += weight",
         "feature_shapes[k * n_classes + y, x] += weight",
     ),
-    ("naive Bayes", "discrete.py", "class_shapes[0, y] += weight", "class_shapes[0, y] += 2.0 * weight"),
+    (
+        "naive Bayes",
+        "discrete.py",
+        "class_shapes[0, y] += weight",
+        "class_shapes[0, y] += 2.0 * weight",
+    ),
     (
         "naive Bayes prior",
         "naive_bayes.py",
