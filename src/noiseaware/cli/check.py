@@ -57,5 +57,6 @@ def _show_release(release: Any, path: Path, as_json: bool) -> None:
     if as_json:
         show.print_json(content)
         return
-    print(f"{path} can be read: {len(release.values)} numbers about {release.size_words}.")
+    numbers = "1 number" if len(release.values) == 1 else f"{len(release.values)} numbers"
+    print(f"{path} can be read: {numbers} about {release.size_words}.")
     print(f"{release.mechanism!r}\n{content['guarantee']}")
