@@ -373,8 +373,10 @@ def test_a_checkpoint_of_another_plan_is_not_a_fault(folder):
 
 
 def test_more_records_than_there_is_memory(tmp_path):
-    write(tmp_path / "release.json", changed(["n_records"], 10**15))
     write(tmp_path / "model.toml", MODEL)
+    write(tmp_path / "release.json", changed(["n_records"], 10**15))
+    refused(fit(tmp_path), "n_records must be at most 1000000000000")
+    write(tmp_path / "release.json", changed(["n_records"], 10**12))
     refused(
         fit(tmp_path, "--keep-records", "1", "--draws", "10"),
         "not enough memory",
