@@ -16,8 +16,8 @@ import numpy as np
 import noiseaware as na
 from benchmarks import measure, settings, tables
 from benchmarks.subjects import subject
+from noiseaware.running.run import pick_moves
 from noiseaware.sampler import chain
-from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import Target
 
 TARGETS = {100: 6.0, 10_000: 2.5}

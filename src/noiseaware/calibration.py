@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from noiseaware.agreement.fit import check_fit
 from noiseaware.arguments import whole_number
 from noiseaware.contract import (
     Mechanism,
@@ -38,10 +39,9 @@ from noiseaware.contract import (
     model_abilities,
 )
 from noiseaware.release import Release
+from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import make_target
-from noiseaware.sampler.fit import check_fit
-from noiseaware.sampler.run import prepare
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target

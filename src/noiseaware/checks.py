@@ -206,7 +206,7 @@ def _fit(posterior: DataTree) -> Said | None:
 
 
 def _prior(posterior: DataTree) -> Said | None:
-    """Say whether the prior and the release contradict one another (`sampler.conflict`)."""
+    """Say whether the prior and the release contradict one another (`scrutiny.conflict`)."""
     if "conflict" not in posterior.attrs:
         return None
     found = list(filter(None, json.loads(posterior.attrs["conflict"]).values()))

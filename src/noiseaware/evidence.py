@@ -55,13 +55,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from noiseaware.agreement.fit import check_fit
 from noiseaware.arguments import positive, whole_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
+from noiseaware.running.run import pick_moves
 from noiseaware.sampler import chain
-from noiseaware.sampler.fit import check_fit
-from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 

@@ -27,14 +27,14 @@ from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_accep
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.numerals import INTERVAL, numeral
-from noiseaware.sampler.checkpoint import as_json
-from noiseaware.sampler.conflict import Conflict
+from noiseaware.running.checkpoint import as_json
+from noiseaware.running.run import Run
 from noiseaware.sampler.record_sums import PROBABILITIES, together
-from noiseaware.sampler.run import Run
-from noiseaware.sampler.scouts import Scouts
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny.conflict import Conflict
+from noiseaware.scrutiny.scouts import Scouts
 from noiseaware.text_files import kind_of
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware import checks, models, posterior, sizes
+from noiseaware.agreement.fit import check_fit
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, Move, Size
 from noiseaware.release import Release
-from noiseaware.sampler import conflict, scouts
+from noiseaware.running.checkpoint import describe, opened, read_header
+from noiseaware.running.run import run
 from noiseaware.sampler.chain import Schedule
-from noiseaware.sampler.checkpoint import describe, opened, read_header
-from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.progress import Progress, Rows, Silent
-from noiseaware.sampler.run import run
+from noiseaware.scrutiny import conflict, scouts
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -265,3 +265,25 @@ def check_size(size: Any) -> Size:
     whole_number("lower of size", size.lower)
     whole_number("upper of size", size.upper, size.lower)
     return size
+
+
+def check_number(n_records: int | None, size: Size | None) -> int:
+    """Return the number of records, or a typical one; ValueError unless it is said just once."""
+    if n_records is None:
+        if size is None:
+            raise ValueError(
+                "the release does not say how many records there are: give size, a prior for "
+                "their number, such as noiseaware.sizes.Uniform(1, 1000)"
+            )
+        return typical(size)
+    if size is not None:
+        raise ValueError(
+            f"size must not be given: the release says that there are {n_records} records"
+        )
+    return n_records
+
+
+def typical(size: Size) -> int:
+    """Return the median of some draws of n."""
+    rng = np.random.default_rng(0)
+    return int(np.median([size.sample(rng) for _ in range(25)]))

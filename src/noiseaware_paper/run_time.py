@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
-from noiseaware.sampler.run import prepare
 from noiseaware_paper.settings import Experiment, Size
 
 EPSILON = 1.0

@@ -8,9 +8,9 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import Coin, regression, same_draws, small_release
+from noiseaware.running.run import pick_moves
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
-from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
 

@@ -16,10 +16,10 @@ import noiseaware as na
 from behaviour.examples import Coin, regression, small_release
 from noiseaware.cli import app
 from noiseaware.files import CheckpointError, read_arrays, write_arrays, write_whole
-from noiseaware.sampler import checkpoint as checkpoints
-from noiseaware.sampler import workers
+from noiseaware.running import checkpoint as checkpoints
+from noiseaware.running import workers
+from noiseaware.running.checkpoint import HEADER
 from noiseaware.sampler.chain import Schedule
-from noiseaware.sampler.checkpoint import HEADER
 from noiseaware.sampler.progress import Silent
 
 SETTINGS = {"draws": 60, "warmup": 40, "chains": 2, "random_seed": 4, "progressbar": False}

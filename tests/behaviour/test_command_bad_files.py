@@ -137,7 +137,7 @@ def folder(tmp_path, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("the fault was not found before sampling")
 
-    monkeypatch.setattr("noiseaware.sampler.run._advance_all", never)
+    monkeypatch.setattr("noiseaware.running.run._advance_all", never)
     return tmp_path
 
 

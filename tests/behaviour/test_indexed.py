@@ -8,10 +8,10 @@ from examples.moves.soma import Soma
 
 import noiseaware as na
 from mutants.planting import Edit, planted
+from noiseaware.agreement.fit import check_fit
+from noiseaware.running.run import pick_moves
 from noiseaware.sampler import chain
-from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.moves import records
-from noiseaware.sampler.run import pick_moves
 from noiseaware.sampler.target import CHUNK, Target
 
 N = CHUNK + 904  # more than one chunk, the last of them not full

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
+from noiseaware.agreement.fit import check_fit
 from noiseaware.cli import app
 from noiseaware.model_file import read_model_file
 from noiseaware.registry import MODELS
-from noiseaware.sampler.fit import check_fit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in (EXAMPLES / "models").glob("*.toml"))

@@ -1,6 +1,6 @@
 """A prior that contradicts its release fails the checks, and one that does not passes them.
 
-`sampler.conflict` promises alarms with probability at most 1 / (m + 1) and 2 / (m + 1). Here m is
+`scrutiny.conflict` promises alarms with probability at most 1 / (m + 1) and 2 / (m + 1). Here m is
 small, so that the promise can be counted: releases are drawn from the prior, and the number of
 alarms is compared with a binomial. Each count fails an exact check with probability 1e-6.
 """
@@ -19,9 +19,9 @@ from noiseaware.cli import app
 from noiseaware.mechanisms import Gaussian, KNorm, Laplace, LocalLaplace
 from noiseaware.models import Bernoulli, MultivariateNormal, Normal
 from noiseaware.queries import Count, Moments, Sum
-from noiseaware.sampler import conflict
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import conflict
 
 REPLICATES, RARE = 300, 1e-6
 

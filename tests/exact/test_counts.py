@@ -24,8 +24,8 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
+from noiseaware.counts import move as moves
 from noiseaware.sampler.default import make_target
-from noiseaware.sampler.moves import counts as moves
 from noiseaware.sampler.state import ChainState
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220605"))

@@ -22,9 +22,9 @@ from mutants.planting import Edit, planted
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import LinearRegression, MultivariateNormal, Normal
 from noiseaware.queries import Moments, RegressionMoments, Sum
-from noiseaware.sampler import scouts
 from noiseaware.sampler.moves import mirror
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import scouts
 
 HIGHEST = 5.0
 

@@ -27,9 +27,9 @@ import numpy as np
 from typer.testing import CliRunner
 
 import noiseaware as na
+from noiseaware.agreement.fit import check_fit
 from noiseaware.cli import app
 from noiseaware.model_file import read_model_file
-from noiseaware.sampler.fit import check_fit
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 10
@@ -243,7 +243,7 @@ def fuzz(
                         found = outcome(words)
                 else:
                     words = binary_words(rng, folder, good)
-                    with mock.patch("noiseaware.sampler.run._advance_all", _stop):
+                    with mock.patch("noiseaware.running.run._advance_all", _stop):
                         found = outcome(words)
                 counts[found if found in ("refused", "accepted") else "wrong"] += 1
                 if only is not None:

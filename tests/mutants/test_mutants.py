@@ -24,13 +24,14 @@ from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
+from noiseaware.counts import move as counts
+from noiseaware.counts.move import CountMove
+from noiseaware.counts.target import CountTarget
 from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target
-from noiseaware.sampler.counts import CountTarget
-from noiseaware.sampler.moves import counts, parameters, proposals, records
+from noiseaware.sampler.moves import parameters, proposals, records
 from noiseaware.sampler.moves import transport as transport_module
-from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.transport import Position, Transport
 
 # ------------------------------------------------------------------ the checks, by name

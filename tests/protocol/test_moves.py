@@ -18,6 +18,7 @@ from noiseaware.coordinates import check_theta
 from noiseaware.files import read_arrays, write_arrays
 from noiseaware.kernels.precision import Precision
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
+from noiseaware.running.plain import pack, pack_state, unpack_state
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.default import make_target
@@ -25,7 +26,6 @@ from noiseaware.sampler.moves.formula import FormulaJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, Walk
 from noiseaware.sampler.moves.tuning import Gains
-from noiseaware.sampler.plain import pack, pack_state, unpack_state
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
 

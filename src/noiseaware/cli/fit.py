@@ -152,7 +152,7 @@ class Wanted:
     def keep(self, checkpoint: Path | None, *, begins: bool = False) -> None:
         """Write it into a checkpoint; at the beginning only if that is of no other run."""
         from noiseaware.files import write_json
-        from noiseaware.sampler.checkpoint import BESIDE
+        from noiseaware.running.checkpoint import BESIDE
 
         if checkpoint is None or (begins and checkpoint.exists() and any(checkpoint.iterdir())):
             return
@@ -166,7 +166,7 @@ class Wanted:
     @staticmethod
     def read(checkpoint: Path) -> Wanted | None:
         """Return what a checkpoint remembers; None if it was not begun by the command."""
-        from noiseaware.sampler.checkpoint import BESIDE
+        from noiseaware.running.checkpoint import BESIDE
 
         path = checkpoint / BESIDE
         if not path.is_file():
@@ -239,8 +239,8 @@ def _check_outputs(out: Path, report: Path | None, release: Path, model: Path) -
 def _read(release: Path, model: Path) -> tuple[Any, Any]:
     """Return what the files say; ValueError also if the model does not fit the release."""
     import noiseaware as na
+    from noiseaware.agreement.fit import check_fit
     from noiseaware.model_file import read_model_file
-    from noiseaware.sampler.fit import check_fit
 
     stated, described = na.Release.from_json(release), read_model_file(model)
     check_fit(described.model, stated, described.size)

@@ -48,9 +48,9 @@ def resume(
     - `noiseaware resume run --draws 4000` makes a finished run longer
     """
     import noiseaware as na
+    from noiseaware.agreement.fit import check_fit
     from noiseaware.arguments import whole_number
     from noiseaware.files import CheckpointError
-    from noiseaware.sampler.fit import check_fit
     from noiseaware.sampler.progress import Rows
     from noiseaware.sampling import stored_run
 

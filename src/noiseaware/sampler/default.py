@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noiseaware.contract import Model, Move, Size, move_abilities
+from noiseaware.counts.target import CountTarget, why_not
 from noiseaware.release import Release
-from noiseaware.sampler.counts import CountTarget, why_not
 from noiseaware.sampler.moves import (
     BlockSweep,
     CellMove,

@@ -14,32 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.contract import Size, Theta
+from noiseaware.contract import Theta
 
 NAME = "n_records"
 """What the number of records is called in a posterior, and beside theta where both move."""
-
-
-def check_number(n_records: int | None, size: Size | None) -> int:
-    """Return the number of records, or a typical one; ValueError unless it is said just once."""
-    if n_records is None:
-        if size is None:
-            raise ValueError(
-                "the release does not say how many records there are: give size, a prior for "
-                "their number, such as noiseaware.sizes.Uniform(1, 1000)"
-            )
-        return typical(size)
-    if size is not None:
-        raise ValueError(
-            f"size must not be given: the release says that there are {n_records} records"
-        )
-    return n_records
-
-
-def typical(size: Size) -> int:
-    """Return the median of some draws of n."""
-    rng = np.random.default_rng(0)
-    return int(np.median([size.sample(rng) for _ in range(25)]))
 
 
 def with_size(theta: Theta, n: int, rng: np.random.Generator) -> Theta:

@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.agreement import arrays
+from noiseaware.agreement.blame import is_user_defined
 from noiseaware.contract import (
     KernelAbilities,
     Model,
@@ -41,10 +43,9 @@ from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.release import Release
-from noiseaware.sampler import arrays
-from noiseaware.sampler.blame import is_user_defined
-from noiseaware.sampler.size import SizedCoordinates, check_number, with_size, without_size
+from noiseaware.sampler.size import SizedCoordinates, with_size, without_size
 from noiseaware.sampler.state import ChainState
+from noiseaware.sizes import check_number
 
 CHUNK = 4096
 """Records that are proposed and summarised together: large enough to drown the cost of a call,

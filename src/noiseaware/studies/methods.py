@@ -18,9 +18,9 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import Model
 from noiseaware.posterior import with_derived
 from noiseaware.release import Release
+from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
-from noiseaware.sampler.run import prepare
 
 Array = NDArray[np.float64]
 

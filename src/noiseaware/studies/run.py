@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.agreement.fit import check_fit
 from noiseaware.arguments import check_memory, whole_number
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
 from noiseaware.coordinates import check_theta
 from noiseaware.deprecated import warn
-from noiseaware.sampler.checkpoint import words_of
-from noiseaware.sampler.fit import check_fit
-from noiseaware.sampler.run import prepare
+from noiseaware.running.checkpoint import words_of
+from noiseaware.running.run import prepare
 from noiseaware.studies.methods import read_baselines, read_samplers
 from noiseaware.studies.progress import Advance, bar
 from noiseaware.studies.replicate import Plan, all_keys, row_of, simulate

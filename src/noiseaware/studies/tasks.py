@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from noiseaware.files import SHARE, CheckpointError, agree, locked, write_whole
-from noiseaware.sampler.run import backend_is_chosen
-from noiseaware.sampler.workers import say_died, terminable, unordered
+from noiseaware.running.run import backend_is_chosen
+from noiseaware.running.workers import say_died, terminable, unordered
 from noiseaware.studies.progress import Advance
 
 Key = tuple[int, ...]

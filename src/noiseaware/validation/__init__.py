@@ -2,7 +2,7 @@
 
 `validate` sends a user's classes through everything that the sampler will ask of them, says in
 plain words what is wrong, and names the method and what it returned. The plain part is the
-contract that `sample` checks too (`noiseaware.sampler.fit`), at many draws instead of one.
+contract that `sample` checks too (`noiseaware.agreement.fit`), at many draws instead of one.
 The rest are experiments, one for each claim that a class makes:
 
 - `models`: log_prior is the density of sample_prior; sample_records and build_records draw from
@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noiseaware.agreement.blame import blame
 from noiseaware.arguments import whole_number
 from noiseaware.checks import Checks, Verdict
 from noiseaware.contract import Mechanism, missing, model_abilities
-from noiseaware.sampler.blame import blame
 from noiseaware.validation import chains, models, releases
 from noiseaware.validation.case import Case
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.agreement import fit
+from noiseaware.agreement.arrays import usual_array
 from noiseaware.checks import Verdict
 from noiseaware.contract import (
     Mechanism,
@@ -21,8 +23,6 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.release import Release
-from noiseaware.sampler import fit
-from noiseaware.sampler.arrays import usual_array
 
 
 @dataclass

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.agreement import fit
+from noiseaware.agreement.arrays import short
 from noiseaware.calibration import geweke
 from noiseaware.contract import Move, MoveAbilities, kernel_abilities, move_abilities
 from noiseaware.coordinates import check_theta
 from noiseaware.release import Release
-from noiseaware.sampler import chain, fit
-from noiseaware.sampler.arrays import short
-from noiseaware.sampler.run import prepare
+from noiseaware.running.run import prepare
+from noiseaware.sampler import chain
 from noiseaware.sampler.target import Target
 from noiseaware.validation import models
 from noiseaware.validation.case import Case, refuses

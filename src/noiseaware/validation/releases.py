@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.agreement import fit
 from noiseaware.contract import Mechanism, Query, draw_records, missing
 from noiseaware.release import Release
-from noiseaware.sampler import fit
 from noiseaware.sampler.target import Target
 from noiseaware.validation.case import Case, refuses, repeats
 from noiseaware.validation.compare import largest_difference

@@ -7,9 +7,9 @@ after another is a sampler; `algorithm1()` is the paper's.
 
 from __future__ import annotations
 
+from noiseaware.counts.move import CountMove
 from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.cells import CellMove
-from noiseaware.sampler.moves.counts import CountMove
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.level import LevelMove
 from noiseaware.sampler.moves.mirror import MirrorMove

@@ -35,7 +35,7 @@ from noiseaware.files import (
     write_json,
 )
 from noiseaware.release import Release
-from noiseaware.sampler.plain import Arrays, pack_state, unpack_state
+from noiseaware.running.plain import Arrays, pack_state, unpack_state
 from noiseaware.sampler.state import ChainState, Draws
 
 FORMAT = "noiseaware-checkpoint"

@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware.contract import Move, Theta
+from noiseaware.running.run import Run
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
-from noiseaware.sampler.run import Run
 from noiseaware.sampler.target import Target
 
 RUNS = 24

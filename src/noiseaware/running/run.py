@@ -12,18 +12,18 @@ import numpy as np
 from joblib import Parallel
 from joblib.parallel import get_active_backend
 
+from noiseaware.agreement.fit import check_fit
 from noiseaware.contract import Model, Move, Size, missing, move_abilities
 from noiseaware.files import CheckpointError
 from noiseaware.release import Release
+from noiseaware.running.checkpoint import Checkpoint
+from noiseaware.running.workers import call_all, terminable
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
-from noiseaware.sampler.checkpoint import Checkpoint
 from noiseaware.sampler.default import default_moves, make_target
-from noiseaware.sampler.fit import check_fit
 from noiseaware.sampler.progress import Progress
 from noiseaware.sampler.state import ChainState, Draws
 from noiseaware.sampler.target import Target
-from noiseaware.sampler.workers import call_all, terminable
 
 SEGMENTS = 20
 LONGEST_SEGMENT = 2_000_000

@@ -1,6 +1,6 @@
 """Move the counts of a table along integer directions, each time to an exact draw on a line.
 
-The state is a table of counts x and its density a sum over rows (`sampler.counts`). A step picks a
+The state is a table of counts x and its density a sum over rows (`counts.target`). A step picks a
 direction d and draws k for x + k d.
 
 **The directions.** *Pairs*: one cell gains what another loses. The second cell is any cell of a
@@ -55,8 +55,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.counts.target import LARGEST_CUBE, CountTarget
 from noiseaware.mechanisms.terms import needs_long, term
-from noiseaware.sampler.counts import LARGEST_CUBE, CountTarget
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 

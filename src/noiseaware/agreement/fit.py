@@ -19,6 +19,17 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware.agreement.arrays import (
+    as_cells,
+    as_innovations,
+    as_number,
+    as_records,
+    as_statistic,
+    as_total,
+    short,
+    usual_array,
+)
+from noiseaware.agreement.blame import blame
 from noiseaware.contract import (
     Model,
     Theta,
@@ -32,19 +43,7 @@ from noiseaware.coordinates import check_theta
 from noiseaware.mechanisms import SeparableDensity
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.release import Release
-from noiseaware.sampler.arrays import (
-    as_cells,
-    as_innovations,
-    as_number,
-    as_records,
-    as_statistic,
-    as_total,
-    short,
-    usual_array,
-)
-from noiseaware.sampler.blame import blame
-from noiseaware.sampler.size import check_number
-from noiseaware.sizes import check_size
+from noiseaware.sizes import check_number, check_size
 
 _TRY = 7
 """Records in the small database: a number that no built-in shape has by accident."""

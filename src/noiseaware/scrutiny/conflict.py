@@ -45,7 +45,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noiseaware.contract import Theta
-from noiseaware.sampler.run import Run
+from noiseaware.running.run import Run
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
 

@@ -1,0 +1,1 @@
+"""Several chains: seeds, workers, Ctrl-C, and checkpoints that lose nothing."""
