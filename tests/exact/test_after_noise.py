@@ -715,19 +715,19 @@ IN_PYTHON = (
 MUTANTS = {
     "clamped: the lower atom taken for a density": (
         lambda: check_algorithm1(plain.cells("clamped", "gaussian")),
-        (Edit(Clamped, "_pull", "np.where(low <= self.lower, -np.inf, low)", "low"),),
+        (Edit(after_noise, "clamped_from", "np.where(low <= lower, -np.inf, low)", "low"),),
     ),
     "clamped: the upper atom forgotten": (
         lambda: check_density("clamped", "discrete gaussian"),
-        (Edit(Clamped, "_pull", "np.where(high >= self.upper, np.inf, high)", "high"),),
+        (Edit(after_noise, "clamped_from", "np.where(high >= upper, np.inf, high)", "high"),),
     ),
     "thresholded: withheld cells say nothing": (
         lambda: check_algorithm1(plain.cells("thresholded", "laplace")),
         (
             Edit(
-                Thresholded,
-                "_pull",
-                "np.where(withheld, self.threshold, high)",
+                after_noise,
+                "thresholded_from",
+                "np.where(withheld, threshold, high)",
                 "np.where(withheld, np.inf, high)",
             ),
         ),
@@ -736,20 +736,20 @@ MUTANTS = {
         lambda: check_algorithm1(plain.cells("thresholded", "discrete laplace")),
         (
             Edit(
-                Thresholded,
-                "_pull",
+                after_noise,
+                "thresholded_from",
                 "np.where(withheld, -np.inf, above)",
-                "np.where(withheld, self.threshold, above)",
+                "np.where(withheld, threshold, above)",
             ),
         ),
     ),
     "rounded: taken for what was measured": (
         lambda: check_algorithm1(plain.cells("rounded", "gaussian")),
-        (Edit(Rounded, "_pull", "(first - 0.5) * self.step, (last + 0.5)", "low, last"),),
+        (Edit(after_noise, "rounded_from", "(first - 0.5) * step, (last + 0.5)", "low, last"),),
     ),
     "rounded: ties always down": (
         lambda: check_density("rounded", "discrete laplace"),
-        (Edit(Rounded, "_pull", "np.where(_odd(last), ", "np.where(True, "),),
+        (Edit(after_noise, "rounded_from", "np.where(_odd(last), ", "np.where(True, "),),
     ),
     "steps applied in the wrong order": (
         lambda: check_density("rounded, thresholded, clamped", "laplace"),

@@ -24,6 +24,7 @@ from noiseaware.mechanisms import (
     LocalGeometric,
     LocalLaplace,
     RandomRounding,
+    local_noise,
 )
 from noiseaware.models.summed_regression import SummedRegression
 from noiseaware.sampler.target import Target
@@ -416,7 +417,7 @@ BUGS = {
     ),
     "a withheld cell scored as missing": (
         lambda: check_poisson(THRESHOLD, 56),
-        (Edit(LocalGaussian.__mro__[1], "interval", "np.where(withheld, -np.inf,",
+        (Edit(local_noise, "thresholded_from", "np.where(withheld, -np.inf,",
               "np.where(withheld, np.nan,"),),
     ),
     "exposure left out": (

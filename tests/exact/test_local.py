@@ -26,7 +26,8 @@ from noiseaware.mechanisms import (
     LocalGeometric,
     LocalLaplace,
     RandomizedResponse,
-    local,
+    local_noise,
+    randomized_response,
     terms,
 )
 from noiseaware.sampler import target as target_module
@@ -134,7 +135,7 @@ def test_kernels_are_their_python(problem):
     index = np.array([2, 0, 1])
     x = problem.values[[0, 1, 1]]
     compiled = mechanism.statistic(x, index, values)
-    with planted(same(local, "noise_scores"), same(local, "response_scores")):
+    with planted(same(local_noise, "noise_scores"), same(randomized_response, "response_scores")):
         np.testing.assert_array_equal(mechanism.statistic(x, index, values), compiled)
     expected = [problem.t(i, value) for i, value in zip(index, x, strict=True)]
     np.testing.assert_allclose(compiled, expected, rtol=1e-13)
@@ -470,20 +471,21 @@ def density_of_laplace_noise():
 BUGS = {
     "every record compared with the first value": (
         enumeration_of(laplace),
-        (Edit(local.LocalNoise, "statistic", "values[index], index", "values[0 * index], index"),),
+        (Edit(local_noise.LocalNoise, "statistic", "values[index], index",
+              "values[0 * index], index"),),
     ),
     "values looked up by place in the chunk": (
         enumeration_of(response),
-        (Edit(local, "response_scores", "values[index[i]]", "values[i]"),),
+        (Edit(randomized_response, "response_scores", "values[index[i]]", "values[i]"),),
     ),
     "the scale for its inverse": (
         enumeration_of(gaussian),
-        (Edit(local.LocalNoise, "_rows", "1.0 / self._each(", "1.0 * self._each("),),
+        (Edit(local_noise.LocalNoise, "_rows", "1.0 / self._each(", "1.0 * self._each("),),
     ),
     "truth and lie exchanged": (
         enumeration_of(response),
         (
-            Edit(local, "response_scores", "log_matrix[records[i], level]",
+            Edit(randomized_response, "response_scores", "log_matrix[records[i], level]",
                  "log_matrix[(records[i] + 1) % 3, level]"),
         ),
     ),
@@ -511,18 +513,18 @@ BUGS = {
     ),
     "one draw of noise for all records": (
         density_of_laplace_noise,
-        (Edit(local.LocalNoise, "_noise", "self.law.draw(self.scale, n, rng)",
+        (Edit(local_noise.LocalNoise, "_noise", "self.law.draw(self.scale, n, rng)",
               "self.law.draw(self.scale, 1, rng)"),),
     ),
     "noise on the record before it is clamped": (
         density_of_laplace_noise,
-        (Edit(local.LocalNoise, "_draw",
+        (Edit(local_noise.LocalNoise, "_draw",
               "self.query.statistic(records)[:, 0] + self._noise(len(records), rng)",
               "self.query.statistic(records + self._noise(len(records), rng))[:, 0]"),),
     ),
     "truth and lie exchanged, seen by Geweke": (
         geweke_of("response"),
-        (Edit(local, "response_scores", "log_matrix[records[i], level]",
+        (Edit(randomized_response, "response_scores", "log_matrix[records[i], level]",
               "log_matrix[(records[i] + 1) % 3, level]"),),
     ),
 }  # fmt: skip

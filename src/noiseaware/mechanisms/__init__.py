@@ -66,6 +66,7 @@ from __future__ import annotations
 from noiseaware import contract
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
+from noiseaware.mechanisms.count_laws import CellKey, LocalExact, RandomRounding
 from noiseaware.mechanisms.exponential import Exponential
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
@@ -75,18 +76,15 @@ from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.k_norm import KNorm
 from noiseaware.mechanisms.k_norm_gradient import KNormGradient
 from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
-from noiseaware.mechanisms.local import (
-    CellKey,
+from noiseaware.mechanisms.local_noise import (
     LocalDiscreteGaussian,
-    LocalExact,
     LocalGaussian,
     LocalGeometric,
     LocalLaplace,
-    RandomizedResponse,
-    RandomRounding,
 )
 from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
 from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
+from noiseaware.mechanisms.randomized_response import RandomizedResponse
 from noiseaware.mechanisms.several import Several
 from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
 from noiseaware.mechanisms.truncated import Truncated

@@ -246,10 +246,7 @@ class Clamped(Step):
         return np.clip(values, self.lower, self.upper)  # NaN stays NaN
 
     def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        empty = (high < self.lower) | (low > self.upper)
-        low = np.where(low <= self.lower, -np.inf, low)
-        high = np.where(high >= self.upper, np.inf, high)
-        return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+        return clamped_from(low, high, self.lower, self.upper)
 
     def _wanted(self) -> list[str]:
         right = f"between {shown(self.lower)} and {shown(self.upper)} (clamped)"
@@ -297,12 +294,7 @@ class Thresholded(Step):
         return np.where(values > self.threshold, values, np.nan)
 
     def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        if self.noise.discrete:
-            above = np.maximum(low, np.floor(self.threshold) + 1.0)
-        else:
-            above = np.where(high <= self.threshold, np.inf, np.maximum(low, self.threshold))
-        # A withheld value was not seen by the steps outside; here it is all up to the threshold.
-        return np.where(withheld, -np.inf, above), np.where(withheld, self.threshold, high)
+        return thresholded_from(low, high, withheld, self.threshold, self.noise.discrete)
 
     def _wanted(self) -> list[str]:
         right = f"above the threshold {shown(self.threshold)} or withheld (NaN)"
@@ -334,22 +326,53 @@ class Rounded(Step):
             raise ValueError(f"step must be an integer under discrete noise; got {step!r}")
 
     def _apply(self, values: Floats) -> Floats:
-        return np.rint(values / self.step) * self.step + 0.0  # not -0.0
+        return rounded(values, self.step)
 
     def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        first, last = low / self.step, high / self.step
-        first, last = np.ceil(first - _rounding(first)), np.floor(last + _rounding(last))
-        empty = first > last
-        low, high = (first - 0.5) * self.step, (last + 0.5) * self.step
-        if self.noise.discrete:
-            # A tie belongs to the even multiple: the cells of odd ones are open at both ends.
-            low = np.where(_odd(first), np.floor(low) + 1.0, np.ceil(low))
-            high = np.where(_odd(last), np.ceil(high) - 1.0, np.floor(high))
-        return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+        return rounded_from(low, high, self.step, self.noise.discrete)
 
     def _wanted(self) -> list[str]:
         inner = self.mechanism._wanted()
         return [*(w for w in inner if w != "integers"), f"multiples of {self.step:g} (rounded)"]
+
+
+def clamped_from(low: Floats, high: Floats, lower: Any, upper: Any) -> tuple[Floats, Floats]:
+    """Return the interval of numbers that are clamped into [low, high]; empty is low > high."""
+    empty = (high < lower) | (low > upper)
+    low, high = np.where(low <= lower, -np.inf, low), np.where(high >= upper, np.inf, high)
+    return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+
+
+def thresholded_from(
+    low: Floats, high: Floats, withheld: NDArray[np.bool_], threshold: Any, discrete: bool
+) -> tuple[Floats, Floats]:
+    """Return the interval of numbers that are published in [low, high], or withheld.
+
+    A withheld value was not seen by the steps outside; here it is all up to the threshold.
+    """
+    if discrete:
+        above = np.maximum(low, np.floor(threshold) + 1.0)
+    else:
+        above = np.where(high <= threshold, np.inf, np.maximum(low, threshold))
+    return np.where(withheld, -np.inf, above), np.where(withheld, threshold, high)
+
+
+def rounded(values: Floats, step: float) -> Floats:
+    """Return the nearest multiples of a step; ties go to even ones."""
+    return np.rint(values / step) * step + 0.0  # not -0.0
+
+
+def rounded_from(low: Floats, high: Floats, step: float, discrete: bool) -> tuple[Floats, Floats]:
+    """Return the interval of numbers that are rounded into [low, high]."""
+    first, last = low / step, high / step
+    first, last = np.ceil(first - _rounding(first)), np.floor(last + _rounding(last))
+    empty = first > last
+    low, high = (first - 0.5) * step, (last + 0.5) * step
+    if discrete:
+        # A tie belongs to the even multiple: the cells of odd ones are open at both ends.
+        low = np.where(_odd(first), np.floor(low) + 1.0, np.ceil(low))
+        high = np.where(_odd(last), np.ceil(high) - 1.0, np.floor(high))
+    return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
 
 
 def _rounding(multiple: Floats) -> Floats:
