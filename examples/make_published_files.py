@@ -3,9 +3,10 @@
 All people and page views are made up. The files have the columns of the real ones, so that the
 two examples can be pointed at a real file:
 
-- Census 2020 noisy measurements: one row a query of a place, with `query_name`, `query_shape`, the
-  noisy counts in `value`, flattened row by row, and the `variance` of the discrete Gaussian noise.
-  The real files are Parquet; here it is one JSON object a line, with the same columns.
+- Census 2020 noisy measurements: one row a query of a place, with `query_name`, a column for each
+  variable that says how it enters, `query_shape`, the noisy counts in `value`, row by row, and the
+  `variance` of the discrete Gaussian noise. The real files are Parquet; here it is one JSON object
+  a line, with the same columns.
 - Wikimedia page views: a CSV file a day, with a row for each page whose noisy count (`gbc`) is
   above the release threshold. The other pages are not in the file.
 """
@@ -42,7 +43,11 @@ def census(rng: np.random.Generator) -> None:
             row = {
                 "geocode": "1360000000",
                 "query_name": name,
-                "query_shape": list(counts.shape),
+                "hhgq": "*",
+                "votingage": "votingage" if counts.ndim == 2 else "*",
+                "hispanic": "hispanic" if counts.size > 1 else "*",
+                "cenrace": "*",
+                "query_shape": [1, 2 if counts.ndim == 2 else 1, min(counts.size, 2), 1],
                 "value": (counts.ravel() + noise).tolist(),
                 "variance": variance,
             }

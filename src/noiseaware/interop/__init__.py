@@ -5,7 +5,9 @@ what was done after the noise, and gives a `Release` that `noiseaware.sample` ta
 
 - `opendp`: a measurement of OpenDP, or the text that `opendp.prelude.serialize` made of it;
 - `diffprivlib`: a mechanism of IBM's diffprivlib;
-- `tumult`: the noise information of Tumult Analytics.
+- `tumult`: the noise information of Tumult Analytics;
+- `census`: noisy measurement files of the 2020 Census, and tables of the Detailed DHC-A;
+- `tables`: any table of cells with the columns value, scale and law.
 
 For models there is `numpyro`: its function `model` takes a NumPyro model as it is.
 
@@ -13,6 +15,6 @@ None of these libraries is imported here: what is read is an object that you hol
 What cannot be read is an error that says how to write the release by hand; nothing is guessed.
 """
 
-from noiseaware.interop import diffprivlib, numpyro, opendp, tumult
+from noiseaware.interop import census, diffprivlib, numpyro, opendp, tables, tumult
 
-__all__ = ["diffprivlib", "numpyro", "opendp", "tumult"]
+__all__ = ["census", "diffprivlib", "numpyro", "opendp", "tables", "tumult"]

@@ -1,0 +1,267 @@
+"""The 2020 Census noisy measurement files (P.L. 94-171 and DHC), and the Detailed DHC-A.
+
+**Noisy measurements.** The Census Bureau publishes the noisy counts that its tables were made from.
+A row of a file is one query about one area:
+
+| column                | what it says                                                        |
+|-----------------------|---------------------------------------------------------------------|
+| `geocode`             | the area, by the code of the Bureau's own hierarchy                 |
+| `query_name`          | `votingage * hispanic_dpq`, ...; `..._con` is a constraint          |
+| one for each variable | `hhgq`, `votingage`, ...: how it enters; `*` if it is summed out    |
+| `query_shape`         | the number of levels of each variable, 1 if it is summed out        |
+| `value`               | the noisy counts of all cells, the last variable changing fastest   |
+| `variance`            | sigma^2 of the noise, P(e) proportional to exp(-e^2 / (2 sigma^2))  |
+| `sign`                | of a constraint: `=`, `<=` or `>=`                                  |
+
+Noise is discrete Gaussian and protects against one changed record. `read` gives the rows of a
+Parquet file, a folder of them, a CSV file (lists as `[1, 2]`) or JSON lines; `release` makes one
+joint release of rows about one area. A variable enters a query as it is, in groups (`hhinstlevels`
+is `hhgq` in three groups) or not at all, so that a query is a margin of the table of the variables
+that the chosen rows have.
+
+**The Detailed DHC-A** publishes a noisy count for each area and group of people, and states margins
+of error in its documentation. `detailed` reads a table as data.census.gov writes it (CSV, with a
+second line of labels) or as the Bureau's API answers (JSON), each cell as a record.
+
+Reference
+---------
+Abowd, J. et al. (2022). The 2020 Census Disclosure Avoidance System TopDown Algorithm. Harvard Data
+    Science Review, special issue 2.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware import mechanisms, queries
+from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.tables import rows_of
+from noiseaware.release import Release
+
+__all__ = ["Measurement", "detailed", "read", "release"]
+
+NEEDED = ("geocode", "query_name", "query_shape", "value")
+# Columns of text that are not variables.
+OTHERS = (*NEEDED, "sign", "geolevel", "State", "County", "Tract", "Block_Group", "Block")
+MOE = 1.6448536269514722
+"""A margin of error of the Bureau is this many standard deviations: 90%."""
+
+
+class Measurement(NamedTuple):
+    """One row of a noisy measurement file."""
+
+    geocode: str
+    query: str
+    """Its name in the file, such as `"votingage * hispanic_dpq"`."""
+    variables: tuple[str, ...]
+    """Those that are not summed out."""
+    groups: tuple[str, ...]
+    """How each of them enters: by its own name, or by that of groups of its levels."""
+    shape: tuple[int, ...]
+    """The number of levels of each of them."""
+    values: NDArray[np.float64]
+    """The counts of the cells, in C order of `shape`."""
+    variance: float
+    sign: str = ""
+    """`"="`, `"<="` or `">="` for a constraint, which has no noise."""
+
+
+def read(
+    path: str | Path,
+    geocode: str | None = None,
+    queries: Sequence[str] | None = None,
+    variables: Sequence[str] | None = None,
+) -> list[Measurement]:
+    """Read a noisy measurement file.
+
+    Parameters
+    ----------
+    path
+        A Parquet file or a folder of Parquet files (pandas reads them, with pyarrow), a CSV file,
+        or JSON lines.
+    geocode
+        Only the rows of this area.
+    queries
+        Only these, by their names in the file, with or without `_dpq`.
+    variables
+        The columns of the variables, in the order of `query_shape`, where the file has other
+        columns of text too.
+
+    Returns
+    -------
+    list of Measurement
+        In the order of `queries`, if these are given.
+    """
+    wanted = None if queries is None else [queries] if isinstance(queries, str) else list(queries)
+    names = None if wanted is None else [_full(name) for name in wanted]
+    found, seen = [], set()
+    for row in rows_of(path, NEEDED):
+        name = str(row["query_name"])
+        seen.add(name)
+        if geocode not in (None, str(row["geocode"])) or (names is not None and name not in names):
+            continue
+        found.append(_measurement(row, variables))
+    missing = [name for name in names or [] if name not in seen]
+    if missing:
+        raise ValueError(
+            f"queries must be among those of the file ({', '.join(sorted(seen))}); got {missing[0]}"
+        )
+    if not found:
+        raise ValueError(f"geocode must be in the file {path}; got {geocode!r}")
+    return found if names is None else sorted(found, key=lambda row: names.index(row.query))
+
+
+def release(
+    measurements: Measurement | Iterable[Measurement], n_records: int | None = None
+) -> Release:
+    """Return the measurements of one area as one release about the same people.
+
+    Parameters
+    ----------
+    measurements
+        Rows that `read` gave, of one area, without constraints.
+    n_records
+        The number of people (or of housing units), where it is published: for a state, say. None:
+        it is unknown, and `noiseaware.sample` is given a prior for it.
+
+    Returns
+    -------
+    Release
+        A record has a level of each variable, (n, K), as for `noiseaware.models.ContingencyTable`;
+        of one variable alone it is (n,), as for `Categorical`.
+    """
+    rows = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    if not rows:
+        raise ValueError("measurements must hold at least one row; got none")
+    areas = sorted({row.geocode for row in rows})
+    if len(areas) > 1:
+        raise ValueError(f"measurements must be of one area; got {', '.join(areas[:3])}")
+    levels = _levels(rows)
+    parts = [
+        mechanisms.DiscreteGaussian(_query(row, levels), scale=math.sqrt(row.variance))
+        for row in rows
+    ]
+    values = np.concatenate([row.values for row in rows])
+    labels = [row.query.removesuffix("_dpq") for row in rows]
+    mechanism = parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=labels)
+    return Release(values, mechanism, n_records)
+
+
+def detailed(
+    path: str | Path,
+    column: str = "T01001_001N",
+    *,
+    moe: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    threshold: ArrayLike | None = None,
+    clamp: tuple[float | None, float | None] | None = None,
+) -> Release:
+    """Read a table of the Detailed DHC-A: every row of the file is a record.
+
+    Parameters
+    ----------
+    path
+        CSV from data.census.gov, or the JSON of the Bureau's API (dec/ddhca).
+    column
+        The column of counts.
+    moe, variance
+        The margin of error at 90%, or the variance of the noise, from the Bureau's documentation;
+        one number, or one for each row. Give one of the two.
+    threshold, clamp
+        What was done after the noise, as `noiseaware.mechanisms.LocalDiscreteGaussian` has it.
+    """
+    if (moe is None) == (variance is None):
+        raise ValueError("give moe or variance, one of the two")
+    rows = [row for row in rows_of(path, (column,)) if "!!" not in str(row[column])]
+    values = [_count(row[column]) for row in rows]
+    noise = np.asarray(variance if moe is None else np.square(np.asarray(moe, float) / MOE), float)
+    mechanism = mechanisms.LocalDiscreteGaussian(
+        queries.Value(), scale=np.sqrt(noise), threshold=threshold, clamp=clamp
+    )
+    return Release(values, mechanism, n_records=len(values))
+
+
+def _full(name: str) -> str:
+    return name if name.endswith(("_dpq", "_con")) else f"{name}_dpq"
+
+
+def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Measurement:
+    """Return one row, with the variables that are summed out left out."""
+    name = str(row["query_name"])
+    shape = [int(size) for size in _numbers(row["query_shape"])]
+    values = np.array(_numbers(row["value"]), dtype=np.float64)
+    if len(values) != math.prod(shape):
+        raise ValueError(f"{name}: value must hold {math.prod(shape)} counts; got {len(values)}")
+    columns = variables or [key for key in row if key not in OTHERS and _is_text(row[key])]
+    if len(columns) != len(shape):
+        raise ValueError(
+            f"variables must be {len(shape)} columns, as query_shape has; got {list(columns)}"
+        )
+    sign = str(row["sign"]) if _is_text(row.get("sign")) else ""
+    variance = 0.0 if sign else float(row.get("variance") or 0.0)
+    if not sign and not variance > 0.0:
+        raise ValueError(f"{name}: variance must be above 0; got {row.get('variance')!r}")
+    entering = [(key, size) for key, size in zip(columns, shape, strict=True) if size > 1]
+    return Measurement(
+        str(row["geocode"]),
+        name,
+        tuple(key for key, _ in entering),
+        tuple(key if row[key] == "detailed" else row[key] for key, _ in entering),
+        tuple(size for _, size in entering),
+        values,
+        variance,
+        sign,
+    )
+
+
+def _is_text(entry: Any) -> bool:
+    """Whether an entry of a row is a text that is neither empty nor a number."""
+    return isinstance(entry, str) and not re.fullmatch(r"[-+.\deE\[\], ]*", entry)
+
+
+def _levels(rows: Iterable[Measurement]) -> dict[str, int]:
+    """Return the number of levels of each variable of a record, by the names of its groups."""
+    levels: dict[str, int] = {}
+    groups: dict[str, str] = {}
+    for row in rows:
+        if row.sign:
+            raise cannot_read(
+                f"{row.query} is a constraint (sign {row.sign!r}), not a noisy measurement"
+            )
+        for variable, group, size in zip(row.variables, row.groups, row.shape, strict=True):
+            if groups.setdefault(variable, group) != group:
+                raise cannot_read(
+                    f"measurements must have {variable} in one form; got {groups[variable]} and "
+                    f"{group}, in {row.query}"
+                )
+            levels[group] = size
+    return levels
+
+
+def _query(row: Measurement, levels: dict[str, int]) -> Any:
+    if not row.variables:
+        return queries.Count(value=None)
+    if len(levels) == 1:
+        return queries.Histogram(n_levels=row.shape[0])
+    return queries.Margins(list(levels.values()), [list(row.groups)], list(levels))
+
+
+def _numbers(given: Any) -> list[float]:
+    """Return a list of numbers, as an array or as the text of one."""
+    if isinstance(given, str):
+        return [float(part) for part in re.split(r"[\s,;]+", given.strip("[](){} \n")) if part]
+    return np.asarray(given, dtype=np.float64).ravel().tolist()
+
+
+def _count(given: Any) -> float:
+    try:
+        return math.nan if given is None or given == "" else float(str(given).replace(",", ""))
+    except ValueError:
+        return math.nan  # (X) and the like: not published
