@@ -286,6 +286,12 @@ class QueryAbilities:
     """The one relation for which the sensitivity is known, if it is not for both. `validate`."""
     integer_valued: bool = False
     """Every coordinate is an integer, so that discrete noise makes sense."""
+    n_cells: int | None = None
+    """The number of values that a record can have, where the query fixes it; a model that lists
+    its `record_values` must agree, in number and order."""
+    weighted: Callable[[Floats], Any] | None = None
+    """weights (d,) -> the same query with each coordinate of the total multiplied by its weight.
+    The guarantee of noise with a scale for each coordinate."""
     is_value: bool = False
     """The statistic of a record is the record itself, one number. `record_laws` of mechanisms."""
     column_names: Sequence[str] | None = None

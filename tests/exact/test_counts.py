@@ -61,11 +61,11 @@ def naive_bayes_prior(levels, a):
 
 
 def laplace(values, scale):
-    return lambda total: -float(np.abs(values - total).sum()) / scale
+    return lambda total: -float((np.abs(values - total) / scale).sum())
 
 
 def gaussian(values, scale):
-    return lambda total: -0.5 * float(((values - total) ** 2).sum()) / scale**2
+    return lambda total: -0.5 * float((((values - total) / scale) ** 2).sum())
 
 
 def clamped_laplace(values, scale, low, high):
@@ -217,6 +217,34 @@ def _naive_bayes(levels=(2, 3, 2)):
     )
 
 
+LAWS = {
+    "laplace": (na.mechanisms.Laplace, laplace),
+    "gaussian": (na.mechanisms.Gaussian, gaussian),
+    "discrete-laplace": (na.mechanisms.DiscreteLaplace, laplace),
+    "discrete-gaussian": (na.mechanisms.DiscreteGaussian, gaussian),
+}
+
+
+def _linear(law, levels=2, n=5):
+    """A hierarchy of two or three levels, or any matrix (0 levels), a scale for each row."""
+    labels = [["all"] * 4, ["a", "a", "b", "b"], [0, 1, 2, 3]][3 - levels :] if levels else ()
+    query = na.queries.Linear.sums(*labels) if levels else na.queries.Linear([[1, -2, 3, 0]])
+    matrix, a = query.matrix.toarray(), [0.7, 1.0, 2.0, 0.4]
+    scales = np.linspace(0.8, 2.4, len(matrix))
+    values = np.round(np.random.default_rng(8).normal(1.5, 1.5, len(matrix)))
+    mechanism, log_noise = LAWS[law]
+    return Problem(
+        na.models.Categorical(4, concentration=a),
+        mechanism(query, scale=scales),
+        values,
+        matrix,
+        dirichlet_multinomial(a),
+        log_noise(values, scales),
+        [((0, 1, 2, 3), n)],
+        a,
+    )
+
+
 PROBLEMS = {
     "bernoulli": _bernoulli,
     "2x2": lambda: _table((2, 2), [[0], [1]], 3, 0.8),
@@ -226,6 +254,9 @@ PROBLEMS = {
     "two proportions": _two_proportions,
     "2x2 in groups": lambda: _two_proportions(scale=0.6, sizes=(3, 2)),
     "naive bayes": _naive_bayes,
+    **{f"hierarchy {law}": functools.partial(_linear, law) for law in LAWS},
+    "three levels": lambda: _linear("discrete-gaussian", 3),
+    "matrix": lambda: _linear("gaussian", 0),
     "small naive bayes": lambda: _naive_bayes((2, 2)),
     **{
         f"categorical {noise}": functools.partial(_categorical, noise)
@@ -416,7 +447,7 @@ def check_iteration(name, n_draws=6000):
 
 
 @pytest.mark.parametrize(
-    "name", ["bernoulli", "2x2", "2x2x2", "dense", "two proportions", "naive bayes"]
+    "name", ["bernoulli", "2x2", "2x2x2", "dense", "two proportions", "naive bayes", "three levels"]
 )
 def test_an_iteration_leaves_the_posterior_alone(name):
     check_iteration(name)

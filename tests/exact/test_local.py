@@ -513,8 +513,8 @@ BUGS = {
     ),
     "one draw of noise for all records": (
         density_of_laplace_noise,
-        (Edit(local_noise.LocalNoise, "_noise", "self.law.draw(self.scale, n, rng)",
-              "self.law.draw(self.scale, 1, rng)"),),
+        (Edit(local_noise.LocalNoise, "_noise", "drawn_by_scale(self.law.draw, self.scale, n, rng)",
+              "drawn_by_scale(self.law.draw, self.scale, 1, rng)"),),
     ),
     "noise on the record before it is clamped": (
         density_of_laplace_noise,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from noiseaware import mechanisms
+from noiseaware import mechanisms, queries
 from noiseaware.mechanisms import curves
 from noiseaware.mechanisms.laplace import discrete_laplace
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity, formula, log_g
@@ -200,6 +200,40 @@ def correlation_p_value(draws):
 @pytest.mark.parametrize(("kind", "scale"), CASES, ids=NAMES)
 def test_coordinates_get_noise_of_their_own(kind, scale):
     assert correlation_p_value(simulated_noise(kind, scale, stream=3)) > FALSE_ALARM
+
+
+EACH = {0.4: 0.1, 1.0: 0.5, 12.5: 0.4}
+"""Scales, and the share of the coordinates that has each."""
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian])
+def test_each_coordinate_has_noise_of_its_own_scale(kind):
+    rng = np.random.default_rng([SEED, 4])
+    scales = rng.permutation(np.repeat(list(EACH), [int(DRAWS * p) for p in EACH.values()]))
+    mechanism = kind(WIDE, scale=scales)
+    draws = mechanism.privatize(np.zeros((1, DRAWS)), rng).values
+    for scale in EACH:
+        assert agreement(kind, scale, draws[scales == scale]) > FALSE_ALARM / len(EACH)
+    reference = sum(
+        log_reference(kind(Totals((scales == scale).sum()), scale=scale), draws[scales == scale], 0)
+        for scale in EACH
+    )
+    ours = mechanism.log_density(draws, np.zeros(DRAWS)) + mechanism.log_normaliser(draws)
+    assert ours == pytest.approx(reference, rel=1e-11)
+
+
+def test_a_scale_for_each_number_has_the_guarantee_of_the_weighted_query():
+    table = np.array([[1.0, 0.0, 2.0], [1.0, 3.0, 0.0]])
+    query, scales = queries.Linear(table), np.array([2.0, 5.0])
+    differences = (table[:, :, None] - table[:, None, :]) / scales[:, None, None]
+    epsilon = np.abs(differences).sum(axis=0).max()
+    mu = math.sqrt((differences**2).sum(axis=0).max())
+    assert Laplace(query, scale=scales).guarantee.epsilon == pytest.approx(epsilon, rel=1e-14)
+    assert Gaussian(query, scale=scales).guarantee.mu == pytest.approx(mu, rel=1e-14)
+    rho = DiscreteGaussian(query, scale=scales).guarantee.rho
+    assert rho == pytest.approx(mu**2 / 2, rel=1e-14)
+    # A query that does not know: its sensitivity over the smallest scale.
+    assert Laplace(Totals(2, l1=3.0), scale=scales).guarantee.epsilon == pytest.approx(1.5)
 
 
 def mutant(kind, noise):

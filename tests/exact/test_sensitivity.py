@@ -144,6 +144,31 @@ def test_class_feature_counts(n_levels, norm, neighbours):
     assert_tight(found, query.sensitivity(norm, neighbours))
 
 
+LINEAR = {
+    "signs": np.random.default_rng(1).normal(size=(4, 9)),
+    "counts": np.random.default_rng(2).integers(0, 3, (5, 12)),
+    "a constant row": np.vstack([np.full(7, 3.0), np.random.default_rng(3).normal(size=(2, 7))]),
+    "one column": np.array([[2.0], [-1.0]]),
+    "equal columns": np.full((2, 4), 1.5),
+    "hierarchy": queries.Linear.sums(["c"] * 5, list("aabbb"), range(5)).matrix,
+}
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear(name, norm, neighbours):
+    query = queries.Linear(LINEAR[name])
+    records = np.arange(query.n_cells)
+    found = largest_by_enumeration(query, records, norm, neighbours)
+    assert_tight(found, query.sensitivity(norm, neighbours))
+    weights = np.linspace(0.5, 2.0, len(query.names))
+    other = query.weighted(weights)
+    np.testing.assert_allclose(other.statistic(records), query.statistic(records) * weights)
+    found = largest_by_enumeration(other, records, norm, neighbours)
+    assert_tight(found, other.sensitivity(norm, neighbours))
+
+
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("margins", [[[0]], [[0], [1], [2]], [[0, 1], [1, 2], [0, 1, 2]]])

@@ -157,6 +157,23 @@ CASES = {
         CLASSES[:, [0, 2]],
         np.where(CLASSES[:, :1] == 0, np.eye(4)[CLASSES[:, 2]], 0.0),
     ),
+    "linear": (
+        queries.Linear([[1, 0, 2.5, 0], [0, -1, 0, 3]], ["a", "b"]),
+        LEVELS,
+        np.array([[1, 0], [0, -1], [2.5, 0], [0, 3]])[LEVELS],
+    ),
+    "linear counts of columns": (
+        queries.Linear(np.arange(72).reshape(3, 24) % 7 % 2, n_levels=[3, 2, 4]),
+        CLASSES,
+        (np.arange(72).reshape(3, 24) % 7 % 2).T[CLASSES @ [8, 4, 1]],
+    ),
+    "hierarchy": (
+        queries.Linear.sums(["all"] * 4, ["a", "a", None, "b"], range(4)),
+        LEVELS,
+        np.column_stack(
+            [np.ones(N), np.eye(4)[LEVELS] @ [[1, 0], [1, 0], [0, 0], [0, 1]], np.eye(4)[LEVELS]]
+        ),
+    ),
     "function": (
         queries.Query(squares, ["x", "x^2"], {1: 3.0, 2: 2.0}),
         FLOATS,
@@ -190,7 +207,7 @@ def test_statistic_takes_any_layout_and_leaves_the_records_alone(query, records,
     "case",
     [
         *("class-feature counts", "margins", "count", "count by predicate"),
-        *("histogram of bins", "histogram of levels"),
+        *("histogram of bins", "histogram of levels", "linear counts of columns", "hierarchy"),
         *("count by group", "histogram by group", "levels in a group"),
     ],
 )
@@ -257,7 +274,9 @@ def test_sensitivity_refuses_what_it_does_not_know(query, records, expected):
         query.sensitivity(1, "remove")
 
 
-@pytest.mark.parametrize("case", ["regression moments", "class-feature counts", "sum", "function"])
+@pytest.mark.parametrize(
+    "case", ["regression moments", "class-feature counts", "sum", "function", "hierarchy"]
+)
 def test_queries_go_to_worker_processes(case):
     query, records, _ = CASES[case]
     again = pickle.loads(pickle.dumps(query))
@@ -762,3 +781,41 @@ def test_a_stack_has_only_what_all_queries_have():
         able = query_abilities(queries.StackedQuery(pair, ["a", "b"]))
         assert (able.cells is not None, able.total is not None) == (cells, total)
         assert (able.possible is not None) == cells
+
+
+# Linear queries
+
+
+def test_a_linear_query_adds_up_what_its_statistic_says():
+    query, records, expected = CASES["linear"]
+    np.testing.assert_allclose(query.total(records), expected.sum(axis=0), rtol=1e-14)
+    assert query.integer_valued is False
+    assert query.cells is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 2, 3],), r"matrix must be numbers of shape \(d, C\)"),
+        (([["a", "b"]],), "matrix must be numbers of shape"),
+        (([[1, 2], [3]],), "matrix must be numbers of shape"),
+        (([[1.0, np.inf]],), "matrix must hold finite numbers; got inf"),
+        ((np.zeros((0, 3)),), r"a row and a column at least; got shape \(0, 3\)"),
+        (({"shape": [1, 2], "rows": [0], "columns": [5], "entries": [1.0]},), "matrix must be"),
+        (({"shape": [1, 2], "rows": [0]},), "matrix must be numbers of shape"),
+        (([[1, 0]], ["a", "b"]), "names must be 1 texts, one for each row of matrix; got 2 names"),
+        (([[1, 0], [0, 1]], ["a", "a"]), "names must be different; got 'a' more than once"),
+        (([[1, 0]], ["a"], [3]), "a column for each of the 3 cells .* got 2 columns"),
+        (([[1, 0]], ["a"], [2.0]), r"n_levels\[0\] must be a positive integer; got 2.0"),
+    ],
+)
+def test_a_linear_query_says_what_is_wrong(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        queries.Linear(*arguments)
+
+
+def test_labels_of_a_hierarchy_are_for_every_cell():
+    with pytest.raises(ValueError, match=r"a label for each cell; got \[3, 2\]"):
+        queries.Linear.sums(["a", "a", "b"], ["c", "d"])
+    with pytest.raises(ValueError, match="names must be different; got 'a' more than once"):
+        queries.Linear.sums(["a", "b"], ["a", "a"])

@@ -343,11 +343,18 @@ def _spread(n: int, m: int) -> np.ndarray:
 def _check_query(
     model: Model, release: Release, records: np.ndarray, n: int, rng: np.random.Generator
 ) -> None:
-    query = release.query
-    refuse = query_abilities(query).check_records
+    query, values = release.query, model_abilities(model).record_values
+    refuse, n_cells = query_abilities(query).check_records, query_abilities(query).n_cells
+    if values is not None and n_cells not in (None, len(values)):
+        raise ValueError(
+            f"the query {query!r} is about a table of {n_cells} cells; a record of the model "
+            f"{model!r} can have {len(values)} values"
+        )
     if refuse is None:
         return
     try:
+        if n_cells is not None and values is not None:
+            refuse(np.asarray(values))
         refuse(records)
         # A level that the query does not have may be rare: look at many records, of several theta.
         for _ in range(_MORE):

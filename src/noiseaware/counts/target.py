@@ -38,7 +38,7 @@ from noiseaware.contract import Model, Theta, mechanism_abilities, model_abiliti
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.target import CHUNK, Target
 
 LARGEST_CUBE = 4
 """Most groups of variables that a step of a table changes at once."""
@@ -170,9 +170,12 @@ class CountTarget(Target):
 
     def _columns(self) -> sparse.csr_array:
         """Return t(v_c) as columns, (d, C)."""
-        made, n_cells = self.statistic(self.cell_values, 0), len(self.cell_values)
+        n_cells = len(self.cell_values)
         if not self.uses_cells:
-            return sparse.csr_array(made.T)
+            chunks = range(0, n_cells, CHUNK)
+            parts = [self.statistic(self.cell_values[c : c + CHUNK], c) for c in chunks]
+            return sparse.csr_array(sparse.hstack([sparse.csr_array(part.T) for part in parts]))
+        made = self.statistic(self.cell_values, 0)
         cell, which = np.nonzero(made >= 0)
         entries = np.ones(len(cell)), (made[cell, which], cell)
         return sparse.csr_array(entries, shape=(self.d, n_cells))

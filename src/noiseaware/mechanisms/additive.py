@@ -1,9 +1,9 @@
 """What the four additive-noise mechanisms share.
 
 An additive mechanism releases T + e: T is the query summed over the records, (d,), and e has
-independent coordinates with one law and one scale. Laplace, Gaussian and their discrete forms
-differ in that law, in the sensitivity that turns a promise into a scale, and in nothing else;
-the rest is here.
+independent coordinates with one law, and one scale or one for each. Laplace, Gaussian and their
+discrete forms differ in that law, in the sensitivity that turns a promise into a scale, and in
+nothing else; the rest is here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class AdditiveNoise(SeparableMechanism):
     """From the query, its neighbours and a promise or a scale to the scale and the guarantee."""
     can_withhold: ClassVar[bool] = False
 
-    scale: float
+    scale: Any
+    """One number, or one for each coordinate, (d,)."""
 
     @property
     def kind(self) -> int:
@@ -74,15 +75,31 @@ class AdditiveNoise(SeparableMechanism):
 
     def log_normaliser(self, values: ArrayLike) -> float:
         """Return what log g lacks to be normalised in s_dp."""
-        return len(self.check_values(values)) * float(self.log_constant(self.scale))
+        return self.log_constants(np.ones(len(self.check_values(values)), dtype=bool))
+
+    def log_constants(self, lacks: NDArray[np.bool_]) -> float:
+        """Return the sum of `log_constant` over the coordinates where `lacks` (d,) is true."""
+        return float(np.broadcast_to(self.log_constant(self.scale), lacks.shape)[lacks].sum())
 
     def _noise(self, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of the noise of this scale, (size,)."""
-        return self.draw(self.scale, size, rng)
+        """Return independent draws of the noise, (size,), those of one scale together."""
+        return drawn_by_scale(self.draw, self.scale, size, rng)
 
-    def _calibrate(self, **given: float | None) -> None:
-        """Set the scale and the guarantee from one of the ways to give them."""
-        self.scale, self.guarantee = self.calibrated(self.query, self.neighbours, **given)
+    def _calibrate(self, **given: Any) -> None:
+        """Set the scale and the guarantee from one of the ways to give them.
+
+        Noise with a scale b_j for each coordinate is that of the query T_j / b_j with the scale 1,
+        so that the guarantee follows from the largest norm of (Delta T_j / b_j)_j. Where a query
+        does not know it, that is at most its sensitivity over the smallest scale.
+        """
+        scale, query = given.get("scale"), self.query
+        each = None if scale is None or np.ndim(scale) == 0 else _scales(scale, len(query.names))
+        if each is not None:
+            weighted = query_abilities(query).weighted
+            given["scale"] = float(each.min()) if weighted is None else 1.0
+            query = query if weighted is None else weighted(1.0 / each)
+        found, self.guarantee = self.calibrated(query, self.neighbours, **given)
+        self.scale = found if each is None else each
 
     def _hold_query(self, query: Query, neighbours: Neighbours) -> None:
         super()._hold_query(query, neighbours)
@@ -114,6 +131,13 @@ class AdditiveNoise(SeparableMechanism):
         """Return how the numbers were made private, in sentences for the report."""
         return [noise_words(self, self.scale, "each of these numbers")]
 
+    @classmethod
+    def _read(cls, name: str, value: Any) -> Any:
+        """Return an argument of the constructor from what stands in a file."""
+        if name == "scale" and isinstance(value, list):
+            return value
+        return super()._read(name, value)
+
     # What a step after the noise asks of what is inside (`after_noise`).
 
     @property
@@ -130,6 +154,34 @@ class AdditiveNoise(SeparableMechanism):
         return ["integers"] if self.discrete else []
 
 
+def _scales(value: Any, d: int) -> Floats:
+    """Return a scale for each of d coordinates, or an error that names the one that is wrong."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"scale must be a positive number, or {d} of them; got {value!r}")
+    if array.shape != (d,):
+        raise ValueError(
+            f"scale must be one number, or one for each of the query's {d} numbers; "
+            f"got shape {array.shape}"
+        )
+    wrong = ~((array > 0.0) & np.isfinite(array))
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        raise ValueError(f"scale must be positive numbers; got {array[j]} in place {j}")
+    return array.astype(np.float64)
+
+
+def drawn_by_scale(draw: Any, scale: Any, size: int, rng: np.random.Generator) -> Floats:
+    """Return the noise of `size` numbers, all of one scale drawn together."""
+    if not np.ndim(scale):
+        return draw(scale, size, rng)
+    noise = np.empty(size)
+    for one in np.unique(scale):
+        mine = np.flatnonzero(scale == one)
+        noise[mine] = draw(float(one), len(mine), rng)
+    return noise
+
+
 def is_additive(mechanism: Any) -> bool:
     """Whether this is plain additive noise, with no step after it."""
     return isinstance(mechanism, AdditiveNoise)
@@ -144,7 +196,13 @@ def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
         )
 
 
-def noise_words(law: Any, scale: float, where: str) -> str:
+def noise_words(law: Any, scale: Any, where: str) -> str:
     """Return the sentence that says which noise was added to what."""
+    if np.ndim(scale):
+        least, most = np.min(scale), np.max(scale)
+        return (
+            f"Random {law.in_words} was added to {where}, with a scale of its own ({least:.4g} to "
+            f"{most:.4g})."
+        )
     spread = "" if law.spread is None else f" (a standard deviation of {scale * law.spread:.3g})"
     return f"Random {law.in_words} with scale {scale:.4g}{spread} was added to {where}."

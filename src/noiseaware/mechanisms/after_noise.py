@@ -145,7 +145,7 @@ class AfterNoise(SeparableMechanism):
         family = self.terms(values).family
         points, truncated = family < BETWEEN, (family >= TRUNCATED) & (family < FOLDED)
         lacks = ~truncated if self.noise.discrete else points | truncated
-        return int(lacks.sum()) * float(self.noise.log_constant(self.noise.scale))
+        return self.noise.log_constants(lacks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step with its mechanism, ready for JSON; an infinite bound is left out."""

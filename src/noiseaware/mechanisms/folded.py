@@ -79,12 +79,13 @@ class Folded(AfterNoise):
         terms are added up. An integer on a mirror is its own image, and was counted twice.
         """
         checked = self.check_values(values)
-        constant = float(self.noise.log_constant(self.noise.scale))
+        constant = self.noise.log_constants(np.ones(len(checked), dtype=bool))
         period = 2.0 * (self.upper - self.lower)
         if math.isfinite(period):
-            constant -= math.log(-math.expm1(-period / self.noise.scale))
+            scales = np.broadcast_to(self.noise.scale, len(checked))
+            constant -= float(np.log(-np.expm1(-period / scales)).sum())
         twice = (checked == self.lower) | (checked == self.upper)
-        return len(checked) * constant - self.noise.discrete * int(twice.sum()) * math.log(2.0)
+        return constant - self.noise.discrete * int(twice.sum()) * math.log(2.0)
 
     def _wanted(self) -> list[str]:
         right = f"between {self.lower:g} and {self.upper:g}, into which they were folded"

@@ -44,7 +44,7 @@ class GaussianNoise(AdditiveNoise):
     def __init__(
         self,
         query: Query,
-        scale: float | None = None,
+        scale: Any = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
@@ -65,7 +65,8 @@ class Gaussian(GaussianNoise):
     query
         What was asked of the database.
     scale
-        The standard deviation of the noise, as published beside a release.
+        The standard deviation of the noise, as published beside a release: a number, or one for
+        each coordinate.
     epsilon, delta
         The approximate differential privacy to reach, with the smallest noise that does.
     rho
@@ -134,7 +135,8 @@ class DiscreteGaussian(GaussianNoise):
     query
         What was asked of the database; its totals are integers.
     scale
-        sigma: P(e) is proportional to exp(-e^2 / (2 sigma^2)).
+        sigma: P(e) is proportional to exp(-e^2 / (2 sigma^2)). A number, or one for each
+        coordinate.
     epsilon, delta
         The approximate differential privacy to reach, by way of zCDP.
     rho

@@ -40,7 +40,7 @@ class LaplaceNoise(AdditiveNoise):
         self,
         query: Query,
         epsilon: float | None = None,
-        scale: float | None = None,
+        scale: Any = None,
         neighbours: Neighbours = "change",
     ) -> None:
         self._hold_query(query, neighbours)
@@ -57,7 +57,7 @@ class Laplace(LaplaceNoise):
     epsilon
         The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
     scale
-        Or the scale itself, as published beside a release.
+        Or the scale itself, as published beside a release: a number, or one for each coordinate.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -105,7 +105,8 @@ class DiscreteLaplace(LaplaceNoise):
     epsilon
         The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
     scale
-        Or the scale b itself: P(e) is proportional to exp(-|e| / b).
+        Or the scale b itself: P(e) is proportional to exp(-|e| / b). A number, or one for each
+        coordinate.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
     """

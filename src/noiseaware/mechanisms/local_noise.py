@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Query, check_query, query_abilities
 from noiseaware.frames import as_floats
-from noiseaware.mechanisms.additive import AdditiveNoise, check_noise_query, noise_words
+from noiseaware.mechanisms.additive import (
+    AdditiveNoise,
+    check_noise_query,
+    drawn_by_scale,
+    noise_words,
+)
 from noiseaware.mechanisms.after_noise import (
     clamped_from,
     rounded,
@@ -205,13 +210,7 @@ class LocalNoise(LocalMechanism):
 
     def _noise(self, n: int, rng: np.random.Generator) -> Floats:
         """Return the noise of n records, all of one scale drawn together."""
-        if not np.ndim(self.scale):
-            return self.law.draw(self.scale, n, rng)
-        noise = np.empty(n)
-        for scale in np.unique(self.scale):
-            mine = np.flatnonzero(self.scale == scale)
-            noise[mine] = self.law.draw(float(scale), len(mine), rng)
-        return noise
+        return drawn_by_scale(self.law.draw, self.scale, n, rng)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; what was not given is left out."""
@@ -225,14 +224,7 @@ class LocalNoise(LocalMechanism):
 
     def words(self) -> list[str]:
         """Return how the numbers were made private, in sentences for the report."""
-        if np.ndim(self.scale):
-            least, most = np.min(self.scale), np.max(self.scale)
-            noise = (
-                f"Random {self.law.in_words} was added to every record, one by one, with a scale "
-                f"of its own ({least:.4g} to {most:.4g})."
-            )
-        else:
-            noise = noise_words(self.law, self.scale, "every record, one by one")
+        noise = noise_words(self.law, self.scale, "every record, one by one")
         after = [
             words
             for given, words in (

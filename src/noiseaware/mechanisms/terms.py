@@ -45,7 +45,7 @@ Example
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -218,8 +218,8 @@ def log_density(density: SeparableDensity, total: ArrayLike) -> float:
     return float(log_g(density, total))
 
 
-def additive_terms(code: int, values: NDArray[np.float64], scale: float) -> SeparableDensity:
-    """Return the density of released values (d,), by one formula and with one scale of noise."""
+def additive_terms(code: int, values: NDArray[np.float64], scale: Any) -> SeparableDensity:
+    """Return the density of released values (d,), by one formula; one scale, or one for each."""
     parameters = np.zeros((len(values), N_PARAMETERS))
     parameters[:, 0] = values
     parameters[:, 1] = 1.0 / scale

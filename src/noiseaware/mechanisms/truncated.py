@@ -79,8 +79,8 @@ class Truncated(AfterNoise):
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.query.statistic(records).sum(axis=0)
         kind, inverse = self.noise.kind, 1.0 / self.scale
-        each = np.broadcast_arrays(*self._ends(), total, 1.0 - rng.random(len(total)))
-        values = [draw_between(kind, inverse, *one) for one in zip(*each, strict=True)]
+        each = np.broadcast_arrays(inverse, *self._ends(), total, 1.0 - rng.random(len(total)))
+        values = [draw_between(kind, *one) for one in zip(*each, strict=True)]
         return np.array(values)
 
 

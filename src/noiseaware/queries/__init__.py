@@ -18,6 +18,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `ByGroup`            | a query of each group, where the groups are known           |
 | `InGroup`            | a query of one group                                        |
 | `Margins`            | any margins of a contingency table                          |
+| `Linear`             | weighted sums of the cells of a table: A x                  |
 | `Value`              | (of each record) its own number                             |
 | `Query`              | anything: any vectorised function of the user's             |
 
@@ -43,6 +44,7 @@ from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.linear import Linear
 from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
 from noiseaware.queries.query import Query
@@ -59,6 +61,7 @@ __all__ = [
     "Count",
     "Histogram",
     "InGroup",
+    "Linear",
     "Margins",
     "Moments",
     "Neighbours",

@@ -38,6 +38,13 @@ class StackedQuery:
         if all(able.cells is not None for able in self._abilities):
             self.cells = self._cells
             self.possible = possible_counts
+        sizes = {able.n_cells for able in self._abilities if able.n_cells is not None}
+        if len(sizes) > 1:
+            raise ValueError(
+                "the queries must be about one table; got matrices for "
+                f"{' and '.join(map(str, sorted(sizes)))} cells"
+            )
+        self.n_cells = next(iter(sizes), None)
         if all(able.total is not None for able in self._abilities):
             self.total = self._total
 
