@@ -77,7 +77,7 @@ INNOVATION_BUGS = [
         "vector",
     ),
     ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
-    ("gamma_quantiles.py", "special.ndtri(below)", "special.ndtri(below**1.3)", "gamma-rate"),
+    ("gamma_quantiles.py", "(low - last // 2) + d", "(low - last // 2 + 1) + d", "gamma-rate"),
     ("inverse_cdf.py", "if outcome == 1 else", "if outcome == 0 else", "bernoulli"),
     ("grouped.py", "uniform_of(records[i, 1],", "uniform_of(1 - records[i, 1],", "two-proportions"),
     ("grouped.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),

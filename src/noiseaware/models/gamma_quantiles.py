@@ -10,18 +10,30 @@ gamma density,
 
     y' = phi(z) / (x f(x)) = exp(q),     q = log(Gamma(a) / sqrt(2 pi)) - z^2 / 2 - a y + exp(y).
 
-So at a grid of nodes, z = 0, +-h, +-2h, ..., as far as the z at hand go, y is found by inversion,
-and its Taylor series from the equation, coefficient by coefficient: write Y, E, Q and D for the
-series of y, exp(y), q and y' = exp(q) around a node; then D_k = (k + 1) Y_{k+1}, and the
-logarithmic derivatives E' = Y' E and D' = Q' D give
+So on a grid of nodes, z = 0, +-h, +-2h, ..., y and its Taylor series are found from the equation,
+coefficient by coefficient: write Y, E, Q and D for the series of y, exp(y), q and y' = exp(q)
+around a node; then D_k = (k + 1) Y_{k+1}, and the logarithmic derivatives E' = Y' E and D' = Q' D
+give
 
-    k E_k = sum_{j=1..k} j Y_j E_{k-j},     k D_k = sum_{j=1..k} j Q_j D_{k-j}.
+    k E_k = sum_{j=1..k} D_{j-1} E_{k-j},     k D_k = sum_{j=1..k} j Q_j D_{k-j}.
 
-A z is at most h/2 away from its node, and the nearest singularities of y, the complex zeros of Phi
-at 1.9 +- 2.8 i, are at least 2.8 away, so that with h = 1/2 the terms up to the 14th leave an error
-of about (1/4 / 2.8)^15 = 2e-16, the size of a rounding error. Small shapes bring a bend into y,
-where x comes near 1, and have h = 1/4. What it comes to is measured against the inversion in
-`tests/exact/test_gamma_quantiles.py`: less than 1e-12 for shapes from 0.01 to 1e4 and |z| < 8.
+**From node to node.** The incomplete gamma function is inverted only at the two outermost nodes;
+every other node has the value of its neighbour's series. An error in y stays small on the way if
+the way is right: the solutions of the equation are P(gamma <= x) = Phi(z) + c, one for each c, and
+two of them differ by c / (x f(x)) in y. That shrinks where the density x f(x) of y rises, up to
+its mode x = a. So the nodes are filled from both ends towards the mode, and an error at an end is
+gone soon (the other way it would grow by exp(z^2 / 2)). It shrinks by about exp(-|z| h) from node
+to node, if the series can tell: the terms up to the 14th of that are right up to |z| h = 5 or so.
+
+**How exact.** The nearest singularities of y, the complex zeros of Phi at 1.9 +- 2.8 i, are at
+least 2.8 away. With h = 1/4 the terms up to the 14th leave an error of about (1/4 / 2.8)^15 = 2e-16
+from node to node, the size of a rounding error; a z is at most h/2 from its node, and those up to
+the 10th do. Small shapes bring a bend into y, where x comes near 1, and have h = 1/8. What it comes
+to is measured against the inversion in `tests/exact/test_gamma_quantiles.py`: less than 1e-13 for
+shapes from 0.01 to 1e4 and |z| < 8.
+
+**Back.** The same series, solved by Newton's method between the two nodes with log x between them;
+it begins at the cubic through both whose slopes are 1 / y' there.
 
 Where x itself is too small for a double (small shapes), y is still right: there
 P(gamma <= x) = x^a / Gamma(a + 1) to all digits.
@@ -30,6 +42,7 @@ P(gamma <= x) = x^a / Gamma(a + 1) to all digits.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -37,14 +50,29 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-STEP, FINE_STEP, SMALL_SHAPE = 0.5, 0.25, 0.3
-"""Distance h of the nodes, and what it is for shapes below the small one."""
+STEP, FINE_STEP, SMALL_SHAPE = 0.25, 0.125, 0.3
+"""Distance h of the nodes, and what it is for shapes below the small one, and far out."""
 
 ORDER = 14
-"""Degree of the Taylor polynomials, even."""
+HALF_ORDER = 10
+"""Degree of the Taylor polynomials from node to node, and up to half of the way."""
 
-FARTHEST = 37.0
+ONE_OVER = np.array([0.0, *(1.0 / k for k in range(1, ORDER + 1))])
+"""1 / k."""
+
+FAR = 12.0
+REACHES = (6.0, FAR, 37.0)
+"""Where the outermost nodes are: at the first of these that no |z| exceeds, so that a record hardly
+ever depends on which others are built with it (P(|z| > 6) is 2e-9)."""
+
+FARTHEST = REACHES[-1]
 """The normals are cut off here, where Phi(-z) is still a double: P(|z| > 37) is 1e-299."""
+
+MOST_STEPS = 8
+"""Of Newton's method, which begins within (h/2)^4 / 24 and needs two."""
+
+CELLS = 128
+"""Of a list that says which node is near a log x."""
 
 _TINY = 1e-280
 _LARGEST_EXPONENT = 709.0
@@ -52,69 +80,128 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True)
-def _expand(shape, constant, step, first, values, series):
-    """Fill ``series`` (nodes, ORDER + 1) with the Taylor coefficients of y at each node.
+def _expand(shape, constant, z, y, exp_y, bends, slope):
+    """Fill ``y`` (ORDER + 1) with the Taylor coefficients at a node z, given the first, y[0].
 
-    ``values`` holds y at the nodes, the first of which is z = h ``first``; ``constant`` is
-    log(Gamma(a) / sqrt(2 pi)).
+    ``constant`` is log(Gamma(a) / sqrt(2 pi)); the others are room for E_k, k Q_k and D_k.
     """
-    order = series.shape[1] - 1
-    exp_y = np.empty(order + 1)
-    q = np.empty(order + 1)
-    slope = np.empty(order + 1)
-    for i in range(values.shape[0]):
-        z = step * (first + i)
-        y = series[i]
-        y[0] = values[i]
-        exp_y[0] = math.exp(y[0])
-        q[0] = constant - 0.5 * z * z - shape * y[0] + exp_y[0]
-        slope[0] = math.exp(q[0])
-        y[1] = slope[0]
-        for k in range(1, order):
-            total = 0.0
-            for j in range(1, k + 1):
-                total += j * y[j] * exp_y[k - j]
-            exp_y[k] = total / k
-            q[k] = exp_y[k] - shape * y[k]
-            if k == 1:
-                q[k] -= z
-            elif k == 2:
-                q[k] -= 0.5
-            total = 0.0
-            for j in range(1, k + 1):
-                total += j * q[j] * slope[k - j]
-            slope[k] = total / k
-            y[k + 1] = slope[k] / (k + 1)
+    exp_y[0] = math.exp(y[0])
+    slope[0] = math.exp(constant - 0.5 * z * z - shape * y[0] + exp_y[0])
+    y[1] = slope[0]
+    for k in range(1, ORDER):
+        one = ONE_OVER[k]
+        total = 0.0
+        for j in range(k):
+            total += slope[j] * exp_y[k - 1 - j]
+        exp_y[k] = one * total
+        bends[k] = total - shape * slope[k - 1]
+        if k == 1:
+            bends[k] -= z
+        elif k == 2:
+            bends[k] -= 1.0
+        total = 0.0
+        for j in range(1, k + 1):
+            total += bends[j] * slope[k - j]
+        slope[k] = one * total
+        y[k + 1] = slope[k] * ONE_OVER[k + 1]
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(normals, column, step, first, series, out):
-    """Write y(z) into a column of ``out`` for the z in the same column of ``normals``."""
-    order = series.shape[1] - 1
+def _polynomial(y, d, order):
+    """Return the Taylor polynomial with coefficients y at distance d; the order is even."""
+    # Even and odd powers apart: two short chains of products are quicker than a long one.
+    square = d * d
+    even, odd = y[order], y[order - 1]
+    for k in range(order - 2, 0, -2):
+        even = even * square + y[k]
+        odd = odd * square + y[k - 1]
+    return (even * square + y[0]) + odd * d
+
+
+@njit(cache=True, nogil=True)
+def fill_series(shape, constant, step, ends, series):
+    """Fill ``series`` (nodes, ORDER + 1): the nodes are h apart, half of them on each side of 0.
+
+    ``ends`` holds y at the first and at the last node.
+    """
+    nodes = series.shape[0]
+    exp_y, bends, slope = np.empty(ORDER), np.empty(ORDER), np.empty(ORDER)
+    last = nodes - 1
+    middle = last // 2
+    # From above while x is above the mode a, then from below up to where that ended.
+    at = last
+    series[at, 0] = ends[1]
+    _expand(shape, constant, step * (at - middle), series[at], exp_y, bends, slope)
+    while at > 0 and math.exp(series[at, 0]) > shape:
+        series[at - 1, 0] = _polynomial(series[at], -step, ORDER)
+        at -= 1
+        _expand(shape, constant, step * (at - middle), series[at], exp_y, bends, slope)
+    for i in range(at):
+        series[i, 0] = ends[0] if i == 0 else _polynomial(series[i - 1], step, ORDER)
+        _expand(shape, constant, step * (i - middle), series[i], exp_y, bends, slope)
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(series, step, reach, normals, out):
+    """Write y(z) into ``out`` for each of ``normals``; the nodes go from -reach to reach."""
+    middle = series.shape[0] // 2
     for i in range(normals.shape[0]):
-        z = min(max(normals[i, column], -FARTHEST), FARTHEST)
+        z = min(max(normals[i], -reach), reach)
         node = math.floor(z / step + 0.5)
-        d = z - step * node
-        row = int(node) - first
-        # Even and odd powers apart: two short chains of products are quicker than a long one.
-        square = d * d
-        even, odd = series[row, order], series[row, order - 1]
-        for k in range(order - 2, 0, -2):
-            even = even * square + series[row, k]
-            odd = odd * square + series[row, k - 1]
-        out[i, column] = (even * square + series[row, 0]) + odd * d
+        out[i] = _polynomial(series[int(node) + middle], z - step * node, HALF_ORDER)
 
 
 @njit(cache=True, nogil=True)
-def _fill(shapes, constants, step, first, values, normals, out):
-    """Write y(z) into ``out`` for all columns; a column whose shape is no shape is NaN."""
-    series = np.empty((values.shape[1], ORDER + 1))
-    for j in range(shapes.shape[0]):
-        if 0.0 < shapes[j] < math.inf:
-            _expand(shapes[j], constants[j], step, first, values[j], series)
-            _evaluate(normals, j, step, first, series, out)
-        else:
-            out[:, j] = math.nan
+def _invert(series, step, logs, out):
+    """Write z with y(z) = log x into ``out`` for each of ``logs``; NaN beyond the nodes."""
+    values = series[:, 0].copy()
+    last = len(values) - 1
+    cells = CELLS / (values[last] - values[0])
+    nodes = np.empty(CELLS, dtype=np.int64)  # the last node at or below the start of each cell
+    node = 0
+    for cell in range(CELLS):
+        while node < last - 1 and (values[node + 1] - values[0]) * cells <= cell:
+            node += 1
+        nodes[cell] = node
+    for i in range(logs.shape[0]):
+        y = logs[i]
+        if not values[0] <= y < values[last]:
+            out[i] = math.nan
+            continue
+        low = nodes[min(int((y - values[0]) * cells), CELLS - 1)]
+        while low < last - 1 and values[low + 1] <= y:
+            low += 1
+        t, width = (
+            (y - values[low]) / (values[low + 1] - values[low]),
+            values[low + 1] - values[low],
+        )
+        # Where both slopes are those of the secant, the cubic is a line.
+        bend, end = width / series[low, 1] - step, width / series[low + 1, 1] - step
+        d = t * (step + (1.0 - t) * (bend * (1.0 - t) - end * t))
+        if t > 0.5:
+            low, d = low + 1, d - step
+        row = series[low]
+        for _ in range(MOST_STEPS):
+            value, slope = row[HALF_ORDER], 0.0
+            for k in range(HALF_ORDER - 1, -1, -1):
+                slope = slope * d + value
+                value = value * d + row[k]
+            change = (y - value) / slope
+            d = min(max(d + change, -step), step)
+            if abs(change) < 1e-8:  # what is left is about the square of that
+                break
+        out[i] = step * (low - last // 2) + d
+
+
+@njit(cache=True, nogil=True)
+def _reach(normals):
+    """Return how far the normals go, and whether one is NaN."""
+    farthest = 0.0
+    for z in normals.flat:
+        if math.isnan(z):
+            return z
+        farthest = max(farthest, abs(z))
+    return farthest
 
 
 def log_quantiles_at(shape: ArrayLike, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,6 +219,20 @@ def log_quantiles_at(shape: ArrayLike, nodes: NDArray[np.float64]) -> NDArray[np
     return np.where(x > _TINY, np.log(np.maximum(x, _TINY)), below)
 
 
+def _series(shapes: NDArray[np.float64], reach: float) -> list[tuple[int, float, Any]]:
+    """Return the column, h and the series at all nodes of each shape that is a positive number."""
+    usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
+    ends = log_quantiles_at(usable[:, np.newaxis], np.array([-reach, reach]))
+    constants = special.gammaln(usable) - _HALF_LOG_2PI
+    made = []
+    for j in np.flatnonzero(usable == shapes).tolist():
+        step = FINE_STEP if shapes[j] < SMALL_SHAPE or reach > FAR else STEP
+        series = np.empty((2 * round(reach / step) + 1, ORDER + 1))
+        fill_series(shapes[j], constants[j], step, ends[j], series)
+        made.append((j, step, series))
+    return made
+
+
 def log_gamma_quantiles(
     shapes: NDArray[np.float64], normals: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -139,19 +240,13 @@ def log_gamma_quantiles(
 
     ``normals`` is ``(n, k)``. A column whose shape is not a positive number is NaN.
     """
-    out = np.empty(normals.shape)
-    if out.size == 0:
+    out = np.full(normals.shape, math.nan)
+    farthest = _reach(normals)
+    if out.size == 0 or math.isnan(farthest):
         return out
-    lowest, highest = max(normals.min(), -FARTHEST), min(normals.max(), FARTHEST)
-    if not lowest <= highest:  # NaN among the normals
-        out[:] = math.nan
-        return out
-    usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
-    step = FINE_STEP if usable.min() < SMALL_SHAPE else STEP
-    first, last = (math.floor(z / step + 0.5) for z in (lowest, highest))
-    values = log_quantiles_at(usable[:, np.newaxis], step * np.arange(first, last + 1))
-    constants = special.gammaln(usable) - _HALF_LOG_2PI
-    _fill(shapes, constants, step, first, values, normals, out)
+    reach = next((reach for reach in REACHES if farthest <= reach), FARTHEST)
+    for j, step, series in _series(shapes, reach):
+        _evaluate(series, step, reach, normals[:, j], out[:, j])
     return out
 
 
@@ -160,16 +255,25 @@ def gamma_scores(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDAr
 
     ``logs`` holds log x, ``(n, k)``; the result has the same shape.
     """
+    scores = np.full(logs.shape, math.nan)
+    for j, step, series in _series(shapes, REACHES[0]):
+        _invert(series, step, logs[:, j], scores[:, j])
+    far = np.isnan(scores)
+    if far.any():
+        scores[far] = _scores_by_tails(np.broadcast_to(shapes, logs.shape)[far], logs[far])
+    return scores
+
+
+def _scores_by_tails(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what `gamma_scores` does, number by number, from the incomplete gamma function."""
     values = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
     below = special.gammainc(shapes, values)
     upper = below > 0.999  # up to there, 1 - below has digits enough
     scores = special.ndtri(below)
-    scores[upper] = -special.ndtri(
-        special.gammaincc(np.broadcast_to(shapes, values.shape)[upper], values[upper])
-    )
+    scores[upper] = -special.ndtri(special.gammaincc(shapes[upper], values[upper]))
     small = values < _TINY
     if small.any():  # x may be no double any more; P(gamma <= x) = x^a / Gamma(a + 1) there
-        a = np.broadcast_to(shapes, values.shape)[small]
+        a = shapes[small]
         log_below = np.minimum(a * logs[small] - special.gammaln(a + 1.0), 0.0)
         scores[small] = special.ndtri_exp(log_below)
     return np.clip(scores, -FARTHEST, FARTHEST)
