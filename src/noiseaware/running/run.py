@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -100,7 +101,7 @@ def run(
             )
         began -= spent
     workers = _workers(cores, target.n * schedule.iterations * chains, chains)
-    with progress, terminable():
+    with progress, terminable(), workers or nullcontext():
         states, draws = _advance_all(
             Advance(target, picked, schedule, workers, progress, checkpoint, began), states, parts
         )

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 MOST_DEATHS = 5
 """Workers that may die in a row before the reason must be something that will not go away."""
@@ -32,19 +35,41 @@ def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[An
     while True:
         try:
             return list(workers(delayed(watched)(os.getpid(), function, *call) for call in calls))
-        except BrokenExecutor:
+        except worker_deaths():
             deaths += 1
             say_died(deaths)
 
 
 def unordered(
     cores: int | None, function: Callable[..., Any], first: Any, keys: Sequence[Any]
-) -> Iterable[Any]:
-    """Yield `function(first, key)` of all keys as they are done; None takes the chosen backend."""
-    parallel = Parallel(
-        n_jobs=None if cores is None else min(cores, len(keys)), return_as="generator_unordered"
-    )
-    return parallel(delayed(watched)(os.getpid(), function, first, key) for key in keys)
+) -> Iterator[Any]:
+    """Yield `function(first, key)` of all keys as they are done; None takes the chosen backend.
+
+    A backend that returns nothing before all is done (Ray's) gets as many keys at a time as it has
+    workers.
+    """
+    n_jobs = None if cores is None else min(cores, len(keys))
+    calls = (delayed(watched)(os.getpid(), function, first, key) for key in keys)
+    if get_active_backend()[0].supports_return_generator:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+        return
+    with Parallel(n_jobs=n_jobs, batch_size=1) as workers:
+        while some := list(islice(calls, effective_n_jobs(n_jobs))):
+            yield from workers(some)
+
+
+def worker_deaths() -> tuple[type[Exception], ...]:
+    """Return what is raised when a worker dies: by joblib's own, and by the engines in use."""
+    deaths: list[type[Exception]] = [BrokenExecutor]
+    if "distributed" in sys.modules:
+        from distributed import KilledWorker
+
+        deaths.append(KilledWorker)
+    if "ray" in sys.modules:
+        from ray.exceptions import RayActorError, WorkerCrashedError
+
+        deaths += [RayActorError, WorkerCrashedError]
+    return tuple(deaths)
 
 
 def say_died(deaths: int) -> None:

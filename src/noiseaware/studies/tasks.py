@@ -13,14 +13,13 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from noiseaware.files import SHARE, CheckpointError, agree, locked, write_whole
 from noiseaware.running.run import backend_is_chosen
-from noiseaware.running.workers import say_died, terminable, unordered
+from noiseaware.running.workers import say_died, terminable, unordered, worker_deaths
 from noiseaware.studies.progress import Advance
 
 Key = tuple[int, ...]
@@ -152,7 +151,7 @@ def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, A
                 left.remove(key)
                 deaths = 0
                 yield key, result
-        except BrokenExecutor:
+        except worker_deaths():
             deaths += 1
             say_died(deaths)
 
