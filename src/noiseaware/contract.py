@@ -31,6 +31,9 @@ Neighbours = Literal["change", "add-remove"]
 different ("bounded", the paper's); `"add-remove"`: one database has one record more ("unbounded").
 """
 
+_MOST_NUMBERS = 2**24
+"""Of statistics that are held at a time, 128 MiB."""
+
 Floats = NDArray[np.float64]
 Draw = Callable[..., Any]
 
@@ -613,6 +616,19 @@ def draw_records(
 def query_abilities(query: Any) -> QueryAbilities:
     """Return what a query can do."""
     return _look(QueryAbilities, query)
+
+
+def total_of(query: Query, records: NDArray[Any]) -> Floats:
+    """Return sum_i t(x_i), (d,), without a row for every record at once."""
+    d, cells = len(query.names), query_abilities(query).cells
+    if cells is not None:
+        found = cells(records)
+        return np.bincount(found[found >= 0], minlength=d).astype(np.float64)
+    rows = max(1, _MOST_NUMBERS // d)
+    total = query.statistic(records[:rows]).sum(axis=0)
+    for begin in range(rows, len(records), rows):
+        total += query.statistic(records[begin : begin + rows]).sum(axis=0)
+    return total
 
 
 def mechanism_abilities(mechanism: Any) -> MechanismAbilities:

@@ -109,7 +109,7 @@ def ray_here():
 
 
 @pytest.fixture(scope="module", params=["loky", "dask-local", "dask-by-hand", "ray"])
-def engine(request, tmp_path_factory):
+def cluster(request, tmp_path_factory):
     makers = {
         "loky": loky,
         "dask-local": local_cluster,
@@ -118,6 +118,16 @@ def engine(request, tmp_path_factory):
     }
     with makers[request.param]():
         yield request.param
+
+
+@pytest.fixture
+def engine(cluster):
+    """Return an engine with two workers: one that was killed may not be back yet."""
+    if cluster.startswith("dask"):
+        from distributed import get_client
+
+        get_client().wait_for_workers(2, timeout=120)
+    return cluster
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from noiseaware import queries
+from noiseaware import contract, queries
 from noiseaware.contract import query_abilities
 from noiseaware.queries.clamped_moments import BLOCK, clamped_moments, clamped_totals
 from noiseaware.queries.class_feature_counts import class_feature_cells
@@ -404,6 +404,16 @@ def test_the_total_is_the_sum_of_the_statistics(case):
     np.testing.assert_allclose(query.total(records), expected.sum(axis=0), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="records must have shape"):
         query.total(records[:, 0])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_total_of_any_query_needs_no_row_for_every_record(case, monkeypatch):
+    query, records, expected = CASES[case]
+    whole = contract.total_of(query, np.asarray(records))
+    np.testing.assert_allclose(whole, expected.sum(axis=0), rtol=1e-12, atol=1e-12)
+    monkeypatch.setattr(contract, "_MOST_NUMBERS", 3 * len(query.names))
+    pieces = contract.total_of(query, np.asarray(records))
+    np.testing.assert_allclose(pieces, whole, rtol=1e-12, atol=1e-12)
 
 
 def test_class_feature_kernel():

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Floats, Neighbours, Query, query_abilities
+from noiseaware.contract import Floats, Neighbours, Query, query_abilities, total_of
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import (
@@ -118,7 +118,7 @@ class AdditiveNoise(SeparableMechanism):
         return check_values(values, self.query.names, integers=self.discrete)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        total = self.query.statistic(records).sum(axis=0)
+        total = total_of(self.query, records)
         return total + self._noise(len(total), rng)
 
     def with_scale(self, scale: float) -> AdditiveNoise:

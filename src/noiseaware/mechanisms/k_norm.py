@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Floats, Neighbours, Query
+from noiseaware.contract import Floats, Neighbours, Query, total_of
 from noiseaware.mechanisms import joint
 from noiseaware.mechanisms.calibrate import laplace_noise
 from noiseaware.mechanisms.joint import JointDensity, JointMechanism
@@ -81,7 +81,7 @@ class KNorm(JointMechanism):
         return joint.log_ball_constant(len(self.check_values(values)), self.norm, self.scale)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        total = self.query.statistic(records).sum(axis=0)
+        total = total_of(self.query, records)
         return total + joint.ball_noise(len(total), self.norm, self.scale, rng)[0]
 
 

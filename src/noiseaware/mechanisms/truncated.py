@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from noiseaware.contract import Floats
+from noiseaware.contract import Floats, total_of
 from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
@@ -77,7 +77,7 @@ class Truncated(AfterNoise):
         return [*self.mechanism._wanted(), right]
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        total = self.query.statistic(records).sum(axis=0)
+        total = total_of(self.query, records)
         kind, inverse = self.noise.kind, 1.0 / self.scale
         each = np.broadcast_arrays(inverse, *self._ends(), total, 1.0 - rng.random(len(total)))
         values = [draw_between(kind, *one) for one in zip(*each, strict=True)]
