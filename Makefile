@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
-	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX, Dask, Ray"
+	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX, PyMC, Dask, Ray"
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
 	@echo "make fuzz      6,000 mutated files through the command: one line each, no traceback"
@@ -71,9 +71,9 @@ docs: $(READY)
 	@echo "The site: docs/_build/html/index.html"
 
 validate: $(READY)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt -r requirements/engines.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt -r requirements/engines.txt -r requirements/pymc.txt
 	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_frames.py
-	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py
+	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py tests/exact/test_noisy.py tests/exact/test_noisy_pymc.py
 	$(RUN) -m pytest -m full -n 2 -v
 
 fuzz: $(READY)

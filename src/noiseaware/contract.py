@@ -353,6 +353,8 @@ class MechanismAbilities:
     record_laws: Callable[[Any], Any] | None = None
     """values -> `mechanisms.terms.CellLaws`: log h(s_i | x_i) of each record, a function of the one
     number x_i; or None if it is not that. `moves.CellMove`."""
+    record_constants: Callable[[Any], Floats] | None = None
+    """values -> what each of `record_laws` lacks to be normalised, (n,). `interop`'s `Noisy`."""
     can_withhold: bool = False
     """A released value may be NaN: it was withheld."""
 

@@ -9,12 +9,14 @@ what was done after the noise, and gives a `Release` that `noiseaware.sample` ta
 - `census`: noisy measurement files of the 2020 Census, and tables of the Detailed DHC-A;
 - `tables`: any table of cells with the columns value, scale and law.
 
-For models there is `numpyro`: its function `model` takes a NumPyro model as it is.
+For models there are `numpyro`, whose function `model` takes a NumPyro model as it is, and, in
+`numpyro` and `pymc`, `Noisy`: the distribution of a number that was published with noise, for
+models of theirs.
 
 None of these libraries is imported here: what is read is an object that you hold, or plain JSON.
 What cannot be read is an error that says how to write the release by hand; nothing is guessed.
 """
 
-from noiseaware.interop import census, diffprivlib, numpyro, opendp, tables, tumult
+from noiseaware.interop import census, diffprivlib, numpyro, opendp, pymc, tables, tumult
 
-__all__ = ["census", "diffprivlib", "numpyro", "opendp", "tables", "tumult"]
+__all__ = ["census", "diffprivlib", "numpyro", "opendp", "pymc", "tables", "tumult"]

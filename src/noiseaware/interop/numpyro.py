@@ -53,10 +53,11 @@ from numpy.typing import NDArray
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Theta, kernel_abilities, model_abilities
+from noiseaware.interop.numpyro_noisy import Noisy, true_values
 from noiseaware.kernels.hamiltonian import Hamiltonian, needs
 from noiseaware.parameters import Parameter
 
-__all__ = ["NUTS", "NumPyroModel", "model"]
+__all__ = ["NUTS", "Noisy", "NumPyroModel", "model", "true_values"]
 
 FORM = (
     "a NumPyro model must be a function of the number of records and of the values of each "

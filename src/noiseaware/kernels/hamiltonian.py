@@ -60,7 +60,7 @@ ENOUGH = 25
 SHRINKAGE, DELAY, DECAY = 0.05, 10.0, 0.75
 
 
-def needs(*libraries: str) -> None:
+def needs(*libraries: str, extra: str = "jax") -> None:
     """ImportError, with what to install, unless these libraries are there."""
     import importlib
 
@@ -69,8 +69,8 @@ def needs(*libraries: str) -> None:
             importlib.import_module(library)
         except ImportError as error:
             raise ImportError(
-                f"this needs {library}, which comes with the extra `jax`: "
-                "pip install 'noiseaware[jax]'"
+                f"this needs {library}, which comes with the extra `{extra}`: "
+                f"pip install 'noiseaware[{extra}]'"
             ) from error
 
 

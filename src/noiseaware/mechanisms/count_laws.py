@@ -66,6 +66,10 @@ class CountLaw(LocalMechanism):
             at += len(probabilities)
         return CellLaws(family, parameters, np.concatenate(tables))
 
+    def record_constants(self, values: Floats) -> Floats:
+        """Return zeros: log h is the log of a probability."""
+        return np.zeros(len(values))
+
     def log_normaliser(self, values: ArrayLike) -> float:
         """Return 0: log g is the log of a probability."""
         return 0.0

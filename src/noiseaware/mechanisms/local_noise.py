@@ -183,14 +183,14 @@ class LocalNoise(LocalMechanism):
         return scores
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the noise's constant for each record whose formula lacks it.
+        """Return what log g lacks: the noise's constant for each record whose formula lacks it."""
+        return float(self.record_constants(self.check_values(values)).sum())
 
-        A point does, and so does an interval of discrete noise.
-        """
-        values = self.check_values(values)
+    def record_constants(self, values: Floats) -> Floats:
+        """Return what each log h lacks, (n,): a point does, and an interval of discrete noise."""
         family, parameters = self._rows(values, np.arange(len(values)))
         lacks = ((family < BETWEEN) | self.discrete) & (parameters[:, 1] > 0.0)
-        return float(np.broadcast_to(self.law.log_constant(self.scale), len(values))[lacks].sum())
+        return np.where(lacks, self.law.log_constant(self.scale), 0.0)
 
     def record_laws(self, values: Floats) -> CellLaws | None:
         """Return log h(s_i | x_i) as a function of x_i, if the query is the record itself."""

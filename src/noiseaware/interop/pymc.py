@@ -1,0 +1,275 @@
+"""`Noisy` for PyMC: a variable that was published with noise, the true number summed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from noiseaware.interop import noisy
+from noiseaware.kernels.hamiltonian import needs
+
+__all__ = ["Noisy", "true_values"]
+
+
+def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwargs: Any) -> Any:
+    """Add to the model what a local mechanism published of draws from a distribution.
+
+    The true number is summed out to the precision of the arithmetic, or integrated, if the
+    distribution is continuous; see `noiseaware.interop.noisy`. The log density has a gradient, so
+    that `pymc.sample` uses NUTS.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable.
+    distribution : TensorVariable
+        Of the true numbers, without a name: ``pm.Poisson.dist(mu)``. Counts from 0 on, or
+        continuous ones.
+    mechanism : mechanism
+        A local one of `queries.Value()`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`,
+        `LocalDiscreteGaussian`, with one scale or one for each value; `RandomRounding`, `CellKey`,
+        `LocalExact`.
+    observed : array_like
+        The released values, as `Release` takes them: NaN where nothing was published. PyMC would
+        take a NaN as one to be imputed, so it is shown these as -inf.
+    **kwargs
+        For `pymc.CustomDist`: `dims`, for example.
+
+    Returns
+    -------
+    TensorVariable
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> def build(released, sd):  # with pymc as pm
+    ...     with pm.Model() as model:
+    ...         rate = pm.Gamma("rate", 2.0, 0.1)
+    ...         noise = na.mechanisms.LocalDiscreteGaussian(na.queries.Value(), scale=sd)
+    ...         na.interop.pymc.Noisy("y", pm.Poisson.dist(rate), noise, observed=released)
+    ...     return model
+    """
+    needs("pymc", extra="pymc")
+    import pymc as pm
+    from pytensor.graph.replace import clone_replace
+
+    node = _owner(distribution)
+    try:
+        values = np.asarray(observed, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"observed must be the released values, an array of numbers; got {observed!r}"
+        ) from None
+    given = list(node.op.dist_params(node))
+    read = _read(distribution, mechanism, values)
+
+    def with_parameters(parameters: Any) -> Any:
+        return clone_replace(distribution, dict(zip(given, parameters, strict=True)))
+
+    def logp(value: Any, *parameters: Any) -> Any:
+        return read.log_prob(with_parameters(parameters))
+
+    def published(*parameters: Any) -> Any:
+        size, true = parameters[-1], with_parameters(parameters[:-1])
+        return _published(mechanism, _resized(true, size))
+
+    shown = np.where(np.isnan(values), -np.inf, values)
+    made = pm.CustomDist(name, *given, dist=published, logp=logp, observed=shown, **kwargs)
+    made.tag.noisy = (distribution, read)
+    return made
+
+
+def _owner(distribution: Any) -> Any:
+    """Return the node that makes the distribution; TypeError if it is not one of PyMC."""
+    node = getattr(distribution, "owner", None)
+    if node is None or not hasattr(node.op, "dist_params"):
+        raise TypeError(
+            f"distribution must be one of PyMC, as pm.Poisson.dist(mu) is; got {distribution!r}"
+        )
+    if node.op.ndim_supp:
+        raise ValueError("distribution must be of single numbers; this one is of vectors")
+    return node
+
+
+def _resized(distribution: Any, size: Any) -> Any:
+    """Return the distribution with another size, if there is one."""
+    from pymc.distributions.shape_utils import change_dist_size, rv_size_is_none
+
+    return distribution if rv_size_is_none(size) else change_dist_size(distribution, size)
+
+
+def _published(mechanism: Any, true: Any) -> Any:
+    """Return the released values of true numbers, drawn by the mechanism."""
+    from pytensor.tensor.random.op import RandomVariable
+
+    class Published(RandomVariable):
+        """What is published of a number."""
+
+        name = "published"
+        signature = "()->()"
+        dtype = "floatX"
+
+        @classmethod
+        def rng_fn(cls, rng: Any, true: Any, size: Any) -> Any:
+            shape = np.shape(true) if size is None else tuple(size)
+            flat = np.broadcast_to(true, shape).reshape(-1)
+            return mechanism.privatize(flat, rng).values.reshape(shape)
+
+    return Published()(true)
+
+
+class _Read:
+    """The released values of one variable, read once."""
+
+    def __init__(self, discrete: bool, mechanism: Any, values: Any) -> None:
+        self.shape, self.discrete, self.beside = np.shape(values), discrete, None
+        if discrete:
+            self.seen, self.beside = noisy.read_counts(mechanism, values)
+        else:
+            self.seen = noisy.read_values(mechanism, values)
+
+    def log_prob(self, distribution: Any) -> Any:
+        """Return log p(s) of each value."""
+        if self.discrete:
+            return noisy.log_counts(_backend(), self.seen, self.beside, _log_mass(distribution))
+        return noisy.log_values(_backend(), self.seen, _coordinate(distribution))
+
+    def draw(self, distribution: Any, free: Any, uniforms: Any) -> Any:
+        """Return a draw of the true numbers."""
+        if self.discrete:
+            law = _log_mass(distribution)
+            return noisy.draw_counts(_backend(), self.seen, law, free, uniforms)
+        return noisy.draw_values(_backend(), self.seen, _coordinate(distribution), free, uniforms)
+
+
+def _read(distribution: Any, mechanism: Any, values: Any) -> _Read:
+    return _Read(distribution.dtype.startswith(("int", "uint", "bool")), mechanism, values)
+
+
+def _backend() -> noisy.Backend:
+    import pytensor.tensor as pt
+    from pymc.distributions.dist_math import normal_lcdf
+    from pytensor.gradient import disconnected_grad
+
+    return noisy.Backend(
+        pt, pt.as_tensor, disconnected_grad, pt.erf, lambda x: normal_lcdf(0.0, 1.0, x)
+    )
+
+
+def _log_mass(distribution: Any) -> Callable[[Any], Any]:
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    return lambda x: pm.logp(distribution, pt.as_tensor(x))
+
+
+def _coordinate(distribution: Any) -> noisy.Coordinate:
+    """Return the coordinate in which PyMC itself would move such a value."""
+    import pymc as pm
+    import pytensor.tensor as pt
+    from pymc.distributions.distribution import support_point
+    from pymc.distributions.transforms import _default_transform
+    from pytensor.gradient import disconnected_grad
+
+    transform = _default_transform(distribution.owner.op, distribution)
+    inputs = distribution.owner.inputs
+
+    def to_value(y: Any) -> Any:
+        return y if transform is None else transform.backward(pt.as_tensor(y), *inputs)
+
+    def forward(x: Any) -> Any:
+        y = pt.as_tensor(x)
+        return disconnected_grad(y if transform is None else transform.forward(y, *inputs))
+
+    middle = forward(support_point(distribution))
+    middle = pt.where(pt.isnan(middle) | pt.isinf(middle), 0.0, middle)
+
+    def from_value(x: Any) -> Any:
+        y = forward(x)
+        return pt.where(pt.isnan(y) | pt.isinf(y), middle, y)
+
+    def log_density(y: Any) -> Any:
+        x = disconnected_grad(to_value(y))
+        made = disconnected_grad(pm.logp(distribution, x))
+        possible = ~(pt.isnan(x) | pt.isinf(x) | pt.isnan(made) | pt.isinf(made))
+        safe = pt.where(possible, y, middle)
+        made = pm.logp(distribution, to_value(safe))
+        if transform is not None:
+            made = made + transform.log_jac_det(safe, *inputs)
+        return pt.where(possible, made, -np.inf)
+
+    return noisy.Coordinate(to_value, from_value, log_density, middle)
+
+
+# ------------------------------------------------------------------ the true values
+
+
+def true_values(idata: Any, model: Any = None, *, random_seed: int | None = None) -> Any:
+    """Draw the true numbers given what was published, one draw for each draw of the parameters.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `pymc.sample` returned.
+    model : pymc.Model, optional
+        With `Noisy` variables; by default, the one whose `with` block this is in.
+    random_seed : int, optional
+        For the draws.
+
+    Returns
+    -------
+    xarray.Dataset
+        For each `Noisy` variable, draws of the true numbers, (chain, draw, ...).
+    """
+    needs("pymc", extra="pymc")
+    import pymc as pm
+    import xarray as xr
+
+    model = pm.modelcontext(model)
+    rng = np.random.default_rng(random_seed)
+    posterior = idata["posterior"]
+    draw, names, noisy_names = _compiled_draw(model, rng)
+    shape = tuple(posterior.sizes[dim] for dim in ("chain", "draw"))
+    parts = [np.asarray(posterior[name].transpose("chain", "draw", ...)) for name in names]
+    shapes = [model[name].tag.noisy[1].shape for name in noisy_names]
+    made: list[Any] = [np.empty(shape + each) for each in shapes]
+    for place in np.ndindex(shape):
+        uniforms = [rng.random((noisy.FREE + 1, *each)) for each in shapes]
+        drawn = draw(*(part[place] for part in parts), *uniforms)
+        for array, x in zip(made, drawn, strict=True):
+            array[place] = x
+    variables = {}
+    for name, array in zip(noisy_names, made, strict=True):
+        dims = model.named_vars_to_dims.get(name) or [
+            f"{name}_dim_{k}" for k in range(array.ndim - 2)
+        ]
+        whole = model[name].tag.noisy[1].discrete
+        variables[name] = (("chain", "draw", *dims), array.astype(np.int64) if whole else array)
+    coords = {dim: posterior[dim] for dim in ("chain", "draw")}
+    return xr.Dataset(variables, coords)
+
+
+def _compiled_draw(model: Any, rng: np.random.Generator) -> tuple[Any, list[str], list[str]]:
+    """Return a function of the free variables and of uniforms, and the names of both."""
+    import pytensor.tensor as pt
+    from pymc.distributions.shape_utils import change_dist_size
+    from pymc.pytensorf import compile as compile_graph
+    from pytensor.graph.replace import clone_replace
+
+    names = [rv.name for rv in model.observed_RVs if hasattr(rv.tag, "noisy")]
+    if not names:
+        raise ValueError("the model has no Noisy variable")
+    drawn, uniforms = [], []
+    for name in names:
+        distribution, read = model[name].tag.noisy
+        uniform = pt.tensor(dtype="float64", shape=(noisy.FREE + 1, *read.shape))
+        free = change_dist_size(distribution, (noisy.FREE, *read.shape))
+        drawn.append(read.draw(distribution, free, uniform))
+        uniforms.append(uniform)
+    inputs = [rv.type(name=rv.name) for rv in model.free_RVs]
+    replaced = clone_replace(drawn, dict(zip(model.free_RVs, inputs, strict=True)))
+    seed = int(rng.integers(2**31))
+    made = compile_graph([*inputs, *uniforms], replaced, random_seed=seed)
+    return made, [rv.name for rv in model.free_RVs], names
