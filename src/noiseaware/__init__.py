@@ -17,6 +17,7 @@ from noiseaware.databases import imputed
 from noiseaware.deprecated import renamed as _renamed
 from noiseaware.estimates import estimates
 from noiseaware.evidence import Evidence, evidence
+from noiseaware.maximum import Maximum, mle
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
     plot_acceptance,
@@ -38,6 +39,7 @@ from noiseaware.validation import validate
 __all__ = [
     "Evidence",
     "Innovations",
+    "Maximum",
     "Parameter",
     "Query",
     "Release",
@@ -51,6 +53,7 @@ __all__ = [
     "kernels",
     "load",
     "mechanisms",
+    "mle",
     "models",
     "moves",
     "plot_acceptance",

@@ -309,7 +309,7 @@ def _bridge(rungs: Sequence[Rung]) -> Bridged:
         total += c
         influence[k] += above / above.mean()
         influence[k + 1] -= below / below.mean()
-    return Bridged(total, np.array([_variance_of_mean(x) for x in influence]))
+    return Bridged(total, np.array([variance_of_mean(x) for x in influence]))
 
 
 def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
@@ -333,7 +333,7 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
     return c, *both(c)
 
 
-def _variance_of_mean(values: Floats) -> float:
+def variance_of_mean(values: Floats) -> float:
     """Return the variance of the mean of chains, (chain, draw)."""
     from arviz_stats.base import array_stats
 

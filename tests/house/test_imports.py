@@ -45,7 +45,7 @@ LAYERS = (
     ("scrutiny",),
     ("posterior",),
     ("checks", "databases", "estimates", "predictive", "scalars"),
-    ("evidence", "sampling"),
+    ("evidence", "maximum", "sampling"),
     ("interop",),
     ("calibration",),
     ("baselines", "validation"),

@@ -43,6 +43,9 @@ from noiseaware.sampler.target import CHUNK, Target
 LARGEST_CUBE = 4
 """Most groups of variables that a step of a table changes at once."""
 
+IMPOSSIBLE = -1e9
+"""log f of a record that theta does not allow; finite, so that no record of it counts 0."""
+
 MOST_PATTERNS = 200
 """Ways to group the variables of a table from which a step picks."""
 
@@ -167,6 +170,23 @@ class CountTarget(Target):
             uses_index=False,
         )
         self.kernel = self._find_kernel()
+
+    def given(self, theta: Theta) -> CountTarget:
+        """Return the target p(x | theta, s_dp): b_c is log f(v_c | theta), and theta is held."""
+        other = copy.copy(self)
+        other.slopes = self.log_values(theta)
+        other.table = self.table._replace(
+            concentrations=np.zeros(self.n), signs=np.zeros_like(self.table.signs)
+        )
+        other.abilities = replace(
+            self.abilities, update_from_counts=lambda theta, counts, rng: theta
+        )
+        return other
+
+    def log_values(self, theta: Theta) -> np.ndarray:
+        """Return log f of each possible record, (C,)."""
+        assert self._density is not None
+        return np.maximum(self._density(theta, self.cell_values), IMPOSSIBLE)
 
     def _columns(self) -> sparse.csr_array:
         """Return t(v_c) as columns, (d, C)."""

@@ -67,3 +67,10 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     mirror = (MirrorMove(),) if mirror_images(target) else ()
     level = (LevelMove(),) if can_follow(target) else ()
     return (Interweave(*update, Transport(), *level, *scale, *mirror, *size, BlockSweep()),)
+
+
+def moves_of_records(target: Target) -> tuple[Move, ...]:
+    """Return moves for p(x | theta, s_dp), of the records, or their counts, with theta held."""
+    if target.on_counts:
+        return (CountMove(),)
+    return (BlockSweep(),) if target.size is None else (SizeMove(), BlockSweep())

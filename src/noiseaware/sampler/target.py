@@ -214,6 +214,14 @@ class Target:
         other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
         return other
 
+    def given(self, theta: Theta) -> Target:
+        """Return the target p(x | theta, s_dp), for moves that hold theta."""
+        return self
+
+    def log_values(self, theta: Theta) -> np.ndarray:
+        """Return log f of each possible record, of a state of counts."""
+        raise NotImplementedError(f"the state of {self.abilities.name} holds records")
+
     def _find_kernel(self) -> KernelAbilities | None:
         if self.abilities.update_parameters is not None:
             return KernelAbilities(self.abilities.update_parameters)
