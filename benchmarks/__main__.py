@@ -2,6 +2,7 @@
 
 Sections, in this order if none is named:
 
+first       CPU seconds of the first and of the second process of each ready model
 foundation  Algorithm 1 against fused loops, large n, memory, import, a new process
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
@@ -34,6 +35,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 SECTIONS = (
+    "first",
     "foundation",
     "mechanisms",
     "peers",
@@ -45,7 +47,7 @@ SECTIONS = (
     "ablation",
     "mixing",
 )
-FILES = {"own": "own_model"}
+FILES = {"first": "first_call", "own": "own_model"}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
@@ -90,7 +92,7 @@ def options() -> argparse.Namespace:
         help="mixing (20), models (1), modes (20), peers (3), ablation (1): at each setting",
     )
     parser.add_argument(
-        "--examples", type=listed(str), help="models: only these, such as Normal,Gamma"
+        "--examples", type=listed(str), help="first, models: only these, such as Normal,Gamma"
     )
     parser.add_argument("--parts", type=listed(str), help="ablation: only these parts")
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")

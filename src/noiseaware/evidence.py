@@ -52,7 +52,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from noiseaware.agreement.fit import check_fit
@@ -274,6 +273,8 @@ def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence)
 
 def next_power(power: float, log_g: Floats) -> float:
     """Return the largest power at which draws of this one have an effective share of `SHARE`."""
+    from scipy.optimize import brentq
+
     shifted = np.where(np.isfinite(log_g), log_g - log_g.max(), -np.inf)
 
     def excess(step: float) -> float:
@@ -318,6 +319,8 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
     `low` and `high` are (b' - b) l of the draws of b and of b'. With o = log(s' / s) - c, the two
     are the logistic functions of (b' - b) l + o and of its negative, divided by s' and by s.
     """
+    from scipy.optimize import brentq
+
     share = low.size / (low.size + high.size)
 
     def both(c: float) -> tuple[Floats, Floats]:

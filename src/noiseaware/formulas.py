@@ -53,7 +53,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from noiseaware.densities import log_inverse_gamma, log_inverse_wishart, log_normal_iid
-from noiseaware.linear_algebra import cholesky
+from noiseaware.linear_algebra import cholesky, copy_vector
 
 Floats = NDArray[np.float64]
 
@@ -401,7 +401,8 @@ def solve(formula, summary, total, v, room):
         for k in range(j, p):
             rows[1 + k, 1 + j] = total[pair]
             pair += 1
-    lower[:] = summary
+    for a in range(size):
+        copy_vector(summary[a], lower[a])
     if not (cholesky(rows, size, rows) and cholesky(lower, size, lower)):
         return False
     # G C = D, row by row, in place of D.

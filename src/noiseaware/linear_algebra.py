@@ -12,6 +12,17 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
+def copy_vector(source, out):
+    """Copy a vector, or its beginning, into ``out``.
+
+    ``out[:] = source`` in a compiled function makes numba compile a message about shapes with it:
+    a second for the first call, wherever it stands.
+    """
+    for j in range(out.shape[0]):
+        out[j] = source[j]
+
+
+@njit(cache=True, nogil=True)
 def cholesky(matrix, size, lower):
     """Write L with L L' = ``matrix`` into the leading lower triangle of ``lower``.
 

@@ -31,6 +31,9 @@ def commands(page):
     return [shlex.split(line, comments=True) for line in lines if line.startswith("noiseaware ")]
 
 
+ANSWERS = "1\n250\n1\nepsilon=0.5\n81.4\n"
+"""Typed at `noiseaware new`, as the page shows it."""
+
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
 
 
@@ -45,7 +48,8 @@ def run_commands(page, tmp_path, monkeypatch, few=(), ends=(0,)):
     monkeypatch.chdir(tmp_path / "examples")
     for words in commands(page):
         more = few if words[1] == "fit" and "--draws" not in words else ()
-        result = CliRunner().invoke(app, [*words[1:], *more])
+        answers = ANSWERS if words[1] == "new" else None
+        result = CliRunner().invoke(app, [*words[1:], *more], input=answers)
         right = ends if words[1] in ("fit", "check", "resume") else (0,)
         assert result.exit_code in right, f"{shlex.join(words)}\n{result.output}"
 

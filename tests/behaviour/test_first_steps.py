@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 import noiseaware as na
 from noiseaware.cli import app
 from noiseaware.model_file import read_model_file
+from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.progress import Rows
 
 ROOT = Path(__file__).parents[2]
 MECHANISM = na.mechanisms.Laplace(na.queries.Histogram(n_levels=3), epsilon=1.0)
@@ -104,3 +107,33 @@ def test_one_chain_is_refused(files):
     )  # fmt: skip
     assert result.exit_code == 3
     assert "--chains must be an integer of at least 2; got 1" in result.stderr
+
+
+def compile_something():
+    return numba.njit(lambda x: x + 1)(1)
+
+
+def test_the_rows_say_that_functions_are_compiled(capsys):
+    schedule = Schedule.make(10, 10, 0, 10)
+    with Rows(2, schedule):
+        compile_something()
+    assert capsys.readouterr().err.count("0/20 compiling (first time only)") == 2
+    with Rows(2, schedule) as rows:
+        compile_something()
+        rows.update(0, 15, 0.5)
+        rows.update(1, 15, 0.5)
+    shown = capsys.readouterr().err
+    assert shown.count("15/20 drawing") == 2
+    assert "compiling" not in shown
+
+
+def refused():
+    with Rows(2, Schedule.make(10, 10, 0, 10)):
+        compile_something()
+        raise ValueError("no")
+
+
+def test_a_run_that_is_refused_leaves_no_rows(capsys):
+    with pytest.raises(ValueError, match="no"):
+        refused()
+    assert "chain" not in capsys.readouterr().err

@@ -519,8 +519,8 @@ CLOSED_FORM_BUGS = [
     (
         "regression",
         "conjugate.py",
-        "    vector += normals[start : start + size]\n    solve_upper(precision, size, vector)",
-        "    vector += normals[start : start + size]\n    solve_lower(precision, size, vector)",
+        "        vector[j] += normals[j]\n    solve_upper(precision, size, vector)",
+        "        vector[j] += normals[j]\n    solve_lower(precision, size, vector)",
     ),
     ("regression", "regression.py", "self.coefficient_sd**-2", "self.coefficient_sd**-4"),
     ("regression", "regression_kernels.py", "cross[0] += y", "cross[0] += 0.5 * y"),
@@ -559,7 +559,7 @@ CLOSED_FORM_BUGS = [
         "sums[j] += math.log(max(records[i, j], SMALLEST))",
         "sums[j] += records[i, j] - 1.0",
     ),
-    ("vector mean", "conjugate.py", "out += precisions * centres", "out += centres"),
+    ("vector mean", "conjugate.py", "out[a] += precisions[a] * centres[a]", "out[a] += centres[a]"),
     ("vector mean", "normal_vectors.py", "n = float(records.shape[0])", "n = 1.0"),
     ("vector covariance", "normal_vectors.py", "half = 0.5 * n_records", "half = n_records"),
     (
@@ -629,8 +629,8 @@ CLOSED_FORM_BUGS = [
     (
         "logistic by quadrature",
         "response_kernels.py",
-        "    out[:] = coefficients\n",
-        "    out[:] = coefficients\n    mode[:] = coefficients\n",
+        "    copy_vector(coefficients, out)\n",
+        "    copy_vector(coefficients, out)\n    mode[:] = coefficients\n",
     ),
     (
         "Poisson regression by quadrature",

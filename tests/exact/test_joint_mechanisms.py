@@ -322,7 +322,7 @@ def check_far_utilities():
     proposed[:, 3] = current[:, 3]
     total = 3.0 * rng.normal(size=5)
     code, numbers = joint.density(joint.EXPONENTIAL, 1, 1.0)
-    density = target_module.Density(code, target_module.NO_TERMS, numbers)
+    density = target_module.JointlyDense(target_module.NO_TERMS, code, numbers)
     moved = total.copy()
     accepted = np.empty(60, dtype=np.bool_)
     log_uniform = np.full(60, -250.0)
@@ -776,7 +776,7 @@ CALLERS = (
     same(target_module, "log_joint"),
     same(target_module, "log_density"),
     same(record_moves, "log_density"),
-    same(record_moves, "log_joint"),
+    same(record_moves, "log_jointly"),
     same(record_moves, "accept_dense"),
 )
 

@@ -17,6 +17,7 @@ from noiseaware.cli.examples import examples
 from noiseaware.cli.fit import fit
 from noiseaware.cli.impute import impute
 from noiseaware.cli.lists import mechanisms, models, queries
+from noiseaware.cli.new import new
 from noiseaware.cli.plan import plan
 from noiseaware.cli.report import report
 from noiseaware.cli.reproduce import reproduce
@@ -59,6 +60,8 @@ def noiseaware(
 
     - `noiseaware examples first-steps` copies example files into a folder
 
+    - `noiseaware new` asks what was published, and writes the two files
+
     - `noiseaware models` lists the models, `noiseaware models Normal` shows one
 
     - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
@@ -69,6 +72,7 @@ def noiseaware(
 
 COMMANDS = (
     examples,
+    new,
     fit,
     resume,
     check,

@@ -180,6 +180,8 @@ def _compiled_needs_long(density):
 def term(long, family, parameters, j, total):
     """Return phi_j(T_j) of coordinate j, for T_j = `total`; `long` as `needs_long` says."""
     p = parameters
+    if long is None:
+        return plain_formula(family[j], p[j, 0], p[j, 1], total)
     return formula(family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
 
 

@@ -37,7 +37,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from noiseaware.linear_algebra import cholesky, solve_lower, solve_upper
+from noiseaware.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
 
 SMALLEST = 2.0**-1022
 """Least value given to a probability, so that its logarithm is finite."""
@@ -47,18 +47,19 @@ SIMPLEX_TOLERANCE = 1e-8
 
 
 @njit(cache=True, nogil=True)
-def draw_from_precision(precision, size, vector, normals, start):
+def draw_from_precision(precision, size, vector, normals):
     """Draw from N(Q^{-1} r, Q^{-1}); True, or False if Q is not positive definite.
 
     ``precision`` holds Q in its lower triangle and is overwritten by the factor C of Q = C C';
     ``vector`` holds r and is overwritten by the draw C^{-T} (C^{-1} r + z), z being
-    ``normals[start : start + size]``. The mean is right because C^{-T} C^{-1} r = Q^{-1} r, the
+    ``normals[:size]``. The mean is right because C^{-T} C^{-1} r = Q^{-1} r, the
     covariance because C^{-T} C^{-1} = Q^{-1}.
     """
     if not cholesky(precision, size, precision):
         return False
     solve_lower(precision, size, vector)
-    vector += normals[start : start + size]
+    for j in range(size):
+        vector[j] += normals[j]
     solve_upper(precision, size, vector)
     return True
 
@@ -87,11 +88,12 @@ def draw_normal_mean(n, sums, covariance, precisions, centres, normals, start, o
         for b in range(size):
             precision[b, a] = n * column[b]
         precision[a, a] += precisions[a]
-    out[:] = sums
+    copy_vector(sums, out)
     solve_lower(factor, size, out)
     solve_upper(factor, size, out)
-    out += precisions * centres
-    if not draw_from_precision(precision, size, out, normals, start):
+    for a in range(size):
+        out[a] += precisions[a] * centres[a]
+    if not draw_from_precision(precision, size, out, normals[start:]):
         out[:] = math.nan
 
 

@@ -46,6 +46,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import Theta
+from noiseaware.linear_algebra import copy_vector
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.count_cdf import largest_mean, log_rising
@@ -147,7 +148,7 @@ def _slice(point, which, width, given, uniforms, used):
 @njit(cache=True, nogil=True)
 def _scan(start, given, uniforms, point):
     """Draw log m given log d, then log d given log m, into ``point``; False if the pool ended."""
-    point[:] = start
+    copy_vector(start, point)
     # About 3 posterior standard deviations of log m: its information is n / (1/m + d) + a_m.
     typical = (given.total + given.mean_shape) / (given.n + given.mean_rate)
     information = given.n / (1.0 / typical + math.exp(point[_DISPERSION])) + given.mean_shape

@@ -144,7 +144,8 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
     if mean_out.shape[0] > 0:
         sums = np.zeros(p)
         for i in range(records.shape[0]):
-            sums += records[i, :p]
+            for j in range(p):
+                sums[j] += records[i, j]
         n = float(records.shape[0])
         draw_normal_mean(
             n, sums, covariance, priors.precisions, priors.centres, normals, 0, mean_out

@@ -16,7 +16,7 @@ from numba import njit
 
 from noiseaware.contract import Floats
 from noiseaware.densities import LOG_2PI
-from noiseaware.linear_algebra import cholesky
+from noiseaware.linear_algebra import cholesky, copy_vector
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,
@@ -168,7 +168,7 @@ def _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, ou
         for b in range(a + 1):
             precision[a, b] = gram[a, b] * inverse
         precision[a, a] += prior_precision
-    if not draw_from_precision(precision, w, out, normals, 0):
+    if not draw_from_precision(precision, w, out, normals):
         out[:] = math.nan
 
 
@@ -237,13 +237,13 @@ def gibbs_scan(
     )
     used = w
     centre = np.empty(p)
-    centre[:] = mean
+    copy_vector(mean, centre)
     if out.mean.shape[0] > 0:
         sums = gram[1:w, 0].copy()
         precisions, centres = features.precisions, features.centres
         draw_normal_mean(gram[0, 0], sums, covariance, precisions, centres, normals, used, out.mean)
         used += p
-        centre[:] = out.mean
+        copy_vector(out.mean, centre)
     if out.noise_variance.shape[0] == 0 and out.covariance.shape[0] == 0:
         return
     scatter = np.empty((p, p))

@@ -44,7 +44,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.densities import softplus
-from noiseaware.linear_algebra import cholesky, solve_lower, solve_upper
+from noiseaware.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
 from noiseaware.models.normal_vectors import build_vectors, log_density_of_vectors, recover_vectors
 
 LOGISTIC, POISSON = 0, 1
@@ -264,28 +264,35 @@ def find_mode(kind, top, records, prior_precision, mode, information):
     """
     w = mode.shape[0]
     mode[:] = 0.0
-    share = (0.5 + records[:, w - 1].sum()) / (records.shape[0] + 1.0)
+    responses = 0.0
+    for i in range(records.shape[0]):
+        responses += records[i, w - 1]
+    share = (0.5 + responses) / (records.shape[0] + 1.0)
     mode[0] = math.log(share / (1.0 - share)) if kind == LOGISTIC else math.log(share)
     gradient, factor = np.empty(w), np.empty((w, w))
+    direction, trial = np.empty(w), np.empty(w)
     value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
     for _ in range(MOST_NEWTON_STEPS):
         if not cholesky(information, w, factor):
             return
-        direction = gradient.copy()
+        copy_vector(gradient, direction)
         solve_lower(factor, w, direction)
-        slope = (direction * direction).sum()
+        slope = 0.0
+        for a in range(w):
+            slope += direction[a] * direction[a]
         solve_upper(factor, w, direction)
         if slope < 1e-4:  # a hundredth of a standard deviation from the top
             return
         size = 1.0
         while size > 1e-4:
-            trial = mode + size * direction
+            for a in range(w):
+                trial[a] = mode[a] + size * direction[a]
             if log_posterior(kind, top, trial, records, prior_precision) > value:
                 break
             size *= 0.5
         if size <= 1e-4:
             return
-        mode[:] = trial
+        copy_vector(trial, mode)
         value = differentiate(kind, top, mode, records, prior_precision, gradient, information)
 
 
@@ -317,13 +324,15 @@ def update_coefficients(
     mode = np.empty(w)
     factor = np.empty((w, w))
     find_mode(kind, top, records, prior_precision, mode, factor)
-    out[:] = coefficients
+    copy_vector(coefficients, out)
     if not cholesky(factor, w, factor):
         return False
-    proposed = normals[:w].copy()
+    proposed = np.empty(w)
+    copy_vector(normals, proposed)
     solve_upper(factor, w, proposed)
     radius = math.sqrt(0.5 * DOF / half_chi_square)
-    proposed = mode + radius * proposed
+    for a in range(w):
+        proposed[a] = mode[a] + radius * proposed[a]
     log_ratio = (
         log_posterior(kind, top, proposed, records, prior_precision)
         - log_posterior(kind, top, coefficients, records, prior_precision)
@@ -331,6 +340,6 @@ def update_coefficients(
         - log_proposal(proposed, mode, factor)
     )
     if log_uniform < log_ratio:
-        out[:] = proposed
+        copy_vector(proposed, out)
         return True
     return False

@@ -82,29 +82,29 @@ def run(
 
     With a checkpoint, from where it is.
     """
-    check_fit(model, release, size)
-    target, picked = prepare(model, release, moves, size)
     seeds = np.random.SeedSequence(random_seed)
-    states = [
-        chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)))
-        for seed in seeds.spawn(chains)
-    ]
-    parts: list[list[Draws]] = [[] for _ in states]
-    began = time.perf_counter()
-    if checkpoint is not None:
-        states, parts, spent = checkpoint.read(states)
-        done = states[0].iteration - schedule.warmup
-        if done > schedule.draws:
-            raise CheckpointError(
-                f"{checkpoint.folder} has {done} draws of each chain; draws must be at least as "
-                f"many, got {schedule.draws}"
-            )
-        began -= spent
-    workers = _workers(cores, target.n * schedule.iterations * chains, chains)
-    with progress, terminable(), workers or nullcontext():
-        states, draws = _advance_all(
-            Advance(target, picked, schedule, workers, progress, checkpoint, began), states, parts
-        )
+    with progress, terminable():
+        check_fit(model, release, size)
+        target, picked = prepare(model, release, moves, size)
+        states = [
+            chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)))
+            for seed in seeds.spawn(chains)
+        ]
+        parts: list[list[Draws]] = [[] for _ in states]
+        began = time.perf_counter()
+        if checkpoint is not None:
+            states, parts, spent = checkpoint.read(states)
+            done = states[0].iteration - schedule.warmup
+            if done > schedule.draws:
+                raise CheckpointError(
+                    f"{checkpoint.folder} has {done} draws of each chain; draws must be at least "
+                    f"as many, got {schedule.draws}"
+                )
+            began -= spent
+        workers = _workers(cores, target.n * schedule.iterations * chains, chains)
+        how = Advance(target, picked, schedule, workers, progress, checkpoint, began)
+        with workers or nullcontext():
+            states, draws = _advance_all(how, states, parts)
     seconds = time.perf_counter() - began
     assert isinstance(seeds.entropy, int)
     return Run(target, picked, schedule, states, draws, seeds.entropy, seconds)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
+
+from numba.core import event as numba_event
 
 from noiseaware.sampler.chain import Schedule
 
@@ -42,8 +44,15 @@ class Silent:
         """Do nothing."""
 
 
-class Rows:
-    """A rich row for each chain: phase, bar, acceptance, time left."""
+COMPILING = "compiling (first time only)"
+
+
+class Rows(numba_event.Listener):
+    """A rich row for each chain: phase, bar, acceptance, time left.
+
+    While functions are compiled, before the first iterations and in them, the rows say so. They
+    appear with the first that there is to say.
+    """
 
     def __init__(self, chains: int, schedule: Schedule) -> None:
         from rich.console import Console
@@ -51,6 +60,7 @@ class Rows:
         from rich.progress import Progress as RichProgress
 
         self._schedule = schedule
+        self._advanced = False
         self._rich = RichProgress(
             TextColumn("chain {task.fields[chain]}"),
             BarColumn(),
@@ -69,14 +79,29 @@ class Rows:
         ]
 
     def __enter__(self) -> Rows:
-        self._rich.__enter__()
+        numba_event.register("numba:compile", self)
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        self._rich.__exit__(kind, error, trace)
+        numba_event.unregister("numba:compile", self)
+        if self._rich.live.is_started:
+            # A run that is refused before it begins leaves no rows behind.
+            self._rich.live.transient = kind is not None and not self._advanced
+            self._rich.__exit__(kind, error, trace)
+
+    def on_start(self, event: Any) -> None:
+        """Say that a function is being compiled; numba calls this."""
+        self._rich.start()
+        for row in self._rows:
+            self._rich.update(row, phase=COMPILING)
+
+    def on_end(self, event: Any) -> None:
+        """Leave it: the next iterations say something else."""
 
     def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
         """Move the chain's row on."""
+        self._rich.start()
+        self._advanced = self._advanced or iteration > 0
         phase = "warming" if iteration < self._schedule.warmup else "drawing"
         shown = "   -" if acceptance is None else f"{acceptance:4.0%}"
         self._rich.update(

@@ -25,7 +25,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from noiseaware.agreement import arrays
 from noiseaware.agreement.blame import is_user_defined
@@ -41,7 +42,13 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
+from noiseaware.mechanisms.terms import (
+    BETWEEN,
+    GAUSSIAN,
+    TRUNCATED,
+    SeparableDensity,
+    log_g,
+)
 from noiseaware.release import Release
 from noiseaware.sampler.size import SizedCoordinates, with_size, without_size
 from noiseaware.sampler.state import ChainState
@@ -52,41 +59,70 @@ CHUNK = 4096
 small enough to stay in cache."""
 
 
-SEPARABLE = -1
-"""The code of a log density that is a sum over the coordinates."""
-
 NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
 """In place of the formulas of the coordinates, where there are none."""
 
 
 class Density(NamedTuple):
-    """log g(s_dp, T) as compiled code reads it: a sum over the coordinates, or a joint formula.
+    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it.
 
     Attributes
     ----------
-    code
-        `SEPARABLE`, or the code of a joint formula (`noiseaware.mechanisms.joint`).
     terms
         The formulas of the coordinates (`noiseaware.mechanisms.terms`).
-    numbers
-        Those of a joint formula.
+    code, numbers
+        Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`.
     power
         b, where it is g^b that is sampled (`noiseaware.evidence`); what scores proposals multiplies
         with it.
     """
 
-    code: int
     terms: SeparableDensity
-    numbers: np.ndarray
+    code: int = 0
+    numbers: np.ndarray = np.zeros(0)
     power: float = 1.0
+
+
+class JointlyDense(Density):
+    """A `Density` by a joint formula; its terms are not read.
+
+    A class of its own, as `ExtendedDensity` is: loops are compiled without what they do not need.
+    """
+
+    __slots__ = ()
+
+
+def joint_code(density):
+    """Return the code of a joint formula, or None for a sum: the two are of different types."""
+    return density.code if isinstance(density, JointlyDense) else None
+
+
+@overload(joint_code)
+def _compiled_joint_code(density):
+    if issubclass(density.instance_class, JointlyDense):
+        return lambda density: density.code
+    return lambda density: None
+
+
+def log_jointly(code, numbers, total):
+    """Return log g(s_dp, T) by a joint formula, for a code that is not None."""
+    return log_joint(code, numbers, total)
+
+
+@overload(log_jointly)
+def _compiled_log_jointly(code, numbers, total):
+    if isinstance(code, types.NoneType):
+        return lambda code, numbers, total: np.nan
+    return lambda code, numbers, total: log_joint(code, numbers, total)
 
 
 @njit(cache=True, nogil=True)
 def log_density(density, total):
     """Return log g(s_dp, T), up to a constant; the power is left to the caller."""
-    if density.code == SEPARABLE:
+    code = joint_code(density)
+    if code is None:
         return log_g(density.terms, total)
-    return log_joint(density.code, density.numbers, total)
+    return log_jointly(code, density.numbers, total)
 
 
 def most_likely_total(terms: SeparableDensity) -> np.ndarray:
@@ -173,10 +209,10 @@ class Target:
         self.density: Density | None = None
         self.power = 1.0
         if self.terms is not None:
-            self.density = Density(SEPARABLE, self.terms, np.zeros(0))
+            self.density = Density(self.terms)
         elif mechanism.joint is not None:
             code, numbers = mechanism.joint(self.values)
-            self.density = Density(code, NO_TERMS, numbers)
+            self.density = JointlyDense(NO_TERMS, code, numbers)
         self._own_statistic = mechanism.statistic
         shared = mechanism.statistic is None  # by all records: the query's own
         self._cells = self.query_abilities.cells if shared and self.terms is not None else None

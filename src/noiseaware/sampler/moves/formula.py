@@ -56,6 +56,7 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
+from noiseaware.linear_algebra import copy_vector
 from noiseaware.mechanisms.terms import SeparableDensity, needs_long, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
@@ -162,13 +163,13 @@ def _size(steps, kind, block, numbers, k):
 @njit(cache=True, nogil=True)
 def _propose(steps, kind, block, numbers, k, v, proposed):
     """Fill `proposed` with a jump or a walk; return log q(v | v') - log q(v' | v)."""
-    width = steps.widths[block]
-    index = steps.blocks[block, :width]
-    factor = steps.factors[kind, block, :width, :width]
+    index = steps.blocks[block, : steps.widths[block]]
+    factor = steps.factors[kind, block]
     normals = numbers.normals[k]
     if kind == JUMP:
-        mean = steps.means[block, :width]
-        return jump(v, index, mean, factor, DOF, normals, _radius(numbers, k), proposed)
+        return jump(
+            v, index, steps.means[block], factor, DOF, normals, _radius(numbers, k), proposed
+        )
     walk(v, index, factor, _size(steps, kind, block, numbers, k), normals, proposed)
     return 0.0
 
@@ -231,8 +232,8 @@ def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, 
         jacobian = constrain(layout, proposed, natural)
         there = log_target(formula, summary, noise, jacobian, theta, room, unclamped_there, total)
         if _accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
-            v[:] = proposed
-            unclamped[:] = unclamped_there
+            copy_vector(proposed, v)
+            copy_vector(unclamped_there, unclamped)
             now = there
     return before, now
 
@@ -318,7 +319,7 @@ def explore_cells(formula, touched, natural, noise, steps, numbers, v, counts):
     for r in range(rows.shape[0]):
         sums[r] = fill_simplex(v, rows[r, 1], natural, rows[r, 0], rows[r, 2])
         before += formula.concentration * sums[r]
-    natural_there[:] = natural
+    copy_vector(natural, natural_there)
     for cell in range(d):
         parts[cell] = log_cell(formula, noise, natural, cell)
         before += parts[cell]
@@ -341,7 +342,7 @@ def explore_cells(formula, touched, natural, noise, steps, numbers, v, counts):
         accept = _accepts(change + log_q, counts, kind, block, numbers.waits[k, 2])
         if accept:
             now += change
-            v[:] = proposed
+            copy_vector(proposed, v)
         for i in range(n_rows[block]):
             r = block_rows[block, i]
             for j in range(rows[r, 0], rows[r, 0] + rows[r, 2]):
@@ -492,7 +493,8 @@ def _floor(noise: Noise, n: int) -> np.ndarray:
     """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
     family, parameters = noise.terms
     at = most_likely_total(noise.terms)
-    highest = [term(True, family, parameters, j, total) for j, total in enumerate(at)]
+    long = needs_long(noise.terms)
+    highest = [term(long, family, parameters, j, total) for j, total in enumerate(at)]
     return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])
 
 

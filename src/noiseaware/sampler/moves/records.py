@@ -40,10 +40,9 @@ import numpy as np
 from numba import njit
 
 from noiseaware.arguments import whole_number
-from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import add_terms, needs_long, term
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import CHUNK, SEPARABLE, Target, log_density
+from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, log_jointly
 
 FIRST_WINDOW = 32
 """Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
@@ -119,7 +118,7 @@ def accept_dense(density, total, offer):
         The smallest log ratio of g that was met, at most 0.
     """
     current, proposed, correction, log_uniform, size, accepted = offer
-    code, terms, numbers, power = density
+    code, numbers, power, terms = joint_code(density), density.numbers, density.power, density.terms
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     m, d = proposed.shape
     trial = np.empty(d)
@@ -132,10 +131,10 @@ def accept_dense(density, total, offer):
         for i in range(start, end):
             for j in range(d):
                 trial[j] = trial[j] - current[i, j] + proposed[i, j]
-        if code == SEPARABLE:
+        if code is None:
             log_new = add_terms(long, family, parameters, trial)
         else:
-            log_new = log_joint(code, numbers, trial)
+            log_new = log_jointly(code, numbers, trial)
         log_ratio = power * (log_new - log_now)
         lowest = min(lowest, log_ratio)
         if decide(correction, log_uniform[block], accepted, start, end, log_ratio):

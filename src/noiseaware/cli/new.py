@@ -1,0 +1,328 @@
+"""`noiseaware new`: a few questions, then a release file and a model file to fit."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import typer
+
+from noiseaware.cli.errors import BadInput, fail, printable, reading
+
+Answer = TypeVar("Answer")
+
+
+class Published(NamedTuple):
+    """What was published, by the answers.
+
+    Attributes
+    ----------
+    query
+        As a release file has it.
+    model
+        The keys of a model file, each with a comment.
+    n_records
+        Their number, None if it is to be asked for.
+    times
+        What a published number is multiplied with to make it a total: n, of a mean.
+    """
+
+    query: dict[str, Any]
+    model: dict[str, tuple[Any, str]]
+    n_records: int | None = None
+    times: int = 1
+
+
+def new(
+    folder: Annotated[
+        Path, typer.Argument(help="Where to write release.json and model.toml; made if need be.")
+    ] = Path(),
+) -> None:
+    """Ask what was published, and write a release file and a model file for it.
+
+    Five or six questions: what was published, its bounds, how many records there are, the noise,
+    and the numbers. An answer that cannot be is asked for again.
+
+    **Example**
+
+    - `noiseaware new smoking`
+    """
+    from noiseaware.agreement.fit import check_fit
+    from noiseaware.model_file import read_model_file
+    from noiseaware.release import Release
+
+    release_file, model_file = folder / "release.json", folder / "model.toml"
+    for path in (release_file, model_file):
+        if path.exists():
+            raise BadInput(f"{path} is there already: name a folder that has none")
+    lines = [f"  {k}  {kind.words}" for k, kind in enumerate(KINDS, 1)]
+    print("What was published?", *lines, sep="\n")
+    kind = ask("A number from 1 to " + str(len(KINDS)), one_of(KINDS))
+    published = kind.ask()
+    n, size = published.n_records, None
+    if n is None:
+        n = ask("How many records are there, or ? if nobody says", number_or_unknown)
+    if n is None:
+        size = ask("At most how many can there be", whole)
+    mechanism, values = _ask_noise(published)
+    folder.mkdir(parents=True, exist_ok=True)
+    with reading():
+        release = Release(values, mechanism, n)
+        release.to_json(release_file)
+        model_file.write_text(_toml(published.model, size), encoding="utf-8")
+        read = read_model_file(model_file)
+        check_fit(read.model, release, read.size)
+    print(
+        f"\nWritten: {release_file} and {model_file}. The priors in the second are wide for such "
+        "bounds; set them to what you\nknow. Then:\n\n"
+        f"  noiseaware fit {release_file} --model {model_file} --out {folder / 'posterior.nc'} "
+        f"--report {folder / 'report.html'}"
+    )
+
+
+# ------------------------------------------------------------------ asking
+
+
+def ask(question: str, read: Callable[[str], Answer]) -> Answer:
+    """Ask until `read` accepts the answer; a ValueError of it is shown."""
+    while True:
+        print(f"{question}: ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print()
+            fail("the input ended before all questions were answered; nothing was written")
+        try:
+            return read(line.strip())
+        except (ValueError, TypeError) as error:
+            print(f"  {printable(str(error))}")
+
+
+def one_of(choices: tuple[Answer, ...]) -> Callable[[str], Answer]:
+    """Read the number of a choice."""
+
+    def read(text: str) -> Answer:
+        if text not in map(str, range(1, len(choices) + 1)):
+            raise ValueError(f"a number from 1 to {len(choices)}; got {text!r}")
+        return choices[int(text) - 1]
+
+    return read
+
+
+def whole(text: str) -> int:
+    """Read a positive integer."""
+    text = text.replace(",", "").replace("_", "")
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ValueError(f"an integer of at least 1, such as 250; got {text!r}")
+    return int(text)
+
+
+def number_or_unknown(text: str) -> int | None:
+    """Read a positive integer, or None for a question mark."""
+    return None if text == "?" else whole(text)
+
+
+def yes(text: str) -> bool:
+    """Read yes or no."""
+    if text.lower() not in ("y", "yes", "n", "no"):
+        raise ValueError(f"y or n; got {text!r}")
+    return text.lower().startswith("y")
+
+
+def numbers(text: str) -> list[float]:
+    """Read finite numbers, with commas or spaces between them."""
+    try:
+        found = [float(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        found = []
+    if not found or not all(map(math.isfinite, found)):
+        raise ValueError(f"numbers with spaces between them, such as 37.2 40.5; got {text!r}")
+    return found
+
+
+def rising(at_least: int) -> Callable[[str], list[float]]:
+    """Read numbers that rise, at least so many."""
+
+    def read(text: str) -> list[float]:
+        found = numbers(text)
+        if len(found) < at_least or any(a >= b for a, b in pairwise(found)):
+            raise ValueError(f"at least {at_least} numbers, each larger than the last; got {text}")
+        return found
+
+    return read
+
+
+def two(text: str) -> list[float]:
+    """Read a lower and an upper bound."""
+    found = rising(2)(text)
+    if len(found) != 2:
+        raise ValueError(f"two numbers, the lower first, such as 0 100; got {text}")
+    return found
+
+
+# ------------------------------------------------------------------ what can be published
+
+
+def _count() -> Published:
+    return Published(
+        {"type": "Count", "value": 1},
+        {"type": ("Bernoulli", ""), "a": (1.0, "the prior of the share is Beta(a, b)"),
+         "b": (1.0, "")},
+    )  # fmt: skip
+
+
+def _levels() -> Published:
+    n = ask("How many kinds are there", whole)
+    return Published(
+        {"type": "Histogram", "n_levels": n},
+        {"type": ("Categorical", ""), "n_levels": (n, ""),
+         "concentration": (1.0, "the prior of the shares is Dirichlet(1, ..., 1)")},
+    )  # fmt: skip
+
+
+def _groups() -> Published:
+    sizes = ask("How many people are in each group, such as 120 80 95", _sizes)
+    count = {"type": "Count", "value": 1}
+    return Published(
+        {"type": "ByGroup", "query": count, "n_groups": len(sizes)},
+        {"type": ("StratifiedProportions", ""), "sizes": (sizes, "people in each group")},
+        sum(sizes),
+    )
+
+
+def _sizes(text: str) -> list[int]:
+    found = [whole(part) for part in text.split()]
+    if len(found) < 2:
+        raise ValueError(f"a number for each of at least two groups; got {text!r}")
+    return found
+
+
+def _bins() -> Published:
+    edges = ask("The edges of the bins, such as 0 18 40 65 100", rising(3))
+    return Published({"type": "Histogram", "edges": edges}, _normal(edges[0], edges[-1]))
+
+
+def _sum() -> Published:
+    lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
+    query = {"type": "Sum", "lower": lower, "upper": upper}
+    if lower >= 0.0 and ask("Is each number a count of something, 0, 1, 2, ... (y or n)", yes):
+        shape = (1.0, "the prior of the rate is Gamma(shape, rate), with mean shape / rate")
+        model = {"type": ("Poisson", ""), "rate_shape": shape, "rate_rate": (2.0 / upper, "")}
+        return Published(query | {"integer_valued": True}, model)
+    return Published(query, _normal(lower, upper))
+
+
+def _mean() -> Published:
+    lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
+    n = ask("Of how many records is it the mean", whole)
+    query = {"type": "Sum", "lower": lower, "upper": upper}
+    return Published(query, _normal(lower, upper), n, n)
+
+
+def _regression() -> Published:
+    n = ask("How many features, without the response", whole)
+    lower, upper = ask("The bounds of every feature and of the response, such as -5 5", two)
+    spread = (upper - lower) / 4.0
+    variance = (2.0 * spread**2, "with mean scale / (3 - 1)")
+    return Published(
+        {"type": "RegressionMoments", "n_features": n, "lower": lower, "upper": upper},
+        {
+            "type": ("LinearRegression", ""),
+            "n_features": (n, ""),
+            "coefficient_sd": (2.0, "the prior of each coefficient is N(0, 2^2)"),
+            "noise_variance_scale": variance,
+            "feature_mean_sd": (max(abs(lower), abs(upper)), "the prior of each mean of a feature"),
+        },
+    )
+
+
+def _normal(lower: float, upper: float) -> dict[str, tuple[Any, str]]:
+    """Return a normal model whose priors are as wide as the bounds."""
+    spread = (upper - lower) / 4.0
+    return {
+        "type": ("Normal", ""),
+        "mean_mean": ((lower + upper) / 2.0, "the prior of the mean: the middle of the bounds,"),
+        "mean_sd": (2.0 * spread, "with half their distance for a standard deviation"),
+        "variance_shape": (3.0, "the prior of the variance is InverseGamma(shape, scale),"),
+        "variance_scale": (2.0 * spread**2, "with mean scale / (shape - 1)"),
+    }
+
+
+class Kind(NamedTuple):
+    """Something that can be published: in words, and what to ask about it."""
+
+    words: str
+    ask: Callable[[], Published]
+
+
+KINDS = (
+    Kind("a count: how many records have something", _count),
+    Kind("counts of several kinds, where each record is of one kind", _levels),
+    Kind("a count in each of several groups of known size", _groups),
+    Kind("counts in the bins of a number: a histogram", _bins),
+    Kind("the sum of a number over all records", _sum),
+    Kind("the mean of a number", _mean),
+    Kind("the sums of a linear regression, of numbers scaled to between -1 and 1", _regression),
+)
+
+NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
+
+
+# ------------------------------------------------------------------ the noise, and the numbers
+
+
+def _ask_noise(published: Published) -> tuple[Any, list[float]]:
+    """Return the mechanism and the released totals."""
+    from noiseaware.mechanisms import from_dict
+
+    names = ("Laplace", "Gaussian", "discrete Laplace (geometric)", "discrete Gaussian")
+    print(
+        "Which noise was added?", *(f"  {k}  {name}" for k, name in enumerate(names, 1)), sep="\n"
+    )
+    several = "numbers" if published.query["type"] != "Count" else "number"
+
+    def mechanism(text: str) -> tuple[str, Any]:
+        kind = one_of(NOISES)(text)
+        return kind, from_dict({"type": kind, "scale": 1.0, "query": published.query})
+
+    kind, made = ask("A number from 1 to 4", mechanism)
+    letter = "sigma" if "Gaussian" in kind else "b"
+    promise = "rho=0.1" if "Gaussian" in kind else "epsilon=0.5"
+
+    def scaled(text: str) -> Any:
+        name, _, value = text.rpartition("=")
+        if name.strip() not in ("", promise.split("=")[0]):
+            raise ValueError(f"a scale such as 4, or a promise such as {promise}; got {text!r}")
+        given = numbers(value)
+        if len(given) != 1:
+            raise ValueError(f"one number, the scale of the noise; got {text!r}")
+        key, times = (name.strip(), 1) if name else ("scale", published.times)
+        return type(made)(made.query, **{key: given[0] * times})
+
+    mechanism_of = ask(f"Its scale {letter}, or the promise, as {promise}", scaled)
+    names = tuple(made.query.names)
+
+    def values(text: str) -> list[float]:
+        found = [value * published.times for value in numbers(text)]
+        if len(found) != len(names):
+            raise ValueError(f"{len(names)} needed ({', '.join(names)}); got {len(found)}")
+        return mechanism_of.check_values(found).tolist()
+
+    return mechanism_of, ask(f"The published {several} ({', '.join(names)})", values)
+
+
+def _toml(model: dict[str, tuple[Any, str]], size: int | None) -> str:
+    """Return the text of a model file."""
+    lines = [
+        f"{key} = {json.dumps(value)}" + (f"  # {comment}" if comment else "")
+        for key, (value, comment) in model.items()
+    ]
+    if size is not None:
+        lines += ["", "[size]  # of the number of records", 'type = "Uniform"', "lower = 1"]
+        lines += [f"upper = {size}"]
+    question = 'question = "What do the published numbers say?"'
+    return "\n".join([*lines, "", "[report]", question, ""])

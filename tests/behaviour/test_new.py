@@ -1,0 +1,99 @@
+"""`noiseaware new`: questions are answered, two files are written, and `fit` takes them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import noiseaware as na
+from noiseaware.agreement.fit import check_fit
+from noiseaware.cli import app
+from noiseaware.model_file import read_model_file
+
+
+def answered(folder, *answers):
+    result = CliRunner().invoke(app, ["new", str(folder)], input="\n".join(answers) + "\n")
+    assert result.exit_code == 0, result.output
+    release = na.Release.from_json(folder / "release.json")
+    read = read_model_file(folder / "model.toml")
+    check_fit(read.model, release, read.size)
+    return read, release, result.stdout
+
+
+def test_a_process_of_its_own_from_questions_to_a_posterior(tmp_path):
+    def run(*words, text=None):
+        return subprocess.run(
+            [sys.executable, "-m", "noiseaware", *words],
+            cwd=tmp_path, input=text, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    made = run("new", text="one\n1\n0\n250\n9\n1\nepsilon=-1\nepsilon=0.5\n81.4 3\n81.4\n")
+    assert made.returncode == 0, made.stderr
+    for said in (
+        "a number from 1 to 7; got 'one'",
+        "an integer of at least 1, such as 250; got '0'",
+        "a number from 1 to 4; got '9'",
+        "epsilon must be a positive number; got -1.0",
+        "1 needed (count of 1); got 2",
+    ):
+        assert said in made.stdout
+    content = json.loads((tmp_path / "release.json").read_text())
+    assert content["n_records"] == 250
+    assert content["mechanism"]["scale"] == 2.0
+    few = ("--draws", "50", "--warmup", "50", "--chains", "2", "--seed", "1", "--quiet")
+    line = made.stdout.strip().splitlines()[-1].split()
+    fitted = run(*line[1:], *few)
+    assert fitted.returncode in (0, 1), fitted.stderr
+    assert (tmp_path / "posterior.nc").exists()
+    again = run("new", text="1\n")
+    assert again.returncode == 3
+    assert "release.json is there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("answers", "model", "scale", "n"),
+    [
+        (("1", "?", "400", "3", "4", "81"), "Bernoulli", 4.0, None),
+        (("2", "3", "120", "1", "4", "61.2, 40.9, 15.3"), "Categorical", 4.0, 120),
+        (("3", "120 80", "3", "2", "44 21"), "StratifiedProportions", 2.0, 200),
+        (("4", "0 18 40 65", "300", "4", "rho=0.5", "90 130 71"), "Normal", 2**0.5, 300),
+        (("5", "-5 5", "200", "2", "12.5", "130.9"), "Normal", 12.5, 200),
+        (("5", "0 20", "y", "200", "3", "epsilon=0.5", "655"), "Poisson", 40.0, 200),
+        (("6", "0 100", "400", "1", "0.25", "37.5"), "Normal", 100.0, 400),
+        (("7", "1", "-5 5", "200", "1", "6", "9 1 20 3 18"), "LinearRegression", 6.0, 200),
+    ],
+)
+def test_every_kind_of_release(tmp_path, answers, model, scale, n):
+    read, release, _ = answered(tmp_path / "a" / "b", *answers)
+    assert type(read.model).__name__ == model
+    assert release.n_records == n
+    np.testing.assert_allclose(release.mechanism.scale, scale)
+    if model == "Normal" and scale == 100.0:
+        np.testing.assert_allclose(release.values, [37.5 * 400])
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (("2", "3", "120", "3", "4", "61.2 40 15", "61 40 15"), "integers"),
+        (("4", "0 18 18", "0 18 40", "9", "1", "4", "3 2"), "each larger than the last"),
+        (("5", "0 20 30", "0 20", "maybe", "n", "9", "1", "4", "3"), "y or n; got 'maybe'"),
+        (("5", "0 20", "n", "9", "1", "rho=1", "4", "3"), "or a promise such as epsilon=0.5"),
+        (("5", "0 20", "n", "9", "1", "4 4", "4", "x", "3"), "such as 37.2 40.5; got 'x'"),
+        (("5", "0 20", "n", "9", "3", "1", "4", "3"), "integer"),
+        (("3", "120", "120 80", "1", "4", "3 2"), "each of at least two groups"),
+    ],
+)
+def test_a_wrong_answer_is_asked_for_again(tmp_path, answers, said):
+    _, _, shown = answered(tmp_path, *answers)
+    assert said in shown
+
+
+def test_nothing_is_written_if_the_answers_end(tmp_path):
+    result = CliRunner().invoke(app, ["new", str(tmp_path / "a")], input="1\n250\n")
+    assert result.exit_code == 3
+    assert "the input ended" in result.stderr
+    assert not (tmp_path / "a").exists()
