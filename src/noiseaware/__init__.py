@@ -17,6 +17,7 @@ from noiseaware.databases import imputed
 from noiseaware.deprecated import renamed as _renamed
 from noiseaware.estimates import estimates
 from noiseaware.evidence import Evidence, evidence
+from noiseaware.export import to_frame, to_posteriordb, write_draws
 from noiseaware.maximum import Maximum, mle
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
@@ -70,7 +71,10 @@ __all__ = [
     "sizes",
     "study",
     "summary",
+    "to_frame",
+    "to_posteriordb",
     "validate",
+    "write_draws",
     "write_report",
 ]
 

@@ -6,6 +6,7 @@ a mechanism, and the width that the analyst's interval should have:
     [plan]
     parameter = "mean"              # whose interval; of a vector: "coefficients[x1]"
     width = 4.0                     # the wanted width
+    unit = "years"                  # optional, for the words and the picture
     interval = 0.9
     epsilons = [0.1, 0.3, 1.0, 3.0]
     n_records = [200, 1000]
@@ -33,6 +34,8 @@ with the analysis without privacy and the naive one, which takes the noisy numbe
 from __future__ import annotations
 
 import functools
+import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +49,7 @@ from noiseaware.baselines import naive_note
 from noiseaware.contract import Mechanism, Model, Query
 from noiseaware.files import write_table, write_whole
 from noiseaware.model_file import read_toml
+from noiseaware.numerals import numeral
 from noiseaware.registry import nearest
 from noiseaware.studies.methods import read_baselines
 from noiseaware.studies.progress import bar
@@ -89,8 +93,8 @@ class PlanSpec:
         What could be released, by name.
     mechanism
         `type`, and `delta` and `neighbours` where they are needed.
-    parameter, width
-        The scalar of interest, and how wide its interval may be (None: any width).
+    parameter, width, unit
+        The scalar of interest, how wide its interval may be (None: any width), and of what unit.
     epsilons, n_records
         What is tried.
     true_parameters
@@ -106,6 +110,7 @@ class PlanSpec:
     epsilons: tuple[float, ...]
     n_records: tuple[int, ...]
     width: float | None = None
+    unit: str = ""
     true_parameters: Mapping[str, Any] | None = None
     interval: float = 0.9
     replicates: int = 40
@@ -156,6 +161,7 @@ def _settings(entries: dict[str, Any]) -> dict[str, Any]:
     readers = {
         "parameter": _text,
         "width": _positive,
+        "unit": _text,
         "epsilons": lambda name, value: tuple(_positive(name, e) for e in _list(name, value)),
         "n_records": lambda name, value: tuple(_list(name, value)),
         "baselines": lambda name, value: read_baselines(_list(name, value)),
@@ -267,6 +273,12 @@ class PlanResult:
         return table[(table["method"] == method) & (table["n_records"] == n_records)]
 
     def _answer(self, n: int, width: float) -> str:
+        unit = f" {self.spec.unit}" if self.spec.unit else ""
+
+        def said(number: float) -> str:
+            return numeral(number) + unit
+
+        wanted = f"{width:,g}{unit}"
         ours = self._part("default", n)
         enough = ours[ours["width"] <= width]
         if len(enough):
@@ -274,19 +286,19 @@ class PlanResult:
             words = (
                 f"epsilon = {best['epsilon']:g} with {best['query']!r} is the smallest tried "
                 f"that gives {self.spec.interval:.0%} intervals of a mean width of at most "
-                f"{width:g} (it gives {best['width']:.3g}, coverage "
+                f"{wanted} (it gives {said(best['width'])}, coverage "
                 f"{best['coverage']:.2f} ± {best['coverage_error']:.2f})."
             )
         else:
             best = ours.sort_values("width").iloc[0]
             words = (
-                f"no epsilon and query that was tried gives a mean width of {width:g}; "
+                f"no epsilon and query that was tried gives a mean width of {wanted}; "
                 f"the closest is epsilon = {best['epsilon']:g} with {best['query']!r}, "
-                f"{best['width']:.3g}."
+                f"{said(best['width'])}."
             )
         open_data = self._part("non-private", n)
         if len(open_data):
-            words += f" Without privacy it would be {open_data['width'].mean():.3g}."
+            words += f" Without privacy it would be {said(open_data['width'].mean())}."
         return f"With {n:,} records: {words}"
 
     def figure(self) -> Figure:
@@ -295,7 +307,7 @@ class PlanResult:
 
         spec = self.spec
         columns = len(spec.n_records)
-        figure = Figure(figsize=(4.2 * columns + 0.8, 6.4), layout="constrained")
+        figure = Figure(figsize=(max(7.0, 4.2 * columns + 0.8), 7.0), layout="constrained")
         axes = figure.subplots(2, columns, squeeze=False, sharex=True, sharey="row")
         for n, (top, bottom) in zip(spec.n_records, axes.T, strict=True):
             self._draw(n, top, bottom)
@@ -304,13 +316,33 @@ class PlanResult:
             bottom.axhline(spec.interval, color="black", linewidth=0.8)
             bottom.set_ylim(-0.02, 1.05)
             if spec.width is not None:
-                top.axhline(spec.width, color="black", linewidth=0.8)
-        axes[0, 0].set_xscale("log")
-        axes[0, 0].set_yscale("log")
-        axes[0, 0].set_ylabel(f"mean width of {spec.interval:.0%} intervals, {spec.parameter}")
+                top.axhline(spec.width, color="black", linewidth=0.8, label="wanted, and promised")
+        self._scales(axes[0, 0])
+        unit = f", {spec.unit}" if spec.unit else ""
+        figure.suptitle(textwrap.fill(f"Intervals of {spec.parameter}{unit}", 13 * columns + 47))
+        axes[0, 0].set_ylabel(f"mean width of {spec.interval:.0%} intervals")
         axes[1, 0].set_ylabel("coverage")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        labels = [textwrap.fill(label, 72) for label in labels]
+        columns = 1 if columns == 1 else 2
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
+        figure.set_figheight(5.8 + 0.24 * math.ceil(len(labels) / columns))
         return figure
+
+    def _scales(self, ax: Any) -> None:
+        """Make both scales logarithmic, with numbers that people write."""
+        from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+        plain = FuncFormatter(lambda value, position: numeral(value, value, digits=1))
+        epsilons = sorted(self.spec.epsilons)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.xaxis.set_major_locator(FixedLocator(epsilons[:: math.ceil(len(epsilons) / 8)]))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(plain)
+        ax.yaxis.set_minor_formatter(NullFormatter())
 
     def _draw(self, n: int, top: Any, bottom: Any) -> None:
         """Draw widths and coverages of all queries and methods for n records."""

@@ -83,7 +83,7 @@ def test_answers():
     ]
     answers = PlanResult(spec, pd.DataFrame(rows).assign(coverage_error=0.03)).answers
     assert answers[0].startswith("With 200 records: epsilon = 1 with 'tight' is the smallest tried")
-    assert answers[0].endswith("Without privacy it would be 2.")
+    assert answers[0].endswith("Without privacy it would be 2.00.")
     assert "no epsilon and query that was tried gives a mean width of 4" in answers[1]
 
 

@@ -895,7 +895,7 @@ JOINT_BUGS = {
     "scatter around the old mean": (
         "everything",
         KERNELS,
-        "        centre[:] = out.mean\n",
+        "        copy_vector(out.mean, centre)\n",
         "",
     ),
     "the prior of other coefficients": (

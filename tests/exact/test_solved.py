@@ -239,7 +239,7 @@ BUGS = {
         "unclamped_there[j] = unclamped[j] + step",
         "unclamped_there[j] = total[j] - noise.offset[j] + step",
     ),
-    "from where the first step was": (CHAINS, "unclamped[:] = unclamped_there", "pass"),
+    "from where the first step was": (CHAINS, "copy_vector(unclamped_there, unclamped)", "pass"),
 }
 
 

@@ -44,7 +44,7 @@ LAYERS = (
     ("running",),
     ("scrutiny",),
     ("posterior",),
-    ("checks", "databases", "estimates", "predictive", "scalars"),
+    ("checks", "databases", "estimates", "export", "predictive", "scalars"),
     ("evidence", "maximum", "sampling"),
     ("interop",),
     ("calibration",),

@@ -14,6 +14,7 @@ import typer
 from noiseaware.cli.check import check
 from noiseaware.cli.errors import PlainErrors
 from noiseaware.cli.examples import examples
+from noiseaware.cli.export import export
 from noiseaware.cli.fit import fit
 from noiseaware.cli.impute import impute
 from noiseaware.cli.lists import mechanisms, models, queries
@@ -78,6 +79,7 @@ COMMANDS = (
     check,
     report,
     impute,
+    export,
     models,
     mechanisms,
     queries,

@@ -1,0 +1,50 @@
+"""`noiseaware export`: the draws for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noiseaware.cli import show
+from noiseaware.cli.errors import reading
+from noiseaware.cli.files import check_output, write_or_say
+
+
+def export(
+    posterior: show.Posterior,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="A table, .csv or .parquet; with --posteriordb a folder."),
+    ],
+    posteriordb: Annotated[
+        str | None,
+        typer.Option(help="Write a posterior of this name into a database in posteriordb's files."),
+    ] = None,
+) -> None:
+    """Write the draws for other programs: a table, or a posterior database.
+
+    A table has a row for each draw and a column for each scalar. A posterior database has the
+    release, the model and the draws, as posteriordb lays them out.
+
+    **Examples**
+
+    - `noiseaware export posterior.nc --out draws.csv`
+
+    - `noiseaware export posterior.nc --out database --posteriordb smoking`
+    """
+    import noiseaware as na
+
+    with reading(ValueError, ImportError):
+        if posteriordb is not None:
+            made = na.to_posteriordb(na.load(posterior), out, posteriordb)
+            print(f"Written: {made}, and what it names")
+            return
+        check_output("--out", out, posterior)
+        tree = na.load(posterior)
+        if out.suffix not in (".csv", ".parquet"):
+            raise ValueError(f"--out must end in .csv or .parquet; got {out}")
+        write_or_say(out, lambda path: na.write_draws(tree, path))
+    sizes = tree["posterior"].sizes
+    print(f"Written: {out}, {sizes['chain']} chains of {sizes['draw']:,} draws")

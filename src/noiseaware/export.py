@@ -1,0 +1,190 @@
+"""The draws for other programs: a table (pandas, polars, CSV, Parquet), and posteriordb's files."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from noiseaware.checks import check
+from noiseaware.files import write_table, write_whole
+from noiseaware.frames import LIBRARIES
+from noiseaware.scalars import all_scalars
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = ["to_frame", "to_posteriordb", "write_draws"]
+
+
+def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pandas") -> Any:
+    """Return the draws as a table: a row a draw, a column a scalar.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    as_frame : {"pandas", "polars"}
+        Whose table.
+
+    Returns
+    -------
+    DataFrame
+        The columns chain and draw, then one for each scalar, labelled as in the summary.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> release = na.Release([5.0], na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0), 8)
+    >>> few = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False}
+    >>> list(na.to_frame(na.sample(na.models.Bernoulli(), release, **few)).columns)
+    ['chain', 'draw', 'probability']
+    """
+    if as_frame not in LIBRARIES:
+        raise ValueError(f'as_frame must be "pandas" or "polars"; got {as_frame!r}')
+    scalars = all_scalars(posterior)
+    chains, draws = scalars[0].draws.shape
+    content = {
+        "chain": np.repeat(np.arange(chains), draws),
+        "draw": np.tile(np.arange(draws), chains),
+        **{scalar.label: scalar.draws.ravel() for scalar in scalars},
+    }
+    if as_frame == "polars":
+        from polars import DataFrame as Polars
+
+        return Polars(content)
+    from pandas import DataFrame
+
+    return DataFrame(content)
+
+
+def write_draws(posterior: DataTree, path: str | Path) -> None:
+    """Write the table of `to_frame`: CSV or, for a path that ends in .parquet, Parquet.
+
+    Parquet needs pyarrow, the extra `parquet`. A CSV file has all digits.
+    """
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"path must end in .csv or .parquet; got {path}")
+    frame = to_frame(posterior)
+    if path.suffix == ".csv":
+        write_table(path, frame)
+        return
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'Parquet is written by pyarrow: pip install "noiseaware[parquet]", or write .csv'
+        ) from None
+    write_whole(path, lambda part: frame.to_parquet(part, index=False))
+
+
+# ------------------------------------------------------------------ posteriordb
+
+
+def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
+    """Write a problem and its draws in the files of a posterior database.
+
+    The layout is that of posteriordb (https://github.com/stan-dev/posteriordb): the release is the
+    data, the model is written as noiseaware describes it, and the draws are the reference.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned, of a model and a release that a file can hold.
+    folder : path
+        The database; made if need be, and other posteriors in it are left alone.
+    name : str
+        What the posterior is called: letters, digits, - and _.
+
+    Returns
+    -------
+    Path
+        The file that describes the posterior, `posteriors/NAME.json`.
+    """
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise ValueError(f"name must be letters, digits, - and _; got {name!r}")
+    scalars = all_scalars(posterior)
+    attributes = posterior.attrs
+    held = {key: attributes.get(f"{key}_json", "") for key in ("model", "release")}
+    for key, text in held.items():
+        if not text:
+            raise ValueError(
+                f"the posterior's {key} is a class of your own, which no file can hold"
+            )
+    folder = Path(folder)
+    dimensions = {
+        str(key): int(np.prod(array.shape[2:]))
+        for key, array in posterior["posterior"].to_dataset().data_vars.items()
+    }
+    written = {"name": name, "added_date": attributes["created_at"][:10], "added_by": "noiseaware"}
+    about = {
+        "posteriors": {
+            "model_name": name,
+            "data_name": name,
+            "reference_posterior_name": name,
+            "dimensions": dimensions,
+            "keywords": ["differential privacy"],
+        },
+        "models/info": {
+            "title": attributes["model"],
+            "model_implementations": {
+                "noiseaware": {"model_code": f"models/noiseaware/{name}.json"}
+            },
+        },
+        "data/info": {"title": attributes["guarantee"], "data_file": f"data/data/{name}.json"},
+        "reference_posteriors/draws/info": _how_drawn(posterior),
+    }
+    _write(folder / "models/noiseaware" / f"{name}.json", json.loads(held["model"]))
+    _write(folder / "data/data" / f"{name}.json.zip", json.loads(held["release"]))
+    chains = [
+        {scalar.label: scalar.draws[chain].tolist() for scalar in scalars}
+        for chain in range(len(scalars[0].draws))
+    ]
+    _write(folder / "reference_posteriors/draws/draws" / f"{name}.json.zip", chains)
+    for place, content in about.items():
+        ending = "json" if place == "posteriors" else "info.json"
+        _write(folder / place / f"{name}.{ending}", {**written, **content})
+    return folder / "posteriors" / f"{name}.json"
+
+
+def _how_drawn(posterior: DataTree) -> dict[str, Any]:
+    """Return what posteriordb wants to know of reference draws."""
+    attributes = posterior.attrs
+    verdicts = check(posterior).verdicts
+    return {
+        "inference": {
+            "method": "sampling",
+            "method_arguments": {
+                "moves": attributes["moves"],
+                "chains": int(posterior["posterior"].sizes["chain"]),
+                "warmup": int(attributes["warmup"]),
+                "draws": int(attributes["draws"]),
+                "random_seed": attributes["random_seed"],
+            },
+        },
+        "diagnostics": {verdict.name: verdict.message for verdict in verdicts},
+        "checks_made": {verdict.name: bool(verdict.passed) for verdict in verdicts},
+        "versions": {
+            "noiseaware": attributes["inference_library_version"],
+            **json.loads(attributes["versions"]),
+        },
+    }
+
+
+def _write(path: Path, content: Any) -> None:
+    """Write JSON, whole; in a zip file if the path says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=None if path.suffix == ".zip" else 2)
+
+    def write(part: Path) -> None:
+        if path.suffix != ".zip":
+            part.write_text(text + "\n", encoding="utf-8")
+            return
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(path.stem, text)
+
+    write_whole(path, write)
