@@ -37,6 +37,12 @@ singular values of diag(1/b) J L = U S W' are the widths of the posterior in uni
 allows with u held. Directions with S > 1 are held: A = U_r' diag(1/b), M = L W_r. In all others
 theta is free, N = L W_rest, and what they do to T is in g'/g. All of it is learned in warm-up.
 
+**How often.** Theta alone does not say. Where the total is nearly all that the records say of it,
+as of a regression, theta is drawn from p(theta | x) and jumps about; what x holds besides, a
+response beyond its bound, moves a part of theta that is too small to be seen in such jumps, and
+with it nothing but this move. So the records are a coordinate more: if other moves draw a share f
+of the innovations afresh, an innovation of variance 1 changes by 2 f in mean square.
+
 Reference
 ---------
 Zappa, E., Holmes-Cerfon, M. and Goodman, J. (2018). Monte Carlo on manifolds: sampling densities
@@ -164,7 +170,8 @@ class LevelMove:
             "count": 0,
             "looks": 0,
             "history": [v],
-            "gains": Gains(1, len(v)),
+            "renewed": int(state.acceptance.sum()),
+            "gains": Gains(1, len(v) + 1),
         }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
@@ -172,7 +179,11 @@ class LevelMove:
         history, gains = tuning["history"], tuning["gains"]
         warming, accept = history is not None, math.nan
         if warming:
-            gains.record_others(target.coordinates.to_vector(state.theta), history[-1])
+            renewed = int(state.acceptance.sum())
+            share = min(1.0, (renewed - tuning["renewed"]) / len(state.records))
+            tuning["renewed"] = renewed
+            v = target.coordinates.to_vector(state.theta)
+            gains.record_others(_and_records(v, share), _and_records(history[-1], 0.0))
         if len(tuning["frame"].hold) and state.iteration % tuning["period"] == 0:
             here = Level(target, state, tuning["frame"])
             log_ratio = here.propose(state.rng, tuning["size"].size, warming)
@@ -180,7 +191,8 @@ class LevelMove:
             if warming:
                 tuning["looks"] += here.looks
                 tuning["size"].note(log_ratio)
-                gains.record_step(0, here.v, here.v_new, accept > 0.0)
+                there = _and_records(here.v_new, here.renewed)
+                gains.record_step(0, _and_records(here.v, 0.0), there, accept > 0.0)
             if accept:
                 here.accept(state)
         if warming:
@@ -217,6 +229,7 @@ class LevelMove:
         if len(tuning["frame"].hold) and gains.inside.any():
             self._learn_frame(target, state, tuning)
             variances = np.maximum(np.var(history[len(history) // 2 :], axis=0), 1e-12)
+            variances = np.append(variances, 1.0)
             own, others = gains.of_proposals(variances), gains.of_others(variances)
             cost = tuning["looks"] / gains.tried[0] * costs(target.n, []).start
 
@@ -239,6 +252,8 @@ class Level:
         theta as a vector, and the innovations.
     looks
         How often all records were looked at.
+    renewed
+        The share of the innovations that the proposal draws afresh.
     """
 
     def __init__(self, target: Target, state: ChainState, frame: Frame) -> None:
@@ -249,6 +264,7 @@ class Level:
         self.total = target.total(state.records)
         self.theta, self.records = state.theta, state.records
         self.looks = 0
+        self.renewed = 0.0
 
     def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return T(v; u), (d,)."""
@@ -276,6 +292,7 @@ class Level:
         if warming and np.abs(level - released).max() > CLOSE:
             level_new = released
         fresh = rng.random((n, 1)) < size * size
+        self.renewed = float(fresh.mean())
         self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
         slopes = frame.slopes(self.total_at, self.v, self.u)
         there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, level_new)
@@ -299,6 +316,11 @@ class Level:
         state.theta, state.records = self.theta, self.records
         if state.innovations is not None:
             state.innovations = self.u_new
+
+
+def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
+    """Return v with the records as a coordinate more; see "How often"."""
+    return np.append(v, math.sqrt(2.0 * renewed))
 
 
 def can_follow(target: Target) -> bool:

@@ -24,6 +24,14 @@ The two databases are k changes of one record apart, so under pure epsilon-DP r 
 exp(-k epsilon). With k = 1 this is Algorithm 1; with k = n the whole database is drawn anew, and
 only its total is needed.
 
+**One innovation.** A record that the noise pins down is hardly ever replaced by a fresh one. But
+where records are built from independent innovations, x_i = F(u_i; theta), a proposal may draw one
+entry of u_i afresh and keep the others (`one_innovation`): one feature of a record of many, or a
+response beyond the bound at which it is clamped, which the total does not see at all. With u_i
+drawn from p(u_i | x_i, theta) first (`transport` has why that is allowed), the proposal is
+reversible for p(u_i), so that once more only the ratio of g is left, of two databases that differ
+in one record.
+
 Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that do not
 look at the other records can all be drawn, and their statistics taken, before the loop; the loop
 itself is compiled. There is one loop for each form in which T is held or g is known:
@@ -272,6 +280,22 @@ def from_model(target: Target, state: ChainState) -> Propose:
     return propose
 
 
+def one_innovation(target: Target, state: ChainState) -> Propose:
+    """Propose each record with one entry of its u, chosen at random, drawn afresh."""
+    innovations = target.abilities.innovations
+    assert innovations is not None  # the caller saw to it
+    u = target.recover(state)
+
+    def propose(begin: int, end: int) -> Candidates:
+        rows = np.arange(end - begin)
+        entries = state.rng.integers(innovations.width, size=end - begin)
+        made = u[begin:end].copy()
+        made[rows, entries] = innovations.draw(end - begin, state.rng)[rows, entries]
+        return Candidates(target.build(state.theta, made, begin), made, _NO_CORRECTION)
+
+    return propose
+
+
 def sweep(
     target: Target, state: ChainState, propose: Propose, size: int, chunk: int
 ) -> tuple[float, float]:
@@ -394,7 +418,8 @@ class BlockSweep:
     """Go once through all records, in blocks whose size is chosen in warm-up.
 
     The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
-    tries one of the sizes, the rest use k = 1.
+    tries one of the sizes, the rest use k = 1. Where most single records are refused, a second
+    sweep follows, which draws one entry of each record's innovations afresh.
 
     Parameters
     ----------
@@ -428,6 +453,7 @@ class BlockSweep:
             "rates": np.zeros(len(sizes)),
             "tries": np.zeros(len(sizes)),
             "last_rate": 0.0,
+            "parts": False,
         }
 
     def step(
@@ -443,7 +469,19 @@ class BlockSweep:
             chunk = max(size, CHUNK // size * size)
             rate, lowest = sweep(target, state, from_model(target, state), size, chunk)
         tuning["last_rate"] = rate
+        if tuning["parts"]:
+            single = min(single, self._renew_parts(target, state))
         return rate, min(lowest / size, single)
+
+    def _renew_parts(self, target: Target, state: ChainState) -> float:
+        """Draw one innovation of each record afresh; return the smallest log ratio of g.
+
+        What is said of acceptance is about whole records, so these are not counted.
+        """
+        counts, sweeps = state.acceptance.copy(), state.sweeps
+        _, lowest = sweep(target, state, one_innovation(target, state), 1, CHUNK)
+        state.acceptance[:], state.sweeps = counts, sweeps
+        return lowest
 
     def _lowest_of_one(self, target: Target, state: ChainState) -> float:
         """Score changes of single records, none of which is made.
@@ -487,9 +525,17 @@ class BlockSweep:
             # What happened before counts for a tenth from here on.
             tuning["rates"] *= 0.1
             tuning["tries"] *= 0.1
+        tuning["parts"] = self._most_are_refused(target, tuning)
         others = tuning["sizes"][1:]
         trying = count % 2 == 1 and others
         tuning["size"] = others[count // 2 % len(others)] if trying else 1
+
+    def _most_are_refused(self, target: Target, tuning: dict[str, Any]) -> bool:
+        """Whether records have several innovations, and most single records were refused."""
+        able, tries = target.abilities, tuning["tries"][0]
+        if not able.can_transport or able.innovations is None or able.innovations.width == 1:
+            return False
+        return bool(tries) and tuning["rates"][0] < 0.5 * tries
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Take the size that refreshes most records for its cost."""
