@@ -226,7 +226,6 @@ def bad_cases():
     return {
         "counts the records it is given": ((count >> laplace, 3, 9), {}),
         "query is needed": ((noise_alone, 3, 9), {}),
-        "n_records is needed": ((count >> laplace, 3), {"query": query}),
         "n_records must be the size": ((sized_sum(laplace), 3.0, 61), {}),
         "must not be given": ((sized_sum(laplace), 3.0), {"query": query}),
         "OpenDP 0.13.0": ((old, 3, 9), {"query": query}),
@@ -236,9 +235,9 @@ def bad_cases():
         "grid of width": ((coarse >> dp.m.then_laplace(2.0, k=0), 3.0), {}),
         "make_private_quantile": ((quantile, 1, 9), {"query": query}),
         "3 numbers": ((histogram(), [1, 2], 9), {}),
-        "composition": (
-            (dp.c.make_composition([count >> laplace, count >> laplace]), [1, 2], 9),
-            {"query": query},
+        "lists of 2": (
+            (dp.c.make_composition([count >> laplace, count >> laplace]), [1, 2, 3], 9),
+            {"query": [query, query]},
         ),
     }
 
@@ -247,10 +246,36 @@ def test_what_cannot_be_read_is_a_clear_error():
     for words, (arguments, options) in bad_cases().items():
         with pytest.raises(ValueError, match=words) as error:
             read(*arguments, **options)
-        if words in ("make_private_quantile", "grid of width", "composition"):
+        if words in ("make_private_quantile", "grid of width"):
             assert "by hand" in str(error.value)
     with pytest.raises(TypeError, match="measurement must be an OpenDP measurement"):
         read(3.0, 1.0)
+
+
+def test_a_composition_is_one_joint_release():
+    count = space() >> dp.t.then_count(TO="i32") >> dp.m.then_laplace(2.0)
+    clamped = space() >> dp.t.then_clamp((0, 5)) >> dp.t.then_sum()
+    total = clamped >> dp.m.then_gaussian(7.0)
+    composed = dp.c.make_composition([dp.c.make_pureDP_to_zCDP(count), total])
+    noise = {"neighbours": "add-remove"}
+    everybody = na.mechanisms.DiscreteLaplace(na.queries.Count(value=None), scale=2.0, **noise)
+    amount = na.queries.Sum(0, 5, integer_valued=True)
+    parts = [everybody, na.mechanisms.DiscreteGaussian(amount, scale=7.0, **noise)]
+    expected = na.Release([12, 30], na.mechanisms.Several(parts), None)
+    for form in (composed, dp.serialize(composed)):
+        same(read(form, [12, 30]), expected)
+    ones = na.mechanisms.DiscreteLaplace(na.queries.Count(1), scale=2.0, **noise)
+    known = na.Release([12, 30], na.mechanisms.Several([ones, parts[1]]), 20)
+    same(read(composed, [12, 30], 20, [na.queries.Count(1), None]), known)
+
+
+def test_without_a_size_the_number_of_records_is_unknown():
+    count = space() >> dp.t.then_count(TO="i32") >> dp.m.then_laplace(2.0)
+    everybody = na.mechanisms.DiscreteLaplace(
+        na.queries.Count(value=None), scale=2.0, neighbours="add-remove"
+    )
+    same(read(count, 12), na.Release([12], everybody, None))
+    assert read(count, 12, query=na.queries.Count(1)).n_records is None
 
 
 def test_a_query_of_a_context():

@@ -174,6 +174,16 @@ CASES = {
             [np.ones(N), np.eye(4)[LEVELS] @ [[1, 0], [1, 0], [0, 0], [0, 1]], np.eye(4)[LEVELS]]
         ),
     ),
+    "sum in a column": (
+        queries.InColumn(queries.Sum(-1, 2.5), 1),
+        np.column_stack([CLASSES[:, 0], FLOATS]),
+        np.clip(FLOATS, -1, 2.5)[:, None],
+    ),
+    "levels in a column": (
+        queries.InColumn(queries.Histogram(n_levels=4, labels=list("abcd")), 1),
+        CLASSES[:, [0, 2]],
+        np.eye(4)[CLASSES[:, 2]],
+    ),
     "function": (
         queries.Query(squares, ["x", "x^2"], {1: 3.0, 2: 2.0}),
         FLOATS,
@@ -565,6 +575,9 @@ def test_bad_regression_moments(arguments, message):
             r"labels must be 2 different texts; got \['a', 'a'\]",
         ),
         (lambda: queries.ByGroup(queries.Count(), 2, "ab"), "labels must be a list of texts"),
+        (lambda: queries.InColumn(queries.Count(), -1), "column must be zero or a positive"),
+        (lambda: queries.Histogram(n_levels=2, labels=["a"]), "labels must be 2 different texts"),
+        (lambda: queries.Margins([2, 2], [[0]], labels=["ab"]), "names of 2 variables"),
         (lambda: queries.InGroup(queries.Count(), -1), "group must be zero or a positive integer"),
         (lambda: queries.Query(3, ["a"], 1), "function must be a function of the records; got 3"),
         (lambda: queries.Query(squares, "ab", 1), "names must be a list of names; got the text"),

@@ -26,6 +26,12 @@ diffprivlib adds noise to one number at a time. For a query of several numbers, 
 release in which the same mechanism was used on each of them; the guarantee is then computed from
 the query's sensitivity for all of them together, not taken from the mechanism's epsilon.
 
+The sensitivity that the mechanism was made with must be one that the query can have: at least what
+one record can move one of the numbers, and at most what it can move all of them together, under
+either relation. Otherwise the numbers are not answers to that query, and it is refused.
+
+`tools` reads the answers of `diffprivlib.tools`, `fitted` the models of `diffprivlib.models`.
+
 Reference
 ---------
 Holohan, N., Braghin, S., Mac Aonghusa, P. and Levacher, K. (2019). Diffprivlib: the IBM
@@ -43,11 +49,13 @@ from numpy.typing import ArrayLike
 from noiseaware import mechanisms
 from noiseaware.arguments import whole_number
 from noiseaware.contract import query_abilities
+from noiseaware.interop import diffprivlib_tools as tools
+from noiseaware.interop.diffprivlib_models import fitted
 from noiseaware.interop.errors import cannot_read
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 
-__all__ = ["release"]
+__all__ = ["fitted", "release", "tools"]
 
 LAPLACE = ("Laplace", "LaplaceTruncated", "LaplaceFolded")
 GEOMETRIC = ("Geometric", "GeometricTruncated", "GeometricFolded")
@@ -92,8 +100,29 @@ def release(
     if name not in KNOWN:
         raise cannot_read(f"mechanism must be one of {', '.join(KNOWN)}; got {name}")
     n = whole_number("n_records", n_records)
+    _check_sensitivity(float(mechanism.sensitivity), query)
     noise = _noise(name)(query, scale=_scale(name, mechanism), neighbours=neighbours)
     return Release(values, _after_noise(name, mechanism, noise, n), n)
+
+
+def _check_sensitivity(given: float, query: Any) -> None:
+    """ValueError if no neighbour relation gives the query this sensitivity."""
+    known = query_abilities(query).sensitivity
+    if known is None:
+        return
+    found = []
+    for relation in ("change", "add-remove"):
+        for norm in (math.inf, 1):
+            try:
+                found.append(known(norm, neighbours=relation))
+            except ValueError:  # a query that knows its sensitivity for some of these only
+                continue
+    if found and not min(found) * (1 - 1e-9) <= given <= max(found) * (1 + 1e-9):
+        right = f"{min(found):g}" + (f" to {max(found):g}" if max(found) > min(found) else "")
+        raise ValueError(
+            f"query must have the sensitivity of the mechanism, {given:g}; that of {query!r} is "
+            f"{right}: were other numbers asked, or scaled?"
+        )
 
 
 def _noise(name: str) -> Any:

@@ -43,9 +43,10 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware import mechanisms, queries
 from noiseaware.arguments import whole_number
 from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.opendp_frames import frame
 from noiseaware.release import Release
 
-__all__ = ["release"]
+__all__ = ["frame", "release"]
 
 OLDEST = (0, 16)
 # The integer types of OpenDP, with the smallest and the largest number that each can hold.
@@ -112,14 +113,16 @@ def release(
         An OpenDP measurement, or the JSON text that `opendp.prelude.serialize` made of it.
     values
         What the measurement returned: a number, or a list of numbers.
+        Of a composition, a list of what its measurements returned.
     n_records
-        The number of confidential records. Needed if the measurement does not know the size of
-        its data; otherwise it must agree.
+        The number of confidential records. If the measurement knows the size of its data, it must
+        agree; if neither is known, the release is of an unknown number of records.
     query
         What was asked of the n records, such as `noiseaware.queries.Count(value=1)`: for
-        `make_count`, which counts whatever it is given; for `make_is_equal` with a value that is
-        not a number; and for noise alone, without a transformation (whose guarantee is then
-        stated for `"change"`). An error for the others, which say themselves what was asked.
+        `make_count` of a known number of records; for `make_is_equal` with a value that is not a
+        number; and for noise alone, without a transformation (whose guarantee is then stated for
+        `"change"`). An error for the others, which say themselves what was asked. Of a composition,
+        a list, with None where nothing is to be said.
 
     Returns
     -------
@@ -132,7 +135,37 @@ def release(
     ValueError
         For what cannot be read, with the way to write the release by hand.
     """
-    steps, noise = _chain(_root(measurement))
+    parts = _parts(_root(measurement))
+    if len(parts) == 1:
+        return _read(parts[0], values, n_records, query)
+    answers: list[Any] = list(values) if isinstance(values, list | tuple) else [values]
+    asked = [None] * len(parts) if query is None else list(query)
+    if not len(answers) == len(asked) == len(parts):
+        raise ValueError(
+            f"values and query must be lists of {len(parts)}, one entry for each measurement of "
+            "the composition"
+        )
+    read = [
+        _read(part, answer, n_records, one)
+        for part, answer, one in zip(parts, answers, asked, strict=True)
+    ]
+    return mechanisms.Several([one.mechanism for one in read]).release(read)
+
+
+def _parts(node: Any) -> list[Any]:
+    """Return the measurements of a composition, or the one that it is."""
+    call = _call(node)
+    while call.function in ACCOUNTING:
+        node = call.arguments["measurement"]
+        call = _call(node)
+    if call.function not in ("make_composition", "make_basic_composition"):
+        return [node]
+    return list(call.arguments["measurements"])
+
+
+def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Release:
+    """Read one measurement."""
+    steps, noise = _chain(node)
     if steps:
         data, neighbours = _input(steps[0])
         for step in steps[:-1]:
@@ -189,8 +222,9 @@ def _chain(node: Any) -> tuple[list[Call], Call]:
         raise cannot_read("the measurement changes its answer after the noise (make_chain_pm)")
     if "composition" in call.function:
         raise cannot_read(
-            f"the measurement is a composition ({call.function}); read its parts one by one and "
-            "join them with noiseaware.mechanisms.Several"
+            f"the measurement is a {call.function}, whose questions are not in it; read the "
+            "measurements that it was asked one by one, and join them with "
+            "noiseaware.mechanisms.Several"
         )
     return [], call
 
@@ -276,22 +310,20 @@ def _after(step: Call, data: Data) -> Data:
     raise cannot_read(f"the data goes through {step.function} before the query")
 
 
-def _size(known: int | None, n_records: int | None) -> int:
+def _size(known: int | None, n_records: int | None) -> int | None:
     if n_records is None:
-        if known is None:
-            raise ValueError(
-                "n_records is needed: the measurement does not know the size of its data"
-            )
-        return whole_number("n_records", known)
+        return None if known is None else whole_number("n_records", known)
     n = whole_number("n_records", n_records)
     if known is not None and n != known:
         raise ValueError(f"n_records must be the size that the measurement knows, {known}; got {n}")
     return n
 
 
-def _asked(step: Call, data: Data, n: int, query: Any) -> Asked:
+def _asked(step: Call, data: Data, n: int | None, query: Any) -> Asked:
     """Return the query of the last transformation."""
     if step.function == "make_count":
+        if n is None and query is None:
+            return Asked(queries.Count(value=None), str(step.arguments["TO"]))
         asked = _given(
             query, str(step.arguments["TO"]), "make_count counts the records it is given"
         )
@@ -301,7 +333,7 @@ def _asked(step: Call, data: Data, n: int, query: Any) -> Asked:
         raise cannot_read(f"{step.function} has no bounds: neither make_clamp nor the domain has")
     if step.function == "make_sum":
         assert data.bounds is not None
-        _check_overflow(data.kind, n * max(abs(bound) for bound in data.bounds))
+        _check_overflow(data.kind, n, max(abs(bound) for bound in data.bounds))
         if data.counts_value and data.bounds == (0, 1):
             return _counted_value(data, query)
         _not_given(query, step)
@@ -309,6 +341,7 @@ def _asked(step: Call, data: Data, n: int, query: Any) -> Asked:
         return Asked(queries.Sum(*data.bounds, integer_valued=whole), data.kind)
     if step.function == "make_mean" and data.size is not None:
         assert data.bounds is not None
+        assert n is not None
         _not_given(query, step)
         return Asked(queries.Sum(*data.bounds), data.kind, factor=float(n))
     if step.function == "make_count_by_categories":
@@ -362,10 +395,11 @@ def _not_given(query: Any, step: Call) -> None:
         raise ValueError(f"query must not be given: the measurement has {step.function}")
 
 
-def _check_overflow(kind: str, largest: float) -> None:
-    if kind in INTEGERS and largest > INTEGERS[kind][1]:
+def _check_overflow(kind: str, n: int | None, most: float = 1) -> None:
+    """Refuse an answer that n records can push to the end of its type, if n is known."""
+    if kind in INTEGERS and n is not None and n * most > INTEGERS[kind][1]:
         raise cannot_read(
-            f"the answer can be {largest}, more than the type {kind} holds, and is cut off"
+            f"the answer can be {n * most}, more than the type {kind} holds, and is cut off"
         )
 
 

@@ -36,7 +36,7 @@ from noiseaware import mechanisms, queries
 from noiseaware.interop.errors import cannot_read
 from noiseaware.release import Release
 
-__all__ = ["release", "rows_of"]
+__all__ = ["columns_by_name", "release", "rows_of"]
 
 LAWS = {
     "laplace": mechanisms.LocalLaplace,
@@ -80,7 +80,7 @@ def release(
     >>> release(table, law="laplace").mechanism.scale
     array([10., 20.])
     """
-    columns = _columns(table)
+    columns = columns_by_name(table)
     kind = _law(columns, law)
     if value not in columns:
         raise ValueError(f"the table must have a column {value!r}; it has {_listed(columns)}")
@@ -154,7 +154,8 @@ def _text_rows(text: str) -> list[dict[str, Any]]:
     return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
 
 
-def _columns(table: Any) -> dict[str, Any]:
+def columns_by_name(table: Any) -> dict[str, Any]:
+    """Return the columns of a path, a frame or a mapping."""
     if isinstance(table, str | Path):
         rows = rows_of(table)
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -85,6 +85,7 @@ from noiseaware.mechanisms.local_noise import (
 from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
 from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
 from noiseaware.mechanisms.randomized_response import RandomizedResponse
+from noiseaware.mechanisms.row_norm_loss import RowNormLogisticLoss
 from noiseaware.mechanisms.several import Several
 from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
 from noiseaware.mechanisms.truncated import Truncated
@@ -119,6 +120,7 @@ __all__ = [
     "RandomRounding",
     "RandomizedResponse",
     "Rounded",
+    "RowNormLogisticLoss",
     "SeparableDensity",
     "Several",
     "Thresholded",

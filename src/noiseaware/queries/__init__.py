@@ -17,6 +17,7 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 | `Histogram`          | the number of records in each bin, or at each level         |
 | `ByGroup`            | a query of each group, where the groups are known           |
 | `InGroup`            | a query of one group                                        |
+| `InColumn`           | a query of one column                                       |
 | `Margins`            | any margins of a contingency table                          |
 | `Linear`             | weighted sums of the cells of a table: A x                  |
 | `Value`              | (of each record) its own number                             |
@@ -44,6 +45,7 @@ from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count
 from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.in_column import InColumn
 from noiseaware.queries.linear import Linear
 from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments
@@ -60,6 +62,7 @@ __all__ = [
     "ClassFeatureCounts",
     "Count",
     "Histogram",
+    "InColumn",
     "InGroup",
     "Linear",
     "Margins",

@@ -27,7 +27,7 @@ from noiseaware.arguments import whole_number
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.described import Described, query_words
 from noiseaware.frames import as_array
-from noiseaware.queries.arguments import check_norm
+from noiseaware.queries.arguments import as_labels, check_norm
 from noiseaware.queries.count import Count
 from noiseaware.queries.counts import possible_counts
 from noiseaware.registry import QUERIES
@@ -165,7 +165,9 @@ class ByGroup(GroupedQuery):
     def __init__(self, query: Query, n_groups: int, labels: Sequence[str] | None = None) -> None:
         self._hold_query(query)
         n_groups = whole_number("n_groups", n_groups)
-        named = _as_labels(labels, n_groups)
+        if labels is None:
+            labels = [f"group={group}" for group in range(n_groups)]
+        named = as_labels("labels", labels, n_groups)
         names = tuple(f"{a}: {b}" for a in named for b in self.query.names)
         self._hold(n_groups=n_groups, labels=named, names=names)
 
@@ -248,16 +250,6 @@ class InGroup(GroupedQuery):
     def words(self) -> list[str]:
         """Return what was asked, in sentences for the report."""
         return [f"Of the records of group {self.group} only.", *query_words(self.query)]
-
-
-def _as_labels(labels: Sequence[str] | None, n_groups: int) -> tuple[str, ...]:
-    if labels is None:
-        return tuple(f"group={group}" for group in range(n_groups))
-    if isinstance(labels, str) or not all(isinstance(label, str) and label for label in labels):
-        raise TypeError(f"labels must be a list of texts; got {labels!r}")
-    if len(labels) != n_groups or len(set(labels)) != n_groups:
-        raise ValueError(f"labels must be {n_groups} different texts; got {list(labels)!r}")
-    return tuple(labels)
 
 
 QUERIES.add(ByGroup)

@@ -16,6 +16,7 @@ from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,
+    as_labels,
     check_flat,
     check_integer_dtype,
     check_range,
@@ -75,6 +76,8 @@ class Histogram(CountsQuery):
         that the last bin holds its upper edge.
     n_levels
         The number of levels; the records are 0, ..., n_levels - 1.
+    labels
+        A name for each bin or level, if there are better ones than those made here.
 
     Examples
     --------
@@ -89,11 +92,16 @@ class Histogram(CountsQuery):
 
     edges: tuple[float, ...] | None
     n_levels: int | None
+    labels: tuple[str, ...] | None
     _edges: Floats
     example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 3}
 
     def __init__(
-        self, *, edges: Sequence[float] | None = None, n_levels: int | None = None
+        self,
+        *,
+        edges: Sequence[float] | None = None,
+        n_levels: int | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         if (edges is None) == (n_levels is None):
             raise ValueError(
@@ -106,8 +114,10 @@ class Histogram(CountsQuery):
         else:
             n_levels = whole_number("n_levels", n_levels, least=2)
             names = tuple(f"level={level}" for level in range(n_levels))
+        if labels is not None:
+            labels = names = as_labels("labels", labels, len(names))
         inner = np.array(edges or (), dtype=np.float64)
-        self._hold(edges=edges, n_levels=n_levels, names=names, _edges=inner)
+        self._hold(edges=edges, n_levels=n_levels, labels=labels, names=names, _edges=inner)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cell of each record, -1 for a record outside of all bins, (n, 1)."""

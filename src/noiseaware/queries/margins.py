@@ -24,6 +24,7 @@ from noiseaware.arguments import variable_names, whole_number
 from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
+    as_labels,
     check_columns,
     check_integer_dtype,
     check_range,
@@ -72,6 +73,8 @@ class Margins(CountsQuery):
         counts of variable 0 and the table of variables 1 and 2. ``[range(K)]`` is the whole table.
     variables
         K names; ``variable1``, ``variable2``, ... if there are none.
+    labels
+        For each variable the names of its levels; numbers if there are none.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Margins(CountsQuery):
     n_levels: tuple[int, ...]
     margins: tuple[tuple[int, ...], ...]
     variables: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...] | None
     _levels: NDArray[np.int64]
     _first_cell: NDArray[np.int64]
     _strides: NDArray[np.int64]
@@ -97,6 +101,7 @@ class Margins(CountsQuery):
         n_levels: Sequence[int],
         margins: Sequence[Sequence[int | str]],
         variables: Sequence[str] | None = None,
+        labels: Sequence[Sequence[str]] | None = None,
     ) -> None:
         if np.ndim(n_levels) != 1 or len(n_levels) == 0:
             raise ValueError(
@@ -105,15 +110,18 @@ class Margins(CountsQuery):
         levels = tuple(
             whole_number(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)
         )
-        labels = variable_names(variables, len(levels))
-        chosen = _as_margins(margins, labels)
+        named = variable_names(variables, len(levels))
+        chosen = _as_margins(margins, named)
+        if labels is not None:
+            labels = _level_names(labels, levels)
+        shown = labels or [[str(level) for level in range(count)] for count in levels]
         names: list[str] = []
         first_cell = []
         strides = np.zeros((len(chosen), len(levels)), dtype=np.int64)
         for m, margin in enumerate(chosen):
             first_cell.append(len(names))
             names += [
-                ",".join(f"{labels[k]}={j}" for k, j in zip(margin, cell, strict=True))
+                ",".join(f"{named[k]}={shown[k][j]}" for k, j in zip(margin, cell, strict=True))
                 for cell in product(*(range(levels[k]) for k in margin))
             ]
             for place, k in enumerate(margin):
@@ -121,7 +129,8 @@ class Margins(CountsQuery):
         self._hold(
             n_levels=levels,
             margins=chosen,
-            variables=labels,
+            variables=named,
+            labels=labels,
             names=tuple(names),
             n_tables=len(chosen),
             _levels=np.array(levels, dtype=np.int64),
@@ -150,6 +159,14 @@ class Margins(CountsQuery):
         check_integer_dtype(array)
         for k, (name, count) in enumerate(zip(self.variables, self.n_levels, strict=True)):
             check_range(f"levels of {name}", array[:, k], count)
+
+
+def _level_names(
+    labels: Sequence[Sequence[str]], levels: tuple[int, ...]
+) -> tuple[tuple[str, ...], ...]:
+    if isinstance(labels, str) or len(labels) != len(levels):
+        raise ValueError(f"labels must list the names of {len(levels)} variables; got {labels!r}")
+    return tuple(as_labels(f"labels[{k}]", names, levels[k]) for k, names in enumerate(labels))
 
 
 def _as_margins(

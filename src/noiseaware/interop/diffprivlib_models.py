@@ -1,0 +1,152 @@
+"""Fitted models of diffprivlib, where the law of what was fitted is known.
+
+**LogisticRegression** (two classes) minimises, with X shortened to rows of length `data_norm`,
+
+    (1/n) sum_i loss(w; x_i) + ||w||^2 / (2 C n) + b'w / n + delta ||(w, c)||^2 / 2,
+
+where the noise b has a density proportional to exp(-||b|| / scale), scale = 2 L / epsilon', L the
+largest length of a row, sqrt(data_norm^2 + 1) with an intercept c. Times n this is objective
+perturbation with the ridge 1 / C + n delta; the intercept has the ridge n delta only, and is one
+of the coordinates of b. If epsilon' = epsilon - 2 log(1 + L C / 4) is positive, delta = 0;
+otherwise epsilon' = epsilon / 2 and n delta = L / (4 (e^(epsilon/4) - 1)) - 1 / C. The optimiser
+stops where no entry of the gradient is above `tol`; n tol must be small beside the noise.
+
+**LinearRegression** without an intercept keeps the noisy coefficients of its objective, from which
+its `coef_` follows: sum y^2, sum x_j y, sum x_j x_k of the records as they are, for without an
+intercept nothing is clipped. Each has Laplace noise, of the scale that diffprivlib works out from
+the bounds with epsilon divided equally among the 1 + p + p(p+1)/2 of them; the squares are folded
+at 0. (The square of a feature has the noise of its *lower* bound: so it is in the library.)
+
+Not read: with an intercept, LinearRegression centres by noisy means that it does not keep.
+GaussianNB changes its noisy class counts until they add up to n, and clips what follows by them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseaware import mechanisms, queries
+from noiseaware.arguments import whole_number
+from noiseaware.interop.errors import cannot_read
+from noiseaware.release import Release
+
+__all__ = ["fitted"]
+
+SLACK = 0.01
+"""How large n tol may be, in scales of the noise."""
+
+
+def fitted(estimator: Any, n_records: int) -> Release:
+    """Read a fitted model of diffprivlib.
+
+    Parameters
+    ----------
+    estimator
+        A `diffprivlib.models.LogisticRegression` of two classes, or a `LinearRegression` without an
+        intercept, after `fit`.
+    n_records
+        The number of rows that it was fitted to.
+
+    Returns
+    -------
+    Release
+        For `noiseaware.models.LogisticRegression` or `LinearRegression`: records are (n, p + 1),
+        the response last. That of a classifier is 1 for the second of its `classes_`.
+    """
+    name = type(estimator).__name__
+    if not type(estimator).__module__.startswith("diffprivlib.models"):
+        raise TypeError(
+            "estimator must be a fitted model of diffprivlib, such as "
+            f"diffprivlib.models.LogisticRegression(data_norm=2).fit(X, y); got {name}"
+        )
+    n = whole_number("n_records", n_records)
+    if name == "LogisticRegression" and hasattr(estimator, "coef_"):
+        return _logistic(estimator, n)
+    if name == "LinearRegression" and hasattr(estimator, "coef_"):
+        return _linear(estimator, n)
+    if name in ("LogisticRegression", "LinearRegression"):
+        raise ValueError(f"estimator must be fitted; this {name} is not")
+    reason = {
+        "GaussianNB": "it changes its noisy class counts until they add up to n, and clips the "
+        "sums of each class by them"
+    }.get(name, "the law of what it releases is not known here")
+    raise cannot_read(f"estimator is a {name}, which is not read: {reason}")
+
+
+def _logistic(estimator: Any, n: int) -> Release:
+    if len(estimator.classes_) != 2:
+        raise cannot_read(f"estimator must have 2 classes; it has {len(estimator.classes_)}")
+    if max(estimator.n_iter_) >= estimator.max_iter:
+        raise cannot_read(
+            f"estimator stopped after max_iter = {estimator.max_iter} steps, before the minimum"
+        )
+    p, alpha = estimator.coef_.shape[1], 1.0 / float(estimator.C)
+    intercept = bool(estimator.fit_intercept)
+    longest = math.sqrt(float(estimator.data_norm) ** 2 + intercept)
+    left = estimator.epsilon - 2.0 * math.log1p(0.25 * longest / alpha)
+    extra = 0.0
+    if left <= 0.0:
+        left = estimator.epsilon / 2.0
+        extra = 0.25 * longest / math.expm1(estimator.epsilon / 4.0) - alpha
+    scale = 2.0 * longest / left
+    if n * estimator.tol > SLACK * scale:
+        raise cannot_read(
+            f"estimator has tol = {estimator.tol:g}, so that its optimiser stops up to "
+            f"{n * estimator.tol:g} from the minimum, which is not small beside noise of scale "
+            f"{scale:g}; fit it with tol = {SLACK * scale / n:.1g}"
+        )
+    loss = mechanisms.RowNormLogisticLoss(
+        p, float(estimator.data_norm), intercept, alpha / n if intercept else 0.0
+    )
+    made = mechanisms.ObjectivePerturbation(loss, ridge=alpha + extra, scale=scale)
+    values = [*estimator.intercept_, *estimator.coef_[0]] if intercept else estimator.coef_[0]
+    return Release(values, made, n)
+
+
+def _linear(estimator: Any, n: int) -> Release:
+    if estimator.fit_intercept:
+        raise cannot_read(
+            "estimator was fitted with an intercept: it centred the records by noisy means, which "
+            "it does not keep; fit_intercept=False is read"
+        )
+    squares, products, features = (np.asarray(part, float) for part in estimator._obj_coefs)
+    if squares.size != 1:
+        raise cannot_read(f"estimator must have one response; it has {squares.size}")
+    p = len(features)
+    low, high = np.ravel(estimator.bounds_X[0]), np.ravel(estimator.bounds_X[1])
+    ends_y = np.array([np.ravel(end)[0] for end in estimator.bounds_y], dtype=np.float64)
+    share = (1 + p + p * (p + 1) / 2) / estimator.epsilon
+    # (columns of a record, sensitivity, value, whether it was folded at 0); the response is last.
+    parts = [((p, p), np.abs(ends_y).max() ** 2, squares[0], True)]
+    for j in range(p):
+        ends = np.array([low[j], high[j]])
+        parts.append(((j, p), np.ptp(np.outer(ends_y, ends)), products[j, 0], False))
+    for j in range(p):
+        parts.append(((j, j), low[j] ** 2, features[j, j], True))
+        for k in range(j + 1, p):
+            corners = np.outer([low[j], high[j]], [low[k], high[k]])
+            parts.append(((j, k), np.ptp(corners), features[j, k], False))
+    names = [*(f"x{j}" for j in range(1, p + 1)), "y"]
+    made, values, labels = [], [], []
+    for (a, b), sensitivity, value, folded in parts:
+        if not sensitivity > 0.0:
+            raise cannot_read(f"{names[a]} {names[b]} has no noise: a lower bound in bounds_X is 0")
+        label = f"{names[a]}^2" if a == b else f"{names[a]}*{names[b]}"
+        query = queries.Query(_product(a, b), [label], sensitivity)
+        noise: Any = mechanisms.Laplace(query, scale=share * sensitivity)
+        made.append(mechanisms.Folded(noise, lower=0.0) if folded else noise)
+        values.append(value)
+        labels.append(label)
+    return Release(values, mechanisms.Several(made, labels=labels), n)
+
+
+def _product(a: int, b: int) -> Any:
+    """Return the function of records that is the product of two columns."""
+
+    def product(records: Any) -> Any:
+        return records[:, a] * records[:, b]
+
+    return product
