@@ -348,6 +348,10 @@ class MechanismAbilities:
     """values -> `mechanisms.JointDensity`, one of the compiled formulas of all of T."""
     statistic: Callable[[Any, Any, Any], Floats] | None = None
     """(records, index, values) -> t_i(x_i, s_dp), (m, d), in place of the query's own."""
+    total_length: Callable[[Any], int] | None = None
+    """values -> the length d of T, where `statistic` is the mechanism's own. `Several`."""
+    n_values: Callable[[int], int] | None = None
+    """n -> how many values there are of n records, where some but not all are about one record."""
     per_record: bool = False
     """Every record has a released value of its own (the local model)."""
     record_laws: Callable[[Any], Any] | None = None

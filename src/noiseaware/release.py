@@ -77,8 +77,19 @@ class Release:
                 f"values must be one for each of the n_records = {self.n_records} records under "
                 f"{self._abilities.name}; got {len(checked)}"
             )
+        self._check_number(checked)
         checked.flags.writeable = False
         self.values: np.ndarray = checked
+
+    def _check_number(self, checked: np.ndarray) -> None:
+        n_values = self._abilities.n_values
+        if n_values is not None and self.n_records is None:
+            raise ValueError("n_records must be known where a part has a value for each record")
+        if n_values is not None and n_values(self.n_records or 0) != len(checked):
+            raise ValueError(
+                f"values must be {n_values(self.n_records or 0)}, those of all parts about "
+                f"n_records = {self.n_records} records; got {len(checked)}"
+            )
 
     @property
     def _abilities(self) -> MechanismAbilities:

@@ -100,7 +100,8 @@ class Exponential(JointMechanism):
             sensitivity, reason, neighbours, epsilon=epsilon, scale=scale
         )
 
-    def _length(self, values: Floats) -> int:
+    def total_length(self, values: Floats) -> int:
+        """Return the length of T."""
         return len(self.outputs)
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:

@@ -11,6 +11,7 @@ would be compiled anew in every session.)
 | `EXPONENTIAL` = 1    | T_k / b - log sum_l exp(T_l / b)                     | utilities, (K,)  |
 | `GRADIENT_GRID` = 2  | the same, with -norm(gradient at output l) for T_l   | (K q,)           |
 | `GRADIENT` = 3       | log noise density at the gradient + log det Hessian  | (q + q(q+1)/2,)  |
+| `SEVERAL` = 4        | the sum of the formulas of several parts             | one after another|
 
 Here b is a scale, k the position of the output that was released, and q the number of entries of
 an output. `KNorm`, `Exponential`, `KNormGradient` and `ObjectivePerturbation` derive the formulas.
@@ -28,6 +29,7 @@ Example
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +39,16 @@ from numpy.typing import ArrayLike
 from noiseaware.contract import Floats
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
+from noiseaware.mechanisms.terms import SeparableDensity, formula
 
 K_NORM = 0
 EXPONENTIAL = 1
 GRADIENT_GRID = 2
 GRADIENT = 3
+SEVERAL = 4
+
+COORDINATES = -1
+"""The code of a part of several that is a sum over its coordinates."""
 
 L_INFINITY, L1, L2, SQUARED = 0, 1, 2, 3
 """How the noise measures a vector: by one of three norms, or by half the squared l2 norm, which
@@ -155,6 +162,53 @@ def log_gradient(parameters, total):
 
 
 @njit(cache=True, nogil=True)
+def log_coordinates(parameters, total):
+    """Parameters: [the family of each coordinate (d), then four numbers of each]."""
+    d, result = len(total), 0.0
+    for j in range(d):
+        at = d + 4 * j
+        result += formula(
+            int(parameters[j]),
+            parameters[at],
+            parameters[at + 1],
+            parameters[at + 2],
+            parameters[at + 3],
+            total[j],
+        )
+    return result
+
+
+@njit(cache=True, nogil=True)
+def log_several(parameters, total):
+    """Parameters: [number of parts, five numbers of each, then the parameters of each].
+
+    The five: its code, where its part of T begins and ends, and where its parameters do.
+    """
+    result = 0.0
+    for k in range(int(parameters[0])):
+        code, begin, end = (
+            int(parameters[1 + 5 * k]),
+            int(parameters[2 + 5 * k]),
+            int(parameters[3 + 5 * k]),
+        )
+        own = parameters[int(parameters[4 + 5 * k]) : int(parameters[5 + 5 * k])]
+        part = total[begin:end]
+        if code == COORDINATES:
+            result += log_coordinates(own, part)
+        elif code == K_NORM:
+            result += log_k_norm(own, part)
+        elif code == EXPONENTIAL:
+            result += log_exponential(own, part)
+        elif code == GRADIENT_GRID:
+            result += log_gradient_grid(own, part)
+        elif code == GRADIENT:
+            result += log_gradient(own, part)
+        else:
+            return np.nan
+    return result
+
+
+@njit(cache=True, nogil=True)
 def log_joint(code, parameters, total):
     """Return log g(s_dp, T), up to a constant free of T, for T = `total`, float64 (d,).
 
@@ -169,7 +223,33 @@ def log_joint(code, parameters, total):
         return log_gradient_grid(parameters, total)
     if code == GRADIENT:
         return log_gradient(parameters, total)
+    if code == SEVERAL:
+        return log_several(parameters, total)
     return np.nan
+
+
+def several(
+    parts: Sequence[SeparableDensity | JointDensity], lengths: Sequence[int]
+) -> JointDensity:
+    """Return the sum of the log densities of parts, of totals of these lengths."""
+    flat = [one for part, length in zip(parts, lengths, strict=True) for one in _flat(part, length)]
+    rows, begin, at = [], 0, 1 + 5 * len(flat)
+    for code, content, length in flat:
+        rows.append([code, begin, begin + length, at, at + len(content)])
+        begin, at = begin + length, at + len(content)
+    contents = [content for _, content, _ in flat]
+    return density(SEVERAL, float(len(flat)), np.ravel(rows), *contents)
+
+
+def _flat(part: SeparableDensity | JointDensity, length: int) -> list[tuple[int, Floats, int]]:
+    """Return the codes, parameters and lengths of a part: more than one if it is itself several."""
+    if not isinstance(part, JointDensity):
+        return [(COORDINATES, np.concatenate([part.family, part.parameters.ravel()]), length)]
+    if part.code != SEVERAL:
+        return [(part.code, part.parameters, length)]
+    numbers = part.parameters
+    rows = numbers[1 : 1 + 5 * int(numbers[0])].reshape(-1, 5).astype(np.int64)
+    return [(code, numbers[at:to], end - begin) for code, begin, end, at, to in rows.tolist()]
 
 
 def norm_of(norm: Any) -> float:
@@ -239,7 +319,7 @@ class JointMechanism(ReadyMechanism):
         """Return the log density of these released values, for compiled code."""
         raise NotImplementedError
 
-    def _length(self, values: Floats) -> int:
+    def total_length(self, values: Floats) -> int:
         """Return the length of T."""
         return len(values)
 
@@ -247,8 +327,10 @@ class JointMechanism(ReadyMechanism):
         """Return log g(s_dp, T), up to a constant free of T: released values, total (d,)."""
         checked = self.check_values(values)
         total = np.ascontiguousarray(total, dtype=np.float64)
-        if total.shape != (self._length(checked),):
-            raise ValueError(f"total must have shape ({self._length(checked)},); got {total.shape}")
+        if total.shape != (self.total_length(checked),):
+            raise ValueError(
+                f"total must have shape ({self.total_length(checked)},); got {total.shape}"
+            )
         return float(log_joint(*self.joint(checked), total))
 
     def check_values(self, values: ArrayLike) -> Floats:

@@ -115,8 +115,9 @@ class KNormGradient(LossMechanism):
             whose="the loss's",
         )
 
-    def _length(self, values: Floats) -> int:
-        return super()._length(values) if self.grid is None else self.grid.size
+    def total_length(self, values: Floats) -> int:
+        """Return the length of T."""
+        return super().total_length(values) if self.grid is None else self.grid.size
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""

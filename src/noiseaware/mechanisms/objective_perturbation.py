@@ -74,7 +74,8 @@ class LossMechanism(JointMechanism):
             return None, f"{type(self.loss).__name__} has no sensitivity"
         return known_sensitivity(self.loss, self.norm, self.neighbours)
 
-    def _length(self, values: Floats) -> int:
+    def total_length(self, values: Floats) -> int:
+        """Return the length of T."""
         q = len(values)
         return q + q * (q + 1) // 2
 

@@ -5,7 +5,9 @@ records, the noises are independent, so the joint density is a product,
 
     log g((s_1, s_2, ...), (T_1, T_2, ...)) = sum_k log g_k(s_k, T_k),
 
-and T = (T_1, T_2, ...) is again a sum over records: nothing else changes for the sampler. What
+and T = (T_1, T_2, ...) is again a sum over records: nothing else changes for the sampler. A part
+whose log density is joint (objective perturbation, K-norm) keeps its formula for its own T_k; one
+that releases a value for each record (local noise) has T_k = sum_i log h(s_i | x_i). What
 does not work is to fit the releases one after another with the posterior of one as the prior of
 the next: they share the records, so they are not independent given theta.
 
@@ -45,25 +47,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Mechanism, mechanism_abilities, missing, query_abilities
-from noiseaware.mechanisms.additive import SeparableMechanism
+from noiseaware.contract import (
+    Floats,
+    Mechanism,
+    MechanismAbilities,
+    mechanism_abilities,
+    missing,
+    query_abilities,
+)
+from noiseaware.mechanisms import joint
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.ready import log_normaliser, mechanism_words
+from noiseaware.mechanisms.ready import ReadyMechanism, log_normaliser, mechanism_words
 from noiseaware.mechanisms.terms import SeparableDensity, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.registry import MECHANISMS
 from noiseaware.release import Release, check_values
 
 
-class Several(SeparableMechanism):
+class Several(ReadyMechanism):
     """Several releases about the same records, with independent noise.
 
     Parameters
     ----------
     mechanisms
-        Two or more mechanisms whose log density is a sum over coordinates: the additive ones,
-        also clamped, thresholded, rounded, truncated or folded.
+        Mechanisms of any kind, about the same records: additive ones, also clamped, thresholded,
+        rounded, truncated or folded; joint ones, such as objective perturbation and K-norm; local
+        ones; other `Several`; and yours.
     labels
         A name for each part, put in front of its names; "1", "2", ... if not given.
 
@@ -94,31 +104,52 @@ class Several(SeparableMechanism):
         self.mechanisms = tuple(mechanisms)
         if not self.mechanisms:
             raise ValueError("mechanisms must hold at least one mechanism; got none")
-        for mechanism in self.mechanisms:
-            if isinstance(mechanism, Several):
-                raise TypeError("mechanisms must not hold another Several; give all parts at once")
-            able = mechanism_abilities(mechanism)
-            if able.terms is None or able.statistic is not None:
+        self._abilities = [mechanism_abilities(mechanism) for mechanism in self.mechanisms]
+        for mechanism, able in zip(self.mechanisms, self._abilities, strict=True):
+            if missing(mechanism, Mechanism):
+                raise TypeError(f"mechanisms must hold mechanisms only; got {mechanism!r}")
+            if able.statistic is not None and able.terms is None and able.total_length is None:
                 raise TypeError(
-                    "mechanisms must have a log density that is a sum over coordinates of the "
-                    f"query's total (Laplace, Gaussian, Clamped, ...); got {mechanism!r}"
+                    "mechanisms with a statistic of their own must have total_length(values), the "
+                    f"length of its total; got {mechanism!r}"
                 )
         self.labels = _checked_labels(labels, len(self.mechanisms))
         self.query = StackedQuery([m.query for m in self.mechanisms], self.labels)
         self.guarantee = _together(self.mechanisms)
         self.neighbours = self.guarantee.neighbours
-        self._ends = np.cumsum([len(m.query.names) for m in self.mechanisms])[:-1]
+        self._say_what_is_absent()
+
+    def _say_what_is_absent(self) -> None:
+        """Set to None what these parts together cannot do."""
+        parts = self._abilities
+        if any(able.terms is None for able in parts):
+            self.terms = None  # type: ignore[assignment, method-assign]
+        if self.terms is not None or any(a.terms is None and a.joint is None for a in parts):
+            self.joint = None  # type: ignore[assignment, method-assign]
+        if all(able.statistic is None for able in parts):
+            self.statistic = None  # type: ignore[assignment, method-assign]
+        self.can_withhold = any(able.can_withhold for able in parts)
+        if not any(able.per_record or able.n_values is not None for able in parts):
+            self.n_values = None  # type: ignore[assignment, method-assign]
+
+    def n_values(self, n: int) -> int:
+        """Return how many values there are of n records: one of each in the local parts."""
+        return sum(_n_values(able, n) for able in self._abilities)
 
     def _parts(self, values: ArrayLike) -> list[Any]:
-        """Cut d numbers into those of each part."""
+        """Cut the released numbers into those of each part."""
         array = np.asarray(values)
-        if array.ndim != 1 or len(array) != len(self.query.names):
+        fixed = sum(_n_values(able, 0) for able in self._abilities)
+        each = sum(_n_values(able, 1) for able in self._abilities) - fixed
+        n, left = divmod(len(array) - fixed, each) if each and array.ndim == 1 else (0, 0)
+        if array.ndim != 1 or left or n < 0 or (not each and len(array) != fixed):
             got = f"{len(array)}" if array.ndim == 1 else f"an array of shape {array.shape}"
+            more = f" and {each} for each record" if each else ""
             raise ValueError(
-                f"values must be {len(self.query.names)} numbers, those of all "
-                f"{len(self.mechanisms)} parts one after another; got {got}"
+                f"values must be {fixed} numbers{more}, those of all {len(self.mechanisms)} parts "
+                f"one after another; got {got}"
             )
-        return np.split(array, self._ends)
+        return np.split(array, np.cumsum([_n_values(able, n) for able in self._abilities])[:-1])
 
     def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the released values as a new float64 array (d,), each part checked by its own."""
@@ -134,11 +165,59 @@ class Several(SeparableMechanism):
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density of all parts, one after another."""
-        parts = [
-            mechanism.terms(part)
-            for mechanism, part in zip(self.mechanisms, self._parts(values), strict=True)
+        return joined(
+            [m.terms(part) for m, part in zip(self.mechanisms, self._parts(values), strict=True)]
+        )
+
+    def joint(self, values: ArrayLike) -> joint.JointDensity:
+        """Return the log density of all parts, for compiled code."""
+        made = [
+            able.terms(part) if able.terms is not None else able.joint(part)  # type: ignore[misc]
+            for able, part in zip(self._abilities, self._parts(values), strict=True)
         ]
-        return joined(parts)
+        return joint.several(made, self._lengths(values))
+
+    def _lengths(self, values: ArrayLike) -> list[int]:
+        """Return the length of each part's total."""
+        made = []
+        for able, part in zip(self._abilities, self._parts(values), strict=True):
+            if able.terms is not None:
+                made.append(len(able.terms(part).family))
+            elif able.total_length is not None:
+                made.append(able.total_length(part))
+            else:
+                made.append(len(able.mechanism.query.names))
+        return made
+
+    def total_length(self, values: ArrayLike) -> int:
+        """Return the length of T."""
+        return sum(self._lengths(values))
+
+    def statistic(self, records: Any, index: NDArray[np.int64], values: ArrayLike) -> Floats:
+        """Return t_i(x_i, s_dp) of all parts side by side, (m, d)."""
+        return np.concatenate(
+            [
+                able.mechanism.query.statistic(records)
+                if able.statistic is None
+                else able.statistic(records, index, part)
+                for able, part in zip(self._abilities, self._parts(values), strict=True)
+            ],
+            axis=1,
+        )
+
+    def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
+        """Return log g(s_dp, T), up to a constant free of T: those of the parts, added up."""
+        parts, lengths = self._parts(values), self._lengths(values)
+        array = np.asarray(total, dtype=np.float64)
+        if array.shape != (sum(lengths),):
+            raise ValueError(f"total must have shape ({sum(lengths)},); got {array.shape}")
+        totals = np.split(array, np.cumsum(lengths)[:-1])
+        return float(
+            sum(
+                mechanism.log_density(part, own)
+                for mechanism, part, own in zip(self.mechanisms, parts, totals, strict=True)
+            )
+        )
 
     def log_normaliser(self, values: ArrayLike) -> float:
         """Return what the parts' log densities lack, added up."""
@@ -199,6 +278,13 @@ class Several(SeparableMechanism):
         return cls([Laplace.example(), again], labels=["June", "July"])
 
 
+def _n_values(able: MechanismAbilities, n: int) -> int:
+    """Return how many values a mechanism releases of n records."""
+    if able.n_values is not None:
+        return able.n_values(n)
+    return n if able.per_record else len(able.mechanism.query.names)
+
+
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
     """Return what the parts promise together, those of different groups in parallel."""
     groups: dict[int, list[Guarantee]] = {}
@@ -206,13 +292,21 @@ def _together(mechanisms: Sequence[Any]) -> Guarantee:
     for mechanism in mechanisms:
         group = query_abilities(mechanism.query).group
         if group is not None:
-            groups.setdefault(group, []).append(mechanism.guarantee)
+            groups.setdefault(group, []).append(_promise(mechanism))
         else:
-            others.append(mechanism.guarantee)
+            others.append(_promise(mechanism))
     if len(groups) > 1:
         others.append(in_parallel([composed(parts) for parts in groups.values()]))
         return composed(others)
-    return composed([mechanism.guarantee for mechanism in mechanisms])
+    return composed([_promise(mechanism) for mechanism in mechanisms])
+
+
+def _promise(mechanism: Any) -> Guarantee:
+    """Return the guarantee of a part; unknown of a mechanism of yours that states none."""
+    able = mechanism_abilities(mechanism)
+    if able.guarantee is not None:
+        return able.guarantee
+    return Guarantee("unknown", neighbours=able.neighbours, reason=f"{able.name} states none")
 
 
 def in_parallel(parts: Sequence[Guarantee]) -> Guarantee:
