@@ -151,12 +151,17 @@ class ModelAbilities:
     """(query, n) -> a formula for the total given u, or None for a query without one. Transport."""
     record_values: Any = None
     """All the values that a record can have, (C, ...), where these are few. The state of a chain is
-    then how many records have each, if the model has a density or the next but one; `validate`."""
+    then how many records have each, if the model has log_likelihood with log_prior or
+    update_from_counts, or a counts_prior; `validate`."""
     value_groups: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     """(C,) the group of each of `record_values` and (G,) the records in each group, where records
     are in groups of known sizes. None: all records are alike."""
     update_from_counts: Draw | None = None
     """(theta, counts, rng) -> theta, as update_parameters for records with these counts, (C,)."""
+    random_size: bool = False
+    """The model is about the number of records too: given theta, those with the value v are a
+    Poisson number with mean exp(log_likelihood(theta, v)). Only for chains of counts; a release
+    need not say n_records."""
     counts_prior: CountsPrior | None = None
     """p(counts) with theta integrated out; update_from_counts then draws from p(theta | counts)."""
 

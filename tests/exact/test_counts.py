@@ -24,6 +24,7 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
+from noiseaware.counts import lattice
 from noiseaware.counts import move as moves
 from noiseaware.sampler.default import make_target
 from noiseaware.sampler.state import ChainState
@@ -97,9 +98,17 @@ def margins_matrix(levels, margins):
 class Problem:
     """A release of a few records; all tables with their posterior probabilities."""
 
-    def __init__(self, model, mechanism, values, matrix, log_prior, log_noise, groups, shapes):
+    def __init__(
+        self, model, mechanism, values, matrix, log_prior, log_noise, groups, shapes, exact=None
+    ):
         sizes = [len(cells) for cells, _ in groups]
         n = sum(size for _, size in groups)
+        if exact is not None:
+            levels = np.asarray(model.record_values).max(axis=0) + 1
+            shape = None if np.ndim(levels) == 0 else levels.tolist()
+            held = na.mechanisms.Exact(na.queries.Linear(exact[0], n_levels=shape))
+            mechanism = na.mechanisms.Several([mechanism, held])
+            values = np.append(values, exact[1])
         release = na.Release(values, mechanism, n)
         self.target, self.n, self.shapes = make_target(model, release), n, shapes
         self.values = np.asarray(self.target.cell_values)
@@ -109,6 +118,10 @@ class Problem:
         ]
         # Groups are made of cells that follow one another.
         self.tables = [sum(x, ()) for x in itertools.product(*parts)]
+        if exact is not None:
+            self.tables = [
+                x for x in self.tables if np.array_equal(exact[0] @ np.array(x), exact[1])
+            ]
         self.number = {x: i for i, x in enumerate(self.tables)}
         logs = [
             log_prior(x) - sum(math.lgamma(m + 1) for m in x) + log_noise(matrix @ np.array(x))
@@ -245,6 +258,83 @@ def _linear(law, levels=2, n=5):
     )
 
 
+def _exact(rows, values, n, levels=None, law="laplace"):
+    """A table with a noisy first cell and every other one, and some exact rows."""
+    rows = np.asarray(rows)
+    k = rows.shape[1]
+    a = np.linspace(0.6, 1.8, k)
+    shape = None if levels is None else list(levels)
+    matrix = np.array([np.arange(k) == 0, np.arange(k) % 2 == 0], dtype=float)
+    mechanism, log_noise = LAWS[law]
+    noisy, scales = np.array([1.0, 3.0]), np.array([1.5, 2.0])
+    model = (
+        na.models.Categorical(k, concentration=a)
+        if levels is None
+        else na.models.ContingencyTable(levels, a.reshape(levels))
+    )
+    return Problem(
+        model,
+        mechanism(na.queries.Linear(matrix, n_levels=shape), scale=scales),
+        noisy,
+        matrix,
+        dirichlet_multinomial(a),
+        log_noise(noisy, scales),
+        [(tuple(range(k)), n)],
+        a,
+        (rows, np.asarray(values)),
+    )
+
+
+def _margins_exact(levels, margins, table):
+    rows = margins_matrix(levels, margins)
+    return _exact(rows, rows @ np.asarray(table), int(np.sum(table)), levels)
+
+
+class Held(na.models.Categorical):
+    """The same model, of which only the density is known: theta is held while counts move."""
+
+    counts_prior = update_from_counts = update_parameters = None
+
+
+def _held(a=(0.8, 1.0, 2.5), n=12):
+    query, values = na.queries.Histogram(n_levels=3), np.array([7.0, 3.0, 1.0])
+    return Problem(
+        Held(3, concentration=a),
+        na.mechanisms.Laplace(query, scale=4.0),
+        values,
+        np.eye(3),
+        dirichlet_multinomial(a),
+        laplace(values, 4.0),
+        [((0, 1, 2), n)],
+        a,
+    )
+
+
+EXACT_PROBLEMS = {
+    # A hierarchy: the total of a part, and of a part of that.
+    **{
+        f"exact totals {law}": functools.partial(
+            _exact, [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]], [4, 3], 6, law=law
+        )
+        for law in LAWS
+    },
+    "exact margins 2x3": lambda: _margins_exact((2, 3), [[0], [1]], [2, 0, 1, 1, 2, 1]),
+    "exact margins 3x3": lambda: _margins_exact((3, 3), [[0], [1]], [1, 0, 1, 0, 1, 0, 0, 1, 1]),
+    "exact margins 2x2x2": lambda: _margins_exact(
+        (2, 2, 2), [[0, 1], [1, 2]], [1, 1, 0, 2, 1, 0, 1, 1]
+    ),
+    "exact margin and nothing of the third": lambda: _margins_exact(
+        (2, 2, 2), [[0], [1]], [1, 0, 0, 1, 1, 0, 1, 0]
+    ),
+    # All two-way margins of a cube: not decomposable, but small.
+    "no three-way interaction": lambda: _margins_exact(
+        (2, 2, 2), [[0, 1], [1, 2], [0, 2]], [1, 2, 1, 1, 3, 0, 1, 2]
+    ),
+    # Weights, which no pair or cube can keep.
+    "exact weighted sum": lambda: _exact([[0, 1, 2, 3]], [9], 6),
+    "exact sum of unequal weights": lambda: _exact([[2, 3, 5]], [30], 9),
+}
+
 PROBLEMS = {
     "bernoulli": _bernoulli,
     "2x2": lambda: _table((2, 2), [[0], [1]], 3, 0.8),
@@ -257,6 +347,7 @@ PROBLEMS = {
     **{f"hierarchy {law}": functools.partial(_linear, law) for law in LAWS},
     "three levels": lambda: _linear("discrete-gaussian", 3),
     "matrix": lambda: _linear("gaussian", 0),
+    **EXACT_PROBLEMS,
     "small naive bayes": lambda: _naive_bayes((2, 2)),
     **{
         f"categorical {noise}": functools.partial(_categorical, noise)
@@ -279,9 +370,9 @@ def directions(made, first):
     Uniforms in the middle of every interval make the package's own functions go through all.
     """
     table, n_cells = made.target.table, len(made.values)
-    kinds = 1 + len(table.patterns)
+    kinds, cubes = table.kinds, 1 + len(table.patterns)
     cells, steps = np.empty(16, np.int64), np.empty(16, np.int64)
-    ways = [(kind, 0, n_cells) for kind in range(1, kinds)]
+    ways = [(kind, 0, n_cells) for kind in range(1, cubes)]
     pools = table.of_cell[table.of_cell_start[first] : table.of_cell_start[first + 1]]
     for i in range(table.most_pools):
         size = table.pool_start[pools[i] + 1] - table.pool_start[pools[i]] if i < len(pools) else 1
@@ -293,6 +384,18 @@ def directions(made, first):
             number = moves.direction(table, first, kind, u, cells, steps)
             chance = 1.0 / (kinds * slots * many)
             yield chance, tuple(zip(cells[:number].tolist(), steps[:number].tolist(), strict=True))
+    if kinds > cubes:
+        n_elements = len(table.element_start) - 1
+        for e in range(n_elements):
+            which = table.element_set[table.element_start[e] : table.element_start[e + 1]]
+            sizes = table.set_start[which + 1] - table.set_start[which]
+            for places in np.ndindex(*sizes):
+                u = np.append(np.zeros(4 + 2 * moves.LEVELS), (np.array(places) + 0.5) / sizes)
+                u[2] = (e + 0.5) / n_elements
+                number = moves.direction(table, first, cubes, u, cells, steps)
+                chance = 1.0 / (kinds * n_elements * np.prod(sizes))
+                line = zip(cells[:number].tolist(), steps[:number].tolist(), strict=True)
+                yield chance, tuple(line)
 
 
 def window_matrix(made, line, points, level):
@@ -321,13 +424,13 @@ def window_matrix(made, line, points, level):
 
 def line_matrix(made, line, x, cache):
     """All tables on the line through x, and P of the windows from coarse to fine."""
-    least = min(x[c] for c, step in line if step > 0)
+    least = min(x[c] // step for c, step in line if step > 0)
     begin = list(x)
     for c, step in line:
         begin[c] -= least * step
     key = (tuple(begin), frozenset(line))
     if key not in cache:
-        most = min(begin[c] for c, step in line if step < 0)
+        most = min(begin[c] // -step for c, step in line if step < 0)
         points = []
         for k in range(most + 1):
             point = list(begin)
@@ -372,8 +475,8 @@ def transition_matrix(made):
     return P
 
 
-def check_step(name):
-    made = problem(name)
+def check_step(name, fresh=False):
+    made = PROBLEMS[name]() if fresh else problem(name)
     P = transition_matrix(made)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(made.pi @ P, made.pi, rtol=0, atol=1e-12)
@@ -389,19 +492,23 @@ def test_a_step_leaves_the_enumerated_posterior_as_it_is(name):
 # ------------------------------------------------------------------ a whole iteration
 
 
-def iteration_p_values(name, n_draws):
+def iteration_p_values(name, n_draws, move=None):
     made = problem(name)
     target = made.target
-    (move,) = na.sampler.default.default_moves(target)
+    if move is None:
+        (move,) = na.sampler.default.default_moves(target)
     rng = np.random.default_rng([SEED, list(PROBLEMS).index(name)])
     theta = target.sample_prior(rng)
     state = ChainState(theta, np.array(made.tables[0]), None, rng)
     tuning = move.start(target, state)
-    tuning["used"][:] = 0.4  # as after warm-up: not every stride each time
+    if "used" in tuning:
+        tuning["used"][:] = 0.4  # as after warm-up: not every stride each time
     found, first = np.zeros(len(made.tables)), np.zeros(len(made.values))
     thetas, arrived = [], []
     for start in rng.choice(len(made.tables), size=n_draws, p=made.pi):
         state.records = np.array(made.tables[start])
+        if not target.integrated:
+            state.theta = {"probabilities": rng.dirichlet(made.shapes + state.records)}
         move.step(target, state, tuning)
         arrived.append(made.number[tuple(state.records)])
         found[arrived[-1]] += 1
@@ -411,15 +518,13 @@ def iteration_p_values(name, n_draws):
         ] += 1
         thetas.append(np.concatenate([np.reshape(v, -1) for v in state.theta.values()]))
     tables = np.array(made.tables)
-    sizes = tables[:, target._groups == 0].sum(axis=1, keepdims=True)
-    at_first = made.pi @ np.where(target._groups == 0, tables / sizes, 0.0)
+    sizes = tables[:, target.groups == 0].sum(axis=1, keepdims=True)
+    at_first = made.pi @ np.where(target.groups == 0, tables / sizes, 0.0)
     p_values = [chi_square(found, made.pi * n_draws), chi_square(first, at_first * n_draws)]
     if made.shapes is not None:
         # Given the counts that came out, a probability is a beta variable.
         shapes = np.array(made.shapes) + tables[arrived]
-        whole = np.stack(
-            [shapes[:, target._groups == g].sum(axis=1) for g in target._groups], axis=1
-        )
+        whole = np.stack([shapes[:, target.groups == g].sum(axis=1) for g in target.groups], axis=1)
         scores = np.array(thetas)
         if scores.shape[1] < shapes.shape[1]:  # only the probability of a yes is a parameter
             shapes, whole = shapes[:, 1::2], whole[:, 1::2]
@@ -441,22 +546,52 @@ def chi_square(found, expected):
     return stats.chi2.sf(statistic, len(wanted) - 1)
 
 
-def check_iteration(name, n_draws=6000):
-    p_values = iteration_p_values(name, n_draws)
+def check_iteration(name, n_draws=6000, move=None):
+    p_values = iteration_p_values(name, n_draws, move)
     assert p_values.min() > FALSE_ALARM / len(p_values), p_values
 
 
 @pytest.mark.parametrize(
-    "name", ["bernoulli", "2x2", "2x2x2", "dense", "two proportions", "naive bayes", "three levels"]
+    "name",
+    [
+        "bernoulli",
+        "2x2",
+        "2x2x2",
+        "dense",
+        "two proportions",
+        "naive bayes",
+        "three levels",
+        "exact margins 3x3",
+        "exact weighted sum",
+        "no three-way interaction",
+    ],
 )
 def test_an_iteration_leaves_the_posterior_alone(name):
     check_iteration(name)
 
 
+HELD_PROBLEM = {"theta held": _held}
+PROBLEMS |= HELD_PROBLEM  # after the list above: its steps depend on theta
+
+
+@pytest.mark.parametrize(
+    "move", [na.moves.CountTransport(), na.moves.CountMove(), na.moves.ParameterUpdate()], ids=repr
+)
+def test_each_move_with_theta_held_leaves_the_posterior_alone(move):
+    check_iteration("theta held", 3000, move)
+
+
+def test_a_model_with_a_density_only_is_sampled_by_counts():
+    moves_of = na.sampler.default.default_moves(problem("theta held").target)
+    assert [type(move).__name__ for move in moves_of] == [
+        *("ParameterUpdate", "CountTransport", "CountMove")
+    ]
+
+
 def test_the_compiled_steps_are_their_python_selves():
     made = problem("2x2x2")
     target, rng = made.target, np.random.default_rng(4)
-    uniforms = rng.random((50, 4 + 2 * moves.LEVELS))
+    uniforms = rng.random((50, 4 + 2 * moves.LEVELS + target.table.most_sets))
     ends = []
     for kernel in (moves.count_steps, moves.count_steps.py_func):
         counts = np.array([9, 0, 5, 40, 3, 1, 0, 0])
@@ -489,3 +624,70 @@ def test_the_tree_finds_the_cell_of_every_record(n_cells):
     counts[0] += 2
     found = [moves.find(tree, k) for k in range(counts.sum())]
     assert found == np.repeat(np.arange(n_cells), counts).tolist()
+
+
+# ------------------------------------------------------------------ exact rows
+
+
+@pytest.mark.parametrize("name", list(EXACT_PROBLEMS))
+def test_a_chain_begins_at_a_table_with_the_exact_numbers(name):
+    made = problem(name)
+    rng = np.random.default_rng(3)
+    assert all(tuple(made.target.find_table(rng)) in made.number for _ in range(5))
+
+
+def by_brute_force(matrix, reach):
+    """The Graver basis of a small matrix: all kernel vectors that are no sum of two like them."""
+    cube = np.indices((2 * reach + 1,) * matrix.shape[1]).reshape(matrix.shape[1], -1).T - reach
+    kernel = [z for z in cube if z.any() and not (matrix @ z).any()]
+    return {
+        tuple(z.tolist())
+        for z in kernel
+        if not any(
+            (w != z).any() and (w * z >= 0).all() and (np.abs(w) <= np.abs(z)).all() for w in kernel
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    "matrix", [[[1, 1, 1, 1], [0, 1, 2, 3]], [[2, 3, 5]], [[1, 1, 0, 0], [0, 1, 1, 0]], [[1, 2, 3]]]
+)
+def test_the_graver_basis_is_that_of_brute_force(matrix):
+    found = lattice.graver_basis(np.array(matrix))
+    both = {tuple(z.tolist()) for z in (*found, *-found)}
+    assert both == by_brute_force(np.array(matrix), 5)
+
+
+@pytest.mark.parametrize(
+    ("margins", "sides"),
+    [
+        ([{0}, {1}], 1),
+        ([{0, 1}, {1, 2}], 1),
+        ([{0, 1}, {1, 2}, {2, 3}], 2),
+        ([{0, 1}, {0, 2}, {0, 3}], 2),
+        ([{0, 1}, {1, 2}, {0, 2}], None),
+        ([{0, 1}, {1, 2}, {2, 3}, {0, 3}], None),
+    ],
+)
+def test_decomposable_margins_are_told_from_others(margins, sides):
+    found = lattice.separators([frozenset(s) for s in margins], 4)
+    assert (None if found is None else len(found)) == sides
+    for one, other in found or ():
+        # No margin has variables of both sides, and together with the separator that is all.
+        assert not one & other
+        assert not any(set(s) & one and set(s) & other for s in margins)
+
+
+def test_margins_of_a_large_table_need_no_list_of_moves():
+    levels = (30, 4, 3)
+    rows = margins_matrix(levels, [[0, 1], [1, 2]])
+    matrix = lattice.sparse.csc_array(rows)
+    found = lattice.connect(matrix, lattice.same_columns(matrix), levels)
+    assert found.elements == []
+    assert [sorted(map(sorted, pair)) for pair in found.separations] == [[[0], [2]]]
+    # Groups of levels, here tracts of ten blocks, are levels too.
+    tracts = np.repeat(np.eye(3), 10, axis=1)
+    rows = np.vstack([np.kron(tracts, np.ones(12)), np.kron(np.ones(30), np.eye(12))])
+    matrix = lattice.sparse.csc_array(rows)
+    found = lattice.connect(matrix, lattice.same_columns(matrix), levels)
+    assert [sorted(map(sorted, pair)) for pair in found.separations] == [[[0], [1, 2]]]

@@ -24,9 +24,12 @@ from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
+from noiseaware.counts import lattice
 from noiseaware.counts import move as counts
+from noiseaware.counts import transport as transport_of_counts
 from noiseaware.counts.move import CountMove
 from noiseaware.counts.target import CountTarget
+from noiseaware.counts.transport import CountTransport
 from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target
@@ -123,6 +126,18 @@ def a_step_on_groups():
     counts_tests.check_step("2x2 in groups")
 
 
+def a_step_on_exact_margins():
+    counts_tests.check_step("exact margins 2x3", fresh=True)
+
+
+def a_step_on_an_exact_weighted_sum():
+    counts_tests.check_step("exact weighted sum", fresh=True)
+
+
+def a_transport_of_counts():
+    counts_tests.check_iteration("theta held", 3000, CountTransport())
+
+
 def an_iteration_on_a_table():
     counts_tests.check_iteration("2x2", n_draws=3000)
 
@@ -191,6 +206,34 @@ MUTANTS = (
         "a direction that changes what is fixed",
         a_step_on_groups,
         (Edit(counts, "changed_rows", "allowed &= not table.fixed[row]", "pass"),),
+    ),
+    Mutant(
+        "exact rows of a release that may change",
+        a_step_on_exact_margins,
+        (Edit(CountTarget, "_fixed", "self.terms.family == EXACT", "False"),),
+    ),
+    Mutant(
+        "half of the tables with an exact weighted sum",
+        a_step_on_an_exact_weighted_sum,
+        (Edit(lattice, "connect", "for part_rows, part in parts(rows):", "for _ in ():"),),
+    ),
+    Mutant(
+        "an element that goes one way and not back",
+        a_step_on_an_exact_weighted_sum,
+        (
+            Edit(counts, "bounds", "-(counts[cells[i]] // steps[i])", "0"),
+            same(counts, "move_on_line"),
+        ),
+    ),
+    Mutant(
+        "counts that are carried along without the Jacobian",
+        a_transport_of_counts,
+        (Edit(transport_of_counts, "carry", "+ log_jacobian", ""),),
+    ),
+    Mutant(
+        "counts that stay where they are when theta moves",
+        a_transport_of_counts,
+        (Edit(transport_of_counts, "carry", "target.probabilities(here), new", "new, new"),),
     ),
     Mutant(
         "records of a table in the order of the cells",

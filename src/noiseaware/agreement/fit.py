@@ -41,6 +41,7 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import check_theta
 from noiseaware.mechanisms import SeparableDensity
+from noiseaware.mechanisms.terms import EXACT
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.release import Release
 from noiseaware.sizes import check_number, check_size
@@ -72,7 +73,9 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
             f"the records of {able.name} are not alike, so the release must say how many there "
             "are; got n_records=None"
         )
-    n = check_number(release.n_records, None if size is None else check_size(size))
+    size = None if size is None else check_size(size)
+    unsized = able.random_size and release.n_records is None and size is None
+    n = _MANY if unsized else check_number(release.n_records, size)
     rng = np.random.default_rng(0)
     with blame(model, release.mechanism, release.query):
         theta = check_theta(f"{able.name}.sample_prior", model.sample_prior(rng), able.parameters)
@@ -394,7 +397,9 @@ def check_density(release: Release, records: np.ndarray) -> None:
     if mechanism.statistic is None:
         _check_cells_and_total(release, records, t)
     if mechanism.terms is not None:
-        _check_terms(mechanism.name, mechanism.terms(release.values), len(total))
+        terms = mechanism.terms(release.values)
+        _check_terms(mechanism.name, terms, len(total))
+        total = np.where(terms.family == EXACT, terms.parameters[:, 0], total)
     as_number(
         f"{mechanism.name}.log_density",
         release.mechanism.log_density(release.values, total),

@@ -10,14 +10,17 @@ variables: put the variables into groups, and let a and b be two cells. The 2^m 
 of the m groups from a or from b are the corners of a cube. Those that took an even number of
 groups from b gain k, the others lose it. A margin changes only if it has a variable of every group,
 so that what is known well stays, and what is open moves (Diaconis and Sturmfels 1998 have the
-theory). A direction that would change a fixed row is left out.
+theory). A direction that would change a fixed row is left out. *Elements*, if pairs and cubes do
+not lead everywhere (exact rows, see `counts.lattice`), or rows with weights leave a direction open
+that is neither: integers z_1, ..., z_m, each for one cell of a set, drawn at random.
 
 **Which direction** is picked must be as likely from any x on the line. The first cell is that of a
 random record, or any cell. A pair {a, b} is picked from a record with probability
 
     (x_a + x_b) / n * q(a, b),        q symmetric,
 
-and a cube likewise with the sum of x over its corners; neither sum changes along the line.
+and a cube likewise with the sum of x over its corners; neither sum changes along the line. An
+element and its cells are picked with a probability that does not depend on x at all.
 
 **The draw.** On the line the density is w(k), known up to a constant, for k from lo to hi: no
 further than to where a count is 0. Place a window of L points, a stride s apart, at random so that
@@ -35,7 +38,8 @@ number of steps that grows with the logarithm of n. In warm-up it is seen which 
 anything, for each t, and which groups of variables it pays to take; these are used afterwards, and
 the others now and then.
 
-Then theta is drawn from p(theta | x) if it was integrated out.
+Then theta is drawn from p(theta | x) if it was integrated out. Otherwise it is held, and another
+move updates it.
 
 **Reports.** `count_moves`: the share of the steps that changed x. For the checks of the release,
 `acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g for
@@ -67,6 +71,9 @@ within the one above."""
 LEVELS = 14
 """Strides 8^0, ..., 8^13, and no more: a line has less than 2^53 points."""
 
+FURTHEST = 2**40
+"""Most steps along a line that no count ends, because the number of records is not known."""
+
 LOOKS = 4
 """Changes of one record that are scored in an iteration, for the checks of the release."""
 
@@ -84,7 +91,8 @@ FIRST_WINDOW = 32
 
 _FIRST_LEVEL = 4
 _WIDTH = _FIRST_LEVEL + 2 * LEVELS
-"""Uniforms of a step: which kind, first cell, pool or pattern, second cell, and two a level."""
+"""Uniforms of a step: which kind, first cell, pool or element, second cell, two a level; after them
+one for each set of an element."""
 
 
 @njit(cache=True, nogil=True)
@@ -156,11 +164,28 @@ def corners(table, first, second, pattern, cells, steps):
 
 
 @njit(cache=True, nogil=True)
+def element(table, uniforms, cells, steps):
+    """Fill in a random element, with a random cell of each of its sets; return how many."""
+    e = int(uniforms[2] * (table.element_start.shape[0] - 1))
+    begin = table.element_start[e]
+    number = table.element_start[e + 1] - begin
+    for i in range(number):
+        which = table.element_set[begin + i]
+        first = table.set_start[which]
+        size = table.set_start[which + 1] - first
+        cells[i] = table.sets[first + int(uniforms[_WIDTH + i] * size)]
+        steps[i] = table.element_step[begin + i]
+    return number
+
+
+@njit(cache=True, nogil=True)
 def direction(table, first, kind, uniforms, cells, steps):
     """Fill in a direction from a first cell; return how many cells it changes, 0 for none.
 
-    Kind 0 is a pair, and kind 1 + p is a cube with pattern p.
+    Kind 0 is a pair, kind 1 + p is a cube with pattern p, and the next is an element.
     """
+    if kind > table.patterns.shape[0]:
+        return element(table, uniforms, cells, steps)
     if kind > 0:
         second = int(uniforms[3] * (table.start.shape[0] - 1))
         return corners(table, first, second, kind - 1, cells, steps)
@@ -266,12 +291,12 @@ def pick_one(window, uniform):
 @njit(cache=True, nogil=True)
 def bounds(counts, cells, steps, number):
     """Return the smallest and the largest k with which no count is negative."""
-    lo, hi = -(2**53), 2**53
+    lo, hi = -FURTHEST, FURTHEST
     for i in range(number):
         if steps[i] > 0:
-            lo = max(lo, -counts[cells[i]])
+            lo = max(lo, -(counts[cells[i]] // steps[i]))
         else:
-            hi = min(hi, counts[cells[i]])
+            hi = min(hi, counts[cells[i]] // -steps[i])
     return lo, hi
 
 
@@ -363,7 +388,8 @@ def count_steps(density, table, slopes, counts, used, chances, seen, jumps, unif
     tree = np.empty(n_cells + 1, dtype=np.int64)
     fill_tree(counts, tree)
     n, changes = counts.sum(), 0
-    cells, steps = np.empty(1 << LARGEST_CUBE, np.int64), np.empty(1 << LARGEST_CUBE, np.int64)
+    most = max(1 << LARGEST_CUBE, table.most_sets)
+    cells, steps = np.empty(most, np.int64), np.empty(most, np.int64)
     widest = 0
     for c in range(n_cells):
         widest = max(widest, table.start[c + 1] - table.start[c])
@@ -392,6 +418,7 @@ def count_steps(density, table, slopes, counts, used, chances, seen, jumps, unif
             jumps[1, kind] += math.log2(1.0 + abs(far))
             for j in range(number):
                 add(tree, cells[j], counts[cells[j]] - before[j])
+                n += counts[cells[j]] - before[j]
         for j in range(touched):
             change[rows[j]] = 0.0
     mean, lowest = look_at_records(density, table, tree, sums, n, uniforms)
@@ -451,12 +478,17 @@ class CountMove:
         if not target.on_counts:
             raise ValueError("CountMove needs a state of counts, and this one holds records")
 
+    def find_start(self, target: CountTarget, state: ChainState) -> None:
+        """Begin at a table with the exact numbers of the release, if it has some."""
+        if target.has_exact:
+            state.records = target.find_table(state.rng)
+
     def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
-        """Begin with all strides, as many pairs as cubes, and nothing seen."""
-        cubes = len(target.table.patterns)
+        """Begin with all strides, as many pairs as other directions, and nothing seen."""
+        others = target.table.kinds - 1
         return {
             "used": np.ones((LEVELS, LEVELS)),
-            "chances": np.linspace(0.5, 1.0, cubes + 1) if cubes else np.ones(1),
+            "chances": np.linspace(0.5, 1.0, others + 1) if others else np.ones(1),
             "seen": _nothing_seen(target),
         }
 
@@ -465,22 +497,22 @@ class CountMove:
     ) -> tuple[float, float, float]:
         """Do the steps, draw theta if it was integrated out, and look at a few records."""
         rng, counts = state.rng, state.records
-        steps = STEPS_PER_CELL * (len(counts) - 1)
+        steps = STEPS_PER_CELL * max(1, len(counts) - 1)
         seen, jumps = tuning["seen"] or _nothing_seen(target)
         changed, mean, lowest = count_steps(
             target.density,
             target.table,
-            target.slopes,
+            target.slopes_at(state.theta),
             counts,
             tuning["used"],
             tuning["chances"],
             seen,
             jumps,
-            rng.random((LOOKS + steps, _WIDTH)),
+            rng.random((LOOKS + steps, _WIDTH + target.table.most_sets)),
         )
         update = target.abilities.update_from_counts
-        assert update is not None
-        state.theta = update(state.theta, counts, rng)
+        if target.integrated and update is not None:
+            state.theta = update(state.theta, counts, rng)
         return changed / steps, mean, lowest
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -513,4 +545,4 @@ class CountMove:
 
 def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray]:
     """Return room for what `count_steps` counts: of the strides, and of the directions."""
-    return np.zeros((2, LEVELS, LEVELS)), np.zeros((2, len(target.table.patterns) + 1))
+    return np.zeros((2, LEVELS, LEVELS)), np.zeros((2, target.table.kinds))

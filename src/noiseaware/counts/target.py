@@ -28,13 +28,16 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from noiseaware.contract import Model, Theta, mechanism_abilities, model_abilities
+from noiseaware.arguments import check_memory
+from noiseaware.contract import CountsPrior, Model, Theta, mechanism_abilities, model_abilities
+from noiseaware.counts.lattice import connect, find_table, open_directions, same_columns
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
 from noiseaware.sampler.state import ChainState
@@ -53,7 +56,7 @@ MOST_PATTERNS = 200
 def why_not(model: Model, release: Release) -> str:
     """Return why the state cannot be counts, in words; "" if it can."""
     able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
-    if release.n_records is None:
+    if release.n_records is None and not able.random_size:
         return "the number of records is not known"
     if able.record_values is None:
         return f"{able.name} does not list all possible records in record_values"
@@ -61,8 +64,9 @@ def why_not(model: Model, release: Release) -> str:
         return f"the noise of {mechanism.name} is not added to totals, one number at a time"
     if able.uses_index and able.value_groups is None:
         return f"the records of {able.name} depend on their index"
-    if able.update_from_counts is None or able.counts_prior is None:
-        return f"{able.name} has no update_from_counts with a counts_prior"
+    held = able.update_from_counts is not None or able.log_prior is not None
+    if able.counts_prior is None and not (held and able.log_likelihood is not None):
+        return f"{able.name} has no log_likelihood with a log_prior or an update_from_counts"
     return ""
 
 
@@ -92,6 +96,13 @@ class Table(NamedTuple):
         The variables of a table in C order; none if the values are not one.
     patterns : (P, K)
         For each variable the number of its group, from 1, or 0: not changed.
+    element_start, element_set, element_step
+        Directions that are neither pairs nor cubes: element e changes one cell, drawn at random, of
+        the set `element_set[i]` by `element_step[i]`, for i from element_start[e] on.
+    sets, set_start
+        The cells of these sets, one after another.
+    most_sets : int
+        Most sets of an element.
     """
 
     start: np.ndarray
@@ -110,6 +121,17 @@ class Table(NamedTuple):
     levels: np.ndarray
     strides: np.ndarray
     patterns: np.ndarray
+    element_start: np.ndarray
+    element_set: np.ndarray
+    element_step: np.ndarray
+    sets: np.ndarray
+    set_start: np.ndarray
+    most_sets: int
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of directions there are: pairs, each pattern of cubes, and elements."""
+        return 1 + len(self.patterns) + (len(self.element_start) > 1)
 
 
 class CountTarget(Target):
@@ -123,6 +145,12 @@ class CountTarget(Target):
         The rows and the steps, for compiled code.
     slopes : (C,)
         b_c of the prior with theta integrated out.
+    groups : (C,)
+        The group of each cell.
+    integrated : bool
+        Whether theta is integrated out of the prior of the counts; else it is held.
+    has_exact : bool
+        Whether the release has exact rows, which not every table satisfies.
     """
 
     on_counts = True
@@ -133,29 +161,33 @@ class CountTarget(Target):
             raise ValueError(f"a chain of counts is not possible: {reason}")
         super().__init__(model, release)
         able = self.abilities
-        assert able.counts_prior is not None
         self.cell_values = np.ascontiguousarray(able.record_values)
         n_cells = self.n = len(self.cell_values)
-        self._groups, self._sizes = able.value_groups or (
+        check_memory(f"a table of {n_cells} cells", 8 * n_cells * (2 + len(release.values) // 100))
+        n = release.n_records
+        self.groups, self._sizes = able.value_groups or (
             np.zeros(n_cells, np.int64),
-            np.array([release.n_records]),
+            np.zeros(0, np.int64) if n is None else np.array([n]),
         )
         self._by_cell = self._columns()
-        prior = able.counts_prior
+        self.integrated = able.counts_prior is not None
+        prior = able.counts_prior or CountsPrior(np.zeros(n_cells))
         self.slopes = np.zeros(n_cells) if prior.slopes is None else prior.slopes
         sized = sparse.csr_array(
-            (np.ones(n_cells), (self._groups, np.arange(n_cells))),
-            shape=(len(self._sizes), n_cells),
-        )
+            (np.ones(n_cells), (self.groups, np.arange(n_cells))),
+            shape=(int(self.groups.max()) + 1, n_cells),
+        )[: len(self._sizes)]
         rows = [self._by_cell, sized]
         if prior.matrix is not None:
             rows.insert(1, sparse.csr_array(prior.matrix))
-        self.table = make_table(
-            sparse.csc_array(sparse.vstack(rows)),
-            self._fixed(len(prior.shifts)),
-            prior,
-            self._grid(),
-        )
+        matrix, fixed = sparse.csc_array(sparse.vstack(rows)), self._fixed(len(prior.shifts))
+        assert self.terms is not None
+        exact = self.terms.family == EXACT
+        self.has_exact = bool(exact.any())
+        self._held = sparse.csr_array(matrix)[fixed]
+        self._held_values = np.append(self.terms.parameters[exact, 0], self._sizes)
+        seen = sparse.vstack([self._by_cell, sized])
+        self.table = make_table(matrix, fixed, prior, self._grid(), sparse.csc_array(seen))
         self._density = able.log_likelihood
         self.abilities = replace(
             able,
@@ -220,26 +252,42 @@ class CountTarget(Target):
 
     def _log_likelihood(self, theta: Theta, counts: np.ndarray) -> np.ndarray:
         """Return x_c log f(v_c | theta), (C,): their sum is log f of the records in any order."""
+        logs = self.slopes_at(theta, held=True)
+        value = np.where(counts > 0, counts * logs, 0.0)
+        return value - np.exp(logs) if self.abilities.random_size else value
+
+    def slopes_at(self, theta: Theta, held: bool = False) -> np.ndarray:
+        """Return b_c: log f(v_c | theta) if theta is held, else that of the integrated prior."""
+        if self.integrated and not held:
+            return self.slopes
         assert self._density is not None
-        logs = self._density(theta, self.cell_values)
-        return np.where(counts > 0, counts * logs, 0.0)
+        return np.ascontiguousarray(self._density(theta, self.cell_values), dtype=np.float64)
+
+    def probabilities(self, theta: Theta) -> np.ndarray:
+        """Return f(v_c | theta), of which each group adds up to 1, (C,)."""
+        p = np.exp(self.slopes_at(theta, held=True))
+        return p / np.bincount(self.groups, p)[self.groups]
 
     def propose(
         self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, None]:
         """Draw the counts of all records from f(. | theta)."""
-        assert self._density is not None
-        probabilities = np.exp(self._density(theta, self.cell_values))
+        if not len(self._sizes):
+            return rng.poisson(np.exp(self.slopes_at(theta, held=True))), None
+        p = self.probabilities(theta)
         counts = np.zeros(self.n, dtype=np.int64)
         for group, size in enumerate(self._sizes):
-            inside = self._groups == group
-            p = probabilities[inside]
-            counts[inside] = rng.multinomial(size, p / p.sum())
+            inside = self.groups == group
+            counts[inside] = rng.multinomial(size, p[inside])
         return counts, None
 
     def total(self, records: np.ndarray) -> np.ndarray:
         """T, (d,), of these counts."""
         return self._by_cell @ records.astype(np.float64)
+
+    def find_table(self, rng: np.random.Generator) -> np.ndarray:
+        """Return a table with all that is fixed, (C,); ValueError if there is none."""
+        return find_table(self._held, self._held_values, rng)
 
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return the counts of a list of records."""
@@ -265,18 +313,25 @@ class CountTarget(Target):
 
     def _expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         parts = []
-        for group in range(len(self._sizes)):
-            inside = np.flatnonzero(self._groups == group)
+        for group in range(int(self.groups.max()) + 1):
+            inside = np.flatnonzero(self.groups == group)
             parts.append(rng.permutation(np.repeat(inside, counts[inside])))
         return self.cell_values[np.concatenate(parts)]
 
 
 def make_table(
-    matrix: sparse.csc_array, fixed: np.ndarray, prior: Any, grid: tuple[int, ...]
+    matrix: sparse.csc_array,
+    fixed: np.ndarray,
+    prior: Any,
+    grid: tuple[int, ...],
+    seen: sparse.csc_array,
 ) -> Table:
-    """Put together what compiled code is told."""
+    """Put together what compiled code is told; `seen` are the noisy rows with what is fixed."""
     matrix.sum_duplicates()
-    classes = same_columns(sparse.csc_array(sparse.csr_array(matrix)[fixed]))
+    held = sparse.csc_array(sparse.csr_array(matrix)[fixed])
+    classes = same_columns(held)
+    needed = connect(held, classes, grid)
+    more = [] if grid else open_directions(seen)
     pools = make_pools(sparse.csr_array(matrix)[~fixed], classes)
     levels = np.array(grid, dtype=np.int64)
     strides = [math.prod(grid[k + 1 :]) for k in range(len(grid))]
@@ -291,20 +346,28 @@ def make_table(
         *pools,
         levels=levels,
         strides=np.array(strides, dtype=np.int64),
-        patterns=patterns_of(len(grid)),
+        patterns=patterns_of(len(grid), needed.separations),
+        **_elements(needed.elements, more, classes),
     )
 
 
-def same_columns(matrix: sparse.csc_array) -> np.ndarray:
-    """Return a number for each column, the same for equal columns."""
-    matrix.sort_indices()
-    seen: dict[bytes, int] = {}
-    numbers = np.empty(matrix.shape[1], dtype=np.int64)
-    for c in range(matrix.shape[1]):
-        part = slice(matrix.indptr[c], matrix.indptr[c + 1])
-        key = matrix.indices[part].tobytes() + matrix.data[part].tobytes()
-        numbers[c] = seen.setdefault(key, len(seen))
-    return numbers
+def _elements(
+    of_classes: list[dict[int, int]], of_cells: list[dict[int, int]], classes: np.ndarray
+) -> dict[str, Any]:
+    """Return the fields of `Table` about elements; the sets are the classes, then single cells."""
+    sizes = np.bincount(classes)
+    listed = of_classes + [
+        {len(sizes) + c: step for c, step in element.items()} for element in of_cells
+    ]
+    lengths = [len(element) for element in listed]
+    return {
+        "element_start": np.cumsum([0, *lengths]),
+        "element_set": np.array([k for e in listed for k in e], dtype=np.int64),
+        "element_step": np.array([z for e in listed for z in e.values()], dtype=np.int64),
+        "sets": np.append(np.argsort(classes, kind="stable"), np.arange(len(classes))),
+        "set_start": np.cumsum([0, *sizes, *np.ones(len(classes), np.int64)]),
+        "most_sets": max(lengths, default=0),
+    }
 
 
 def make_pools(
@@ -336,8 +399,13 @@ def make_pools(
     return cells, pool_start, pool[by_cell], of_cell_start, place[by_cell], most
 
 
-def patterns_of(n_variables: int) -> np.ndarray:
-    """Return ways to put variables into two or more groups, and some into none, (P, K)."""
+def patterns_of(
+    n_variables: int, separations: Sequence[tuple[set[int], set[int]]] = ()
+) -> np.ndarray:
+    """Return ways to put variables into two or more groups, and some into none, (P, K).
+
+    With these separations in any case: one group for each side.
+    """
     if n_variables < 2:
         return np.zeros((0, n_variables), dtype=np.int64)
     most = min(n_variables, LARGEST_CUBE)
@@ -347,8 +415,11 @@ def patterns_of(n_variables: int) -> np.ndarray:
     else:
         how_many = rng.integers(2, most + 1, size=(MOST_PATTERNS, 1))
         tried = rng.integers(0, how_many + 1, size=(MOST_PATTERNS, n_variables))
+    sides = [
+        [1 if k in a else 2 if k in b else 0 for k in range(n_variables)] for a, b in separations
+    ]
     kept = []
-    for pattern in tried:
+    for pattern in np.array([*tried, *sides]):
         groups = list(dict.fromkeys(pattern[pattern > 0].tolist()))  # in order of appearance
         if len(groups) > 1:
             kept.append([groups.index(g) + 1 if g else 0 for g in pattern])

@@ -10,6 +10,7 @@ the posterior. It also knows what it promises (`guarantee`) and can simulate a r
 - `DiscreteLaplace`, `DiscreteGaussian`: the same for queries whose totals are integers;
 - `Clamped`, `Thresholded`, `Rounded`, `Truncated`: what was done after the noise (`after_noise`);
 - `Several`: several releases about the same records, as one;
+- `Exact`: no noise, for what was held invariant beside noisy numbers;
 - `Folded`: Laplace noise that was mirrored into a range;
 - `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`,
   `RandomizedResponse`: every record is released with its own noise (`local`); `RandomRounding`,
@@ -67,6 +68,7 @@ from noiseaware import contract
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
 from noiseaware.mechanisms.count_laws import CellKey, LocalExact, RandomRounding
+from noiseaware.mechanisms.exact import Exact
 from noiseaware.mechanisms.exponential import Exponential
 from noiseaware.mechanisms.folded import Folded
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
@@ -96,6 +98,7 @@ __all__ = [
     "Clamped",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Exact",
     "Exponential",
     "ExtendedDensity",
     "Folded",

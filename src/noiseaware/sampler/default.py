@@ -11,6 +11,7 @@ from noiseaware.sampler.moves import (
     BlockSweep,
     CellMove,
     CountMove,
+    CountTransport,
     Interweave,
     LevelMove,
     MirrorMove,
@@ -56,7 +57,10 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     """
     able = target.abilities
     if target.on_counts:
-        return (CountMove(),)
+        if target.integrated:
+            return (CountMove(),)
+        carry = () if able.random_size or able.log_prior is None else (CountTransport(),)
+        return (ParameterUpdate(), *carry, CountMove())
     size = () if target.size is None else (SizeMove(),)
     if target.summed_kernel is not None:
         return (CellMove(),)

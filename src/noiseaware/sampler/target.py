@@ -42,13 +42,7 @@ from noiseaware.contract import (
 )
 from noiseaware.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import (
-    BETWEEN,
-    GAUSSIAN,
-    TRUNCATED,
-    SeparableDensity,
-    log_g,
-)
+from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.release import Release
 from noiseaware.sampler.size import SizedCoordinates, with_size, without_size
 from noiseaware.sampler.state import ChainState
@@ -194,6 +188,7 @@ class Target:
     """
 
     on_counts = False
+    integrated = False
     summed_kernel: Any = None
 
     def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
@@ -203,9 +198,16 @@ class Target:
         self.query_abilities = query_abilities(release.query)
         self.mechanism_abilities = mechanism = mechanism_abilities(release.mechanism)
         self.size = size
-        self.n = check_number(release.n_records, size)
+        unsized = able.random_size and self.on_counts and release.n_records is None
+        self.n = 1 if unsized else check_number(release.n_records, size)
         self.values: np.ndarray = release.values
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
+        if self.terms is not None and not self.on_counts and (self.terms.family == EXACT).any():
+            raise ValueError(
+                "exact numbers (Exact) need a chain of counts: a model that lists its "
+                f"record_values, and the default moves or moves about counts; {able.name} is "
+                "sampled record by record here"
+            )
         self.density: Density | None = None
         self.power = 1.0
         if self.terms is not None:

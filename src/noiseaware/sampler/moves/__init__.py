@@ -8,6 +8,7 @@ after another is a sampler; `algorithm1()` is the paper's.
 from __future__ import annotations
 
 from noiseaware.counts.move import CountMove
+from noiseaware.counts.transport import CountTransport
 from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.interweave import Interweave
@@ -23,6 +24,7 @@ __all__ = [
     "BlockSweep",
     "CellMove",
     "CountMove",
+    "CountTransport",
     "Interweave",
     "LevelMove",
     "MirrorMove",
