@@ -24,8 +24,8 @@ from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
 from mutants.planting import Edit, planted, same
 from noiseaware import coordinates, models, queries, sampling
-from noiseaware.counts import lattice
 from noiseaware.counts import move as counts
+from noiseaware.counts import target as target_of_counts
 from noiseaware.counts import transport as transport_of_counts
 from noiseaware.counts.move import CountMove
 from noiseaware.counts.target import CountTarget
@@ -215,7 +215,7 @@ MUTANTS = (
     Mutant(
         "half of the tables with an exact weighted sum",
         a_step_on_an_exact_weighted_sum,
-        (Edit(lattice, "connect", "for part_rows, part in parts(rows):", "for _ in ():"),),
+        (Edit(target_of_counts, "connect", "for part_rows, part in parts(rows):", "for _ in ():"),),
     ),
     Mutant(
         "an element that goes one way and not back",

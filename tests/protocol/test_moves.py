@@ -158,6 +158,7 @@ MOVES = {
     "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
     "CountMove": (na.moves.CountMove(), {"cells", "count", "categories", "table"}),
+    "CountTransport": (na.moves.CountTransport(), {"cells", "count", "categories", "table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
     "LevelMove": (
         na.moves.LevelMove(),

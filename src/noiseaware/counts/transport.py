@@ -60,7 +60,8 @@ class CountTransport:
     def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
         """Begin with steps of 0.5 for each coordinate, and of 0.3 of these for all."""
         size = target.coordinates.size
-        return {"log_steps": np.append(np.full(size, math.log(0.5)), math.log(0.3)), "tries": 0}
+        log_steps = np.append(np.full(size, math.log(0.5)), math.log(0.3))
+        return {"log_steps": log_steps, "tries": 0, "seen": [], "learning": True}
 
     def step(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Propose a few changes of theta, each with the counts that go along."""
@@ -75,7 +76,8 @@ class CountTransport:
             else:
                 change[which] = steps[which] * rng.standard_normal()
             accepted.append((int(which), carry(target, state, change)))
-        tuning["seen"] = accepted
+        if tuning["learning"]:
+            tuning["seen"] = accepted
         return (float(np.mean([rate for _, rate in accepted])),)
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -85,6 +87,10 @@ class CountTransport:
         for which, rate in tuning["seen"]:
             wanted = WANTED[int(which == target.coordinates.size)]
             tuning["log_steps"][which] += gain * (rate - wanted)
+
+    def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Learn no more."""
+        tuning["seen"], tuning["learning"] = [], False
 
 
 def carry(target: CountTarget, state: ChainState, change: np.ndarray) -> float:
