@@ -33,6 +33,9 @@ __all__ = ["Checks", "Verdict", "check"]
 
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
+LABELS = 0.2
+"""Chains that differ in their labels only have no more than this of their excess of R-hat over 1
+left with the labels in order; other differences hardly get smaller by that."""
 SURPRISE = 1e-6
 """Probability of the noise below which a release does not fit; a false alarm as rare as that."""
 
@@ -131,14 +134,47 @@ def _agreement(posterior: DataTree) -> Said:
         problem = _broken(array.transpose("chain", "draw", ...).values)
         if problem:
             return False, f"{parameter} {problem}"
+    draws = posterior["posterior"].to_dataset()
     with np.errstate(divide="ignore", invalid="ignore"):  # a parameter that is constant
-        worst, where = _largest(rhat(posterior["posterior"].to_dataset()))
-    if worst <= MOST_RHAT:
-        return True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}"
+        found = rhat(draws)
+        worst, where = _largest(found)
+        if worst <= MOST_RHAT:
+            return True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}"
+        axis, ordered = _labels(draws, found)
+    if ordered - 1.0 <= LABELS * (worst - 1.0):
+        longer = "" if ordered <= MOST_RHAT else "; and run longer (draws, warmup)"
+        return False, (
+            f"{worst:.3f} in {where} is above {MOST_RHAT} because the chains call different things "
+            f"{axis} 0, {axis} 1, ...: with every draw put in the same order it is {ordered:.3f}. "
+            "These are labels, which the release does not tell apart. Use quantities that do not "
+            f"depend on them, or give the prior what tells one {axis} from another{longer}"
+        )
     return False, (
         f"{worst:.3f} in {where} is above {MOST_RHAT}: the chains have not yet found the same "
         "distribution. Run longer (draws, warmup), and do not use these intervals"
     )
+
+
+def _labels(draws: Dataset, found: Dataset) -> tuple[str, float]:
+    """Return the axis whose labels chains disagree about most, and R-hat without them.
+
+    If a release does not tell classes apart, a posterior with the classes in another order is the
+    same posterior, and a chain that never changes the order is right up to that. So every draw is
+    put in the order of one of its quantities, the one with the highest R-hat of each parameter with
+    that axis, and R-hat looked at again.
+    """
+    from arviz_stats import rhat
+
+    best = ("", math.inf)
+    plain = draws.drop_vars([*draws.coords])
+    axes = [str(d) for d in draws.dims if d not in ("chain", "draw") and draws.sizes[d] > 1]
+    for axis in axes:
+        for name in [name for name, array in plain.data_vars.items() if axis in array.dims]:
+            worst = found[name].fillna(1.0).max(axis)
+            key = plain[name].isel(worst.argmax(...) if worst.dims else {})
+            ordered = plain.isel({axis: key.argsort(key.get_axis_num(axis))})
+            best = min(best, (axis, _largest(rhat(ordered))[0]), key=lambda pair: pair[1])
+    return best
 
 
 def _broken(values: np.ndarray) -> str:

@@ -58,6 +58,35 @@ def test_chains_in_different_places():
     assert "in theta is above 1.01: the chains have not yet found the same" in verdict.message
 
 
+def two_classes(rng):
+    """Shares and features of two classes, which two of the chains call the other way round."""
+    share = rng.beta(300, 200, (4, 1000))
+    shares = np.stack([share, 1.0 - share], axis=-1)
+    features = np.stack([rng.beta(80, 20, (4, 1000, 3)), rng.beta(20, 80, (4, 1000, 3))], axis=2)
+    for chain in (1, 3):
+        shares[chain], features[chain] = shares[chain, :, ::-1], features[chain, :, ::-1]
+    return {"shares": shares, "features": features, "level": rng.standard_normal((4, 1000))}
+
+
+def classes_tree(values):
+    dims = {"shares": ["class"], "features": ["class", "feature"]}
+    made = arviz_base.from_dict(
+        {"posterior": values, "sample_stats": {}}, dims=dims, check_conventions=False
+    )
+    made.attrs = {"complete": 1, "draws": 1000}
+    return made
+
+
+def test_labels_are_told_from_chains_that_disagree():
+    values = two_classes(np.random.default_rng(1))
+    verdict = verdicts(classes_tree(values))["chains agree"]
+    assert not verdict.passed
+    assert "labels, which the release does not tell apart" in verdict.message
+    assert "one class from another" in verdict.message
+    values["features"][2, :, 0, 1] += 0.1  # and now a chain is elsewhere, too
+    assert "have not yet found" in verdicts(classes_tree(values))["chains agree"].message
+
+
 def test_chains_with_a_long_memory():
     found = verdicts(tree(walk(np.random.default_rng(1), memory=0.95)))
     assert not found["effective draws"].passed
