@@ -72,7 +72,7 @@ docs: $(READY)
 
 validate: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt -r requirements/engines.txt -r requirements/pymc.txt
-	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_frames.py
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py tests/exact/test_noisy.py tests/exact/test_noisy_pymc.py
 	$(RUN) -m pytest -m full -n 2 -v
 

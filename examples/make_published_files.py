@@ -56,7 +56,7 @@ def census(rng: np.random.Generator) -> None:
 
 def wikimedia(rng: np.random.Generator) -> None:
     for day, noise, threshold in (
-        ("2023-2-6", discrete_gaussian(10.0, 6, rng), 90),
+        ("2023-2-6", discrete_gaussian(math.sqrt(10 / 0.03), 6, rng), 90),
         ("2022-3-1", discrete_laplace(30.0, 6, rng), 450),
     ):
         path = HERE / f"wikimedia_{day}.csv"

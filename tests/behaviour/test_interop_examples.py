@@ -2,8 +2,6 @@
 
 import importlib.util
 import math
-from datetime import date
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +44,7 @@ def test_a_missing_page_of_wikimedia_is_a_censored_count():
     assert 0 < withheld.sum() < len(wikimedia.PAGES)
     total = np.nan_to_num(release.values)
     k = np.arange(-400, 401)
-    mass = np.exp(-(k**2) / (2 * 10.0**2))
+    mass = np.exp(-(k**2) / (10 / 0.015))  # 2 sigma^2, by rho = 10 / (2 sigma^2)
     mass /= mass.sum()
 
     def log_g(count):
@@ -55,17 +53,6 @@ def test_a_missing_page_of_wikimedia_is_a_censored_count():
 
     at_70, at_110 = (math.log(mass[k <= 90 - count].sum()) for count in (70, 110))
     assert log_g(110) - log_g(70) == pytest.approx(withheld.sum() * (at_110 - at_70), rel=1e-6)
-
-
-def test_the_periods_of_wikimedia_have_no_gaps():
-    wikimedia = load("wikimedia")
-    ends = [(p.first, p.last) for p in wikimedia.PERIODS]
-    assert all(b.toordinal() + 1 == c.toordinal() for (_, b), (c, _) in pairwise(ends))
-    assert wikimedia.period_of("2016-1-1").threshold == 3500
-    assert wikimedia.period_of("2022-3-1").scale == 30
-    assert ends[-1] == (date(2023, 2, 6), date.max)
-    with pytest.raises(ValueError, match="2015-7-1 or later"):
-        wikimedia.period_of("2015-6-30")
 
 
 @pytest.mark.full

@@ -53,6 +53,18 @@ def test_the_scale_of_a_count_is_one_over_epsilon():
     assert release.mechanism.guarantee.neighbours == "add-remove"
 
 
+def test_a_table_of_counts_by_groups():
+    info = {"noise_mechanism": "DISCRETE_GAUSSIAN", "noise_parameter": 9.0}
+    released = {"sex": ["m", "f", "f", "m"], "adult": [0, 1, 0, 1], "count": [4, 31, -2, 12]}
+    release = na.interop.tumult.table(info, released)
+    assert release.names[:2] == ("sex=f,adult=0", "sex=f,adult=1")
+    assert release.values.tolist() == [-2, 31, 4, 12]
+    assert release.mechanism.scale == 3.0
+    assert release.n_records is None
+    one = na.interop.tumult.table(info, {"sex": ["m", "f"], "count": [4, 5]}, n_records=9)
+    assert type(one.query).__name__ == "Histogram"
+
+
 def test_what_cannot_be_read():
     good = {"noise_mechanism": "LAPLACE", "noise_parameter": 2.0}
     cases = {
@@ -73,6 +85,6 @@ def test_what_cannot_be_read():
 
 
 def test_a_variance_taken_for_a_scale_is_caught():
-    edit = Edit(na.interop.tumult, "release", "math.sqrt(parameter) if squared else ", "")
+    edit = Edit(na.interop.tumult, "_read", "math.sqrt(parameter) if NOISE[name][1] else ", "")
     with planted(edit), pytest.raises(AssertionError):
         test_every_noise_is_read(NoiseMechanism.GAUSSIAN, na.mechanisms.Gaussian)

@@ -36,7 +36,7 @@ from noiseaware import mechanisms, queries
 from noiseaware.interop.errors import cannot_read
 from noiseaware.release import Release
 
-__all__ = ["columns_by_name", "release", "rows_of"]
+__all__ = ["columns_by_name", "release", "rows_of", "text_of"]
 
 LAWS = {
     "laplace": mechanisms.LocalLaplace,
@@ -131,15 +131,20 @@ def rows_of(path: str | Path, needed: Sequence[str] = ()) -> list[dict[str, Any]
         frame = pandas.read_parquet(path)
         rows = frame.to_dict("records")
     else:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix.lower() == ".gz" else content
-        rows = _text_rows(content.decode("utf-8-sig"))
+        rows = _text_rows(text_of(path))
     if not rows:
         raise ValueError(f"{path} has no rows")
     missing = [name for name in needed if name not in rows[0]]
     if missing:
         raise ValueError(f"{path} lacks the column {missing[0]!r}; it has {_listed(rows[0])}")
     return rows
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a file, which may be compressed (`.gz`)."""
+    content = Path(path).read_bytes()
+    content = gzip.decompress(content) if str(path).lower().endswith(".gz") else content
+    return content.decode("utf-8-sig")
 
 
 def _text_rows(text: str) -> list[dict[str, Any]]:

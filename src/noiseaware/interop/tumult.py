@@ -34,10 +34,11 @@ from numpy.typing import ArrayLike
 from noiseaware import mechanisms
 from noiseaware.arguments import positive
 from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.opendp_frames import frame
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 
-__all__ = ["release"]
+__all__ = ["release", "table"]
 
 # The mechanism here, and whether Tumult's parameter is the square of its scale.
 NOISE = {
@@ -71,6 +72,39 @@ def release(
         `"add-remove"` for Tumult's `AddOneRow`, its usual unit of privacy; `"change"` if one
         record is changed.
     """
+    name, scale = _read(noise_info)
+    return Release(values, NOISE[name][0](query, scale=scale, neighbours=neighbours), n_records)
+
+
+def table(
+    noise_info: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    released: Any,
+    column: str = "count",
+    n_records: int | None = None,
+) -> Release:
+    """Read a table of counts by groups, as Tumult's `evaluate` gives it, with its keys as names.
+
+    Parameters
+    ----------
+    noise_info
+        As for `release`.
+    released
+        The table: a frame, a mapping or a CSV file, with the keys and `column`.
+    column
+        The counts; all the other columns are keys.
+    n_records
+        The number of records, if it is known.
+    """
+    name, scale = _read(noise_info)
+    kind = ("Integer " if name in ("GEOMETRIC", "DISCRETE_GAUSSIAN") else "Float ") + (
+        "Gaussian" if "GAUSSIAN" in name else "Laplace"
+    )
+    said = {"column": [column], "aggregate": ["Frame Length"], "distribution": [kind]}
+    return frame({**said, "scale": [scale]}, released, n_records=n_records, signed=True)
+
+
+def _read(noise_info: Any) -> tuple[str, float]:
+    """Return the name of the noise, and its scale."""
     noise = _one(noise_info)
     for field in ("noise_mechanism", "noise_parameter"):
         if field not in noise:
@@ -78,10 +112,8 @@ def release(
     name = _name(noise["noise_mechanism"])
     if name not in NOISE:
         raise cannot_read(f"noise_mechanism must be one of {', '.join(NOISE)}; got {name!r}")
-    mechanism, squared = NOISE[name]
     parameter = positive("noise_parameter", noise["noise_parameter"])
-    scale = math.sqrt(parameter) if squared else parameter
-    return Release(values, mechanism(query, scale=scale, neighbours=neighbours), n_records)
+    return name, math.sqrt(parameter) if NOISE[name][1] else parameter
 
 
 def _one(noise_info: Any) -> Mapping[str, Any]:

@@ -1,0 +1,75 @@
+"""Results of SmartNoise SQL: a frame, and the accuracy that the reader states for a column.
+
+`reader.get_simple_accuracy(query, alpha)` says for each column how far its noise is from 0 with
+probability 1 - alpha. For Laplace noise P(|e| > a) = exp(-a / b), so b = a / log(1 / alpha); for
+Gaussian noise P(|e| > a) = 2 (1 - Phi(a / sigma)), so sigma = a / Phi^-1(1 - alpha / 2).
+
+SmartNoise sets counts below 0 to 0 (`clamp_counts`), and leaves out groups whose noisy number of
+individuals is not above a threshold (`censor_dims`), `reader.tau`. In version 1.0.10 counts have
+continuous noise and are then cut to whole numbers, a law that is not read; a sum of a float column
+is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from noiseaware.arguments import positive, probability
+from noiseaware.interop import tables
+from noiseaware.interop.errors import cannot_read
+from noiseaware.release import Release
+
+__all__ = ["release"]
+
+
+def release(
+    result: Any,
+    column: str,
+    accuracy: float,
+    alpha: float = 0.05,
+    law: str = "laplace",
+    *,
+    clamped: bool = False,
+    threshold: float | None = None,
+) -> Release:
+    """Read one column of a result: every row is a record.
+
+    Parameters
+    ----------
+    result
+        What `execute` returned (a list, the names first) or `execute_df`, with all groups: NaN
+        in `column` for one that is not there.
+    column
+        The name of the column.
+    accuracy, alpha
+        What `get_simple_accuracy(query, alpha)` says of the column.
+    law
+        `"laplace"`, `"gaussian"`; `"geometric"` for counts of old versions.
+    clamped
+        Whether numbers below 0 were set to 0.
+    threshold
+        Up to what a row was withheld, if this column is the number of individuals.
+    """
+    if isinstance(result, list):
+        names, *rows = result
+        result = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    table = tables.columns_by_name(result)
+    if column not in table:
+        raise ValueError(f"column must be one of {', '.join(table)}; got {column!r}")
+    values = np.array([math.nan if x is None else float(x) for x in table[column]])
+    shown = values[~np.isnan(values)]
+    away, rest = positive("accuracy", accuracy), probability("alpha", alpha)
+    if law != "geometric" and len(shown) and (shown == np.floor(shown)).all():
+        raise cannot_read(
+            f"column {column!r} has whole numbers: SmartNoise cuts counts to whole numbers after "
+            "continuous noise"
+        )
+    far = norm.isf(rest / 2.0) if law == "gaussian" else math.log(1.0 / rest)
+    columns = {"value": values, "scale": np.full(len(values), away / far)}
+    if threshold is not None:
+        columns["threshold"] = np.full(len(values), float(threshold))
+    return tables.release(columns, law=law, clamp=(0.0, None) if clamped else None)
