@@ -9,8 +9,9 @@ and all of it comes out of one walk over the weights w(x) = f(x) h(s | x).
 
 **The walk.** It begins at the largest weight and goes up and down, with the ratio of neighbours,
 w(x + 1) / w(x) = f(x + 1) / f(x) * h(s | x + 1) / h(s | x): one division, and under Gaussian noise,
-whose ratio shrinks by a constant factor, no exponential. It stops where what is left out is below
-`NEGLIGIBLE` times what was added up:
+whose ratio shrinks by a constant factor, no exponential. (Under Gaussian noise it may begin a few
+counts off the largest weight: ratios then first grow, and the sums are the same.) It stops where
+what is left out is below `NEGLIGIBLE` times what was added up:
 
 - where w is log-concave (Poisson, binomial, and negative binomial counts with size r >= 1, under
   noise whose density is), ratios fall from the mode on, so with rho the last ratio, at most
@@ -69,7 +70,7 @@ POISSON, NEGATIVE_BINOMIAL, BINOMIAL = range(3)
 NEGLIGIBLE = 1e-17
 """Share of the sum that may be left out on either side."""
 
-WIDE, SHARE = 6.0, 0.74
+WIDE, SHARE = 12.0, 0.74
 """1 / sqrt(kappa) from which on not every count is added up, and k in units of it."""
 
 SMALLEST, LARGEST = 1e-290, 2.0**36
@@ -249,15 +250,15 @@ def find_top(code, odds, size, family, p, table, guess):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_guess(code, rate, odds, size, family, p):
-    """Return about where the largest weight is."""
+    """Return about where the largest weight is, and whether it is no further than a step away."""
     mean, variance = mean_and_variance(code, rate, size)
     if family >= BETWEEN:
         # Within the interval of the noisy number that is known.
-        return min(max(mean, p[0]), p[2])
+        return min(max(mean, p[0]), p[2]), False
     precision = p[1] * p[1]
     x = (mean + variance * precision * p[0]) / (1.0 + variance * precision)
     if family != GAUSSIAN:
-        return min(max(p[0], mean * math.exp(-p[1])), mean * math.exp(p[1]))
+        return min(max(p[0], mean * math.exp(-p[1])), mean * math.exp(p[1])), False
     # Newton's method for d log w / dx = 0, with log x! about (x + 1/2) log(x + 1/2).
     for _ in range(8):
         x = max(x, 0.0)
@@ -275,8 +276,8 @@ def first_guess(code, rate, odds, size, family, p):
         move = -slope / bend
         x += max(move, -0.5 * x)
         if abs(move) < 0.5:
-            break
-    return x
+            return x, True
+    return x, False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -416,6 +417,65 @@ def walk_side(walk, p, table, side, buffer, used, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def gaussian_side(a, b, odds, start, away, square, side, buffer, used, total):
+    """Add the weights on one side of the start to the buffer, under Gaussian noise.
+
+    `away` is s - start. Returns how many places are used, and the three sums; -1 places if the
+    buffer is too short.
+    """
+    shrink, inverse_odds = math.exp(-square), 1.0 / odds
+    first = second = d = 0.0
+    weight = factor = 1.0
+    for k in range(used, buffer.shape[0]):
+        if (k - used) & 31 == 0:  # errors of the product grow with the square of its length
+            factor = math.exp(square * (side * (away - d) - 0.5))
+        x = start + d
+        if side > 0.0:
+            ratio = (a + b * x) * odds / (x + 1.0) * factor
+        elif x > 0.0:
+            ratio = x * inverse_odds / (a + b * (x - 1.0)) * factor
+        else:
+            ratio = 0.0
+        if not ratio > 0.0:  # all trials, or none
+            return k, total, first, second
+        weight *= ratio
+        factor *= shrink
+        d += side
+        total += weight
+        first += weight * d
+        second += weight * d * d
+        buffer[k] = weight
+        # w rho / (1 - rho) is left.
+        if weight <= NEGLIGIBLE * total and weight * ratio <= NEGLIGIBLE * total * (1.0 - ratio):
+            return k + 1, total, first, second
+    return -1, 0.0, first, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk_gaussian(walk, value, square, buffer):
+    """Do both sides of `walk_side` under Gaussian noise, where w is log-concave.
+
+    All three laws have f(x + 1) / f(x) = (a + b x) odds / (x + 1), with (a, b) = (1, 0) for Poisson
+    counts, (r, 1) for negative binomial and (N, -1) for binomial ones. Returns the buffer, how many
+    of its places are above the start, how many are used, and the three sums, 1 for the start.
+    """
+    a = 1.0 if walk.code == POISSON else walk.size
+    b = 0.0 if walk.code == POISSON else (1.0 if walk.code == NEGATIVE_BINOMIAL else -1.0)
+    start, odds, away = walk.start, walk.odds, value - walk.start
+    while True:
+        up, total, f1, s1 = gaussian_side(a, b, odds, start, away, square, 1.0, buffer, 0, 1.0)
+        if up >= 0:
+            used, total, f2, s2 = gaussian_side(
+                a, b, odds, start, away, square, -1.0, buffer, up, total
+            )
+            if used >= 0:
+                return buffer, up, used, total, f1 + f2, s1 + s2
+        if buffer.shape[0] >= 2 * MOST:
+            return buffer, 0, 0, 0.0, 0.0, 0.0
+        buffer = longer(buffer)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def pick(buffer, used, total, uniform):
     """Return the place in the buffer where the summed weights, after the start's 1, reach u total.
 
@@ -437,13 +497,18 @@ def pick(buffer, used, total, uniform):
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk_counts(walk, p, table, uniform, buffer):
     """Return the buffer, sum w / w(start), E(x - start), Var(x), and a draw of x."""
-    buffer, up, total, f1, s1 = walk_side(walk, p, table, 1.0, buffer, 0, 1.0)
-    if total > 0.0:
-        buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+    if walk.family == GAUSSIAN and not walk.convex:
+        square = p[1] * p[1]
+        buffer, up, used, total, first, second = walk_gaussian(walk, p[0], square, buffer)
+    else:
+        buffer, up, total, first, second = walk_side(walk, p, table, 1.0, buffer, 0, 1.0)
+        if total > 0.0:
+            buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+            first, second = first + f2, second + s2
     if total == 0.0:
         return buffer, total, 0.0, 0.0, walk.start
-    mean = (f1 + f2) / total
-    variance = max((s1 + s2) / total - mean * mean, 0.0)
+    mean = first / total
+    variance = max(second / total - mean * mean, 0.0)
     k = pick(buffer, used, total, uniform)
     x = walk.start + (k + 1.0 if k < up else up - k - 1.0)
     return buffer, total, mean, variance, x
@@ -602,9 +667,9 @@ def cell(code, rate, size, family, p, table, uniform, buffer):
             start, other, at_zero, top = 0.0, start, top, at_zero
         peak = math.exp(at_zero - top)
     else:
-        start = math.floor(first_guess(code, rate, odds, size, family, p))
-        # Where every k-th count is enough, any count near the top is a good start.
-        if family != GAUSSIAN or start < 200.0 or (code == BINOMIAL and size - start < 200.0):
+        guess, close = first_guess(code, rate, odds, size, family, p)
+        start = math.floor(guess)
+        if not close:  # any count near the top is a good start
             start = find_top(code, odds, size, family, p, table, start)
         other = start
         top = log_mass(code, rate, size, start) + log_h(family, p, table, start)

@@ -254,6 +254,22 @@ BUGS = {
         test_every_offset_gives_the_same_sum,
         (Edit(cells, "stride_of", "math.floor(SHARE", "math.floor(3.0 * SHARE"), *python("cell")),
     ),
+    "a sum under Gaussian noise ends too soon": (
+        lambda: check_sums("poisson", 3.0, 0.0, 6.0, (terms.GAUSSIAN,)),
+        (Edit(cells, "gaussian_side", "if weight <= NEGLIGIBLE * total and",
+              "if weight <= 1e-6 * total or"),
+         *python("cell", "walk_counts", "walk_gaussian")),
+    ),
+    "the wrong neighbour under Gaussian noise": (
+        lambda: check_sums("negative-binomial", 40.0, 1.0, 6.0, (terms.GAUSSIAN,)),
+        (Edit(cells, "gaussian_side", "(a + b * (x - 1.0))", "(a + b * x)"),
+         *python("cell", "walk_counts", "walk_gaussian")),
+    ),
+    "the factor of Gaussian noise does not shrink": (
+        lambda: check_sums("binomial", 0.7, 50.0, 6.0, (terms.GAUSSIAN,)),
+        (Edit(cells, "gaussian_side", "factor *= shrink", "factor *= 1.0"),
+         *python("cell", "walk_counts", "walk_gaussian")),
+    ),
     "the noise left out": (
         sums_of(("binomial", 0.7, 50.0)),
         (Edit(cells, "walk_side", "ratio *= factor", "ratio *= 1.0"),

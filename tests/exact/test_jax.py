@@ -556,6 +556,76 @@ def test_the_posterior_is_that_of_the_built_in_regression(bridged, seed):
     assert (error[:, 0] < 0.1 * theirs[:, 1]).all()
 
 
+INCOME = np.array([-1.2, -0.4, 0.0, 0.3, 0.9, 1.5])
+PEOPLE = np.array([1.0, 3.0, 2.0, 1.0, 2.0, 1.0])
+
+
+def cells(n, people=None, income=None, count=None):
+    beta = numpyro.sample("beta", dist.Normal(jnp.array([1.5, 0.0]), jnp.array([0.7, 0.5])))
+    with numpyro.plate("cells", n):
+        rate = people * jnp.exp(beta[0] + beta[1] * income)
+        numpyro.sample("count", dist.Poisson(rate), obs=count)
+
+
+def check_known():
+    """The posterior of cells with known covariates, against the counts summed out."""
+    noise = na.mechanisms.LocalDiscreteGaussian(na.queries.Value(), scale=2.0)
+    release = na.Release([3.0, 11.0, 12.0, 4.0, 16.0, 9.0], noise, 6)
+    model = na.interop.numpyro.model(cells, known={"people": PEOPLE, "income": INCOME})
+    assert model.n_records == 6
+    assert model.column_names == ["count"]
+    grid = [np.linspace(-1.0, 4.0, 101), np.linspace(-2.5, 2.5, 101)]
+    x = np.arange(120)
+    log_p = -0.5 * ((grid[0][:, None] - 1.5) / 0.7) ** 2 - 0.5 * (grid[1] / 0.5) ** 2
+    for s, people, income in zip(release.values, PEOPLE, INCOME, strict=True):
+        rate = people * np.exp(grid[0][:, None] + grid[1] * income)
+        f = stats.poisson.pmf(x, rate[..., None])
+        total = (f * np.exp(-0.5 * ((s - x) / 2.0) ** 2)).sum(axis=-1)
+        log_p = log_p + np.log(total + 1e-300)
+    weights = np.exp(log_p - log_p.max())
+    weights /= weights.sum()
+    tree = na.sample(
+        model, release, draws=1000, warmup=300, chains=2, cores=1, random_seed=3, progressbar=False
+    )
+    draws = tree["posterior"]["beta"].values
+    for k in (0, 1):
+        mass = weights.sum(axis=1 - k)
+        mean = mass @ grid[k]
+        sd = np.sqrt(mass @ (grid[k] - mean) ** 2)
+        # 2,000 draws are worth at least 150: 5 standard errors.
+        assert abs(draws[..., k].mean() - mean) < 5.0 * sd / np.sqrt(150)
+
+
+def test_known_covariates():
+    model = na.interop.numpyro.model(cells, known={"people": PEOPLE, "income": INCOME})
+    theta = {"beta": np.array([1.0, 0.5])}
+    rate = PEOPLE * np.exp(1.0 + 0.5 * INCOME)
+    records = np.array([1, 2, 3, 4, 5, 6])
+    expected = stats.poisson.logpmf(records, rate)
+    np.testing.assert_allclose(model.log_likelihood(theta, records), expected, rtol=1e-12)
+    rng = np.random.default_rng(1)
+    drawn = [model.sample_records(theta, 2, rng, index=[4, 1]) for _ in range(300)]
+    error = np.sqrt(rate[[4, 1]] / 300)
+    assert (np.abs(np.mean(drawn, axis=0) - rate[[4, 1]]) < 5.0 * error).all()
+    with pytest.raises(ValueError, match=r"known must name arguments .* got 'age'"):
+        na.interop.numpyro.model(cells, known={"age": PEOPLE})
+    with pytest.raises(ValueError, match="columns of one length"):
+        na.interop.numpyro.model(cells, known={"people": PEOPLE, "income": INCOME[:3]})
+
+
+@pytest.mark.full
+def test_the_posterior_with_known_covariates():
+    check_known()
+
+
+@pytest.mark.full
+def test_known_covariates_of_the_wrong_record_are_caught():
+    owner = na.interop.numpyro.NumPyroModel
+    bug = Edit(owner, "_rows", "np.arange(n) %", "(np.arange(n) + 2) %")
+    with planted(bug), pytest.raises(AssertionError):
+        check_known()
+
+
 @pytest.mark.full
 def test_the_blocks_of_the_page_run(capsys):
     blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)

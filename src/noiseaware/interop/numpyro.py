@@ -14,11 +14,14 @@ them:
 * the first argument is n; each other argument has the default None and the name of the site whose
   `obs` it is. All that a record holds must be such a site: what is confidential is imputed,
   features too;
+* what is known of each record, and not confidential, is an argument too, whose values are given by
+  `known`: an exposure, the features of a regression on published covariates;
 * the other sites are the parameters, with the prior that the function gives them. They may depend
   on each other, but neither on n nor on the records. Their supports are read off their
   distributions: real, positive, between 0 and 1, simplex, positive definite matrix;
-* given the parameters, records are independent and alike: a `plate` over n, or distributions whose
-  batch shape is (n,). The log probability of each site has the shape (n,).
+* given the parameters and what is known of them, records are independent and alike: a `plate` over
+  n, or distributions whose batch shape is (n,). The log probability of each site has the shape
+  (n,).
 
 A record is the row of the sites' values in the order of the arguments; a site with an event shape
 takes as many columns as it has entries. With one site of scalars a record is a scalar. Records are
@@ -73,6 +76,7 @@ def model(
     kernel: Any = None,
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Sequence[Any]] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> NumPyroModel:
     """Turn a NumPyro model into a model that `noiseaware.sample` takes.
 
@@ -88,6 +92,9 @@ def model(
         Names of the axes of a parameter, such as ``{"coefficients": ["term"]}``.
     coords : mapping, optional
         Labels along named axes, such as ``{"term": ["intercept", "slope"]}``.
+    known : mapping, optional
+        Arguments of the function that are known of each record, such as ``{"income": income}``:
+        arrays whose first axis is the record. The number of records is then theirs.
 
     Returns
     -------
@@ -98,7 +105,7 @@ def model(
     ValueError or TypeError
         For a model that is not of the accepted form, with what is wrong.
     """
-    return NumPyroModel(function, kernel, dims, coords)
+    return NumPyroModel(function, kernel, dims, coords, known)
 
 
 class NUTS(Hamiltonian):
@@ -172,6 +179,8 @@ class NumPyroModel:
         The kernel for p(theta | x).
     column_names
         Names of the columns of a record.
+    n_records, uses_index
+        The number of records, and that they are not alike, if something is known of each.
     """
 
     def __init__(
@@ -180,6 +189,7 @@ class NumPyroModel:
         kernel: Any = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
+        known: Mapping[str, Any] | None = None,
     ) -> None:
         needs("jax", "numpyro")
         import jax
@@ -193,7 +203,10 @@ class NumPyroModel:
                 "kernel must be an object as in noiseaware.kernels, such as "
                 f"noiseaware.kernels.BlackJax(); got {kernel!r}"
             )
-        self._data = _data_arguments(function)
+        arguments = _data_arguments(function)
+        self._known, self.n_records = _known_columns(known or {}, arguments)
+        self.uses_index = bool(self._known)
+        self._data = [name for name in arguments if name not in self._known]
         self._made: dict[str, Any] = {}
         with jax.enable_x64(True):
             sites = self._trace({}, _FEW, {}, jax.random.key(0))
@@ -309,7 +322,10 @@ class NumPyroModel:
         """
         for order in (np.arange(_FEW), np.arange(_FEW)[::-1], np.zeros(_FEW, dtype=int)):
             if not np.allclose(
-                self.log_likelihood(theta, records[order]), few[order], rtol=1e-8, atol=1e-8
+                self._likelihood(theta, records[order], self._rows(_FEW, None)[order]),
+                few[order],
+                rtol=1e-8,
+                atol=1e-8,
             ):
                 raise ValueError(
                     "records must be independent and alike given the parameters; in this NumPyro "
@@ -317,12 +333,21 @@ class NumPyroModel:
                     "or on n"
                 )
 
-    def _trace(self, theta: Any, n: int, observed: Any, key: Any) -> Any:
+    def _rows(self, n: int, index: Any) -> NDArray[np.int64]:
+        """Return which records are meant: those with these numbers, or the first n."""
+        if index is None:
+            index = np.arange(n) % (self.n_records or n)
+        return np.asarray(index, dtype=np.int64)
+
+    def _trace(self, theta: Any, n: int, observed: Any, key: Any, rows: Any = None) -> Any:
         """Run the function with these values of the sites, and return what it did."""
+        import jax.numpy as jnp
         from numpyro import handlers
 
+        rows = self._rows(n, None) if rows is None else rows
+        known = {name: jnp.asarray(column)[rows] for name, column in self._known.items()}
         seeded = handlers.seed(handlers.substitute(self.function, data=theta), key)
-        trace = handlers.trace(seeded).get_trace(n, **observed)
+        trace = handlers.trace(seeded).get_trace(n, **observed, **known)
         return {name: site for name, site in trace.items() if site["type"] != "plate"}
 
     # The densities, in JAX.
@@ -333,11 +358,11 @@ class NumPyroModel:
         trace = self._trace(theta, 1, {}, jax.random.key(0))
         return sum(trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in self._latent)
 
-    def _log_likelihood(self, theta: Any, records: Any) -> Any:
+    def _log_likelihood(self, theta: Any, records: Any, rows: Any = None) -> Any:
         import jax
 
         n = len(records)
-        trace = self._trace(theta, n, self._split(records), jax.random.key(0))
+        trace = self._trace(theta, n, self._split(records), jax.random.key(0), rows)
         return sum(trace[name]["fn"].log_prob(trace[name]["value"]) for name in self._data)
 
     def jax_log_density(self, theta: Any, records: Any) -> Any:
@@ -371,8 +396,8 @@ class NumPyroModel:
         trace = self._trace({}, 1, {}, _key(key_data))
         return {name: trace[name]["value"] for name in self._latent}
 
-    def _draw_records(self, theta: Any, n: int, key_data: Any) -> Any:
-        return self._joined(self._trace(theta, n, {}, _key(key_data)), n)
+    def _draw_records(self, theta: Any, n: int, key_data: Any, rows: Any) -> Any:
+        return self._joined(self._trace(theta, n, {}, _key(key_data), rows), n)
 
     def _joined(self, sites: Any, n: int) -> Any:
         """Return the values of the observed sites as records."""
@@ -395,19 +420,23 @@ class NumPyroModel:
         return float(self._call("_log_prior", self._arrays(theta)))
 
     def sample_records(
-        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator
+        self, theta: Mapping[str, Any], n: int, rng: np.random.Generator, index: Any = None
     ) -> NDArray[Any]:
-        """Draw n records given theta."""
-        records = self._call("_draw_records", self._arrays(theta), _at_least(n), _key_data(rng))
+        """Draw n records given theta: those with these numbers, or the first n."""
+        rows = self._rows(n, index)[np.minimum(np.arange(_at_least(n)), n - 1)]
+        records = self._call("_draw_records", self._arrays(theta), len(rows), _key_data(rng), rows)
         return np.array(np.asarray(records)[:n], dtype=self._dtype, order="C")
 
     def log_likelihood(self, theta: Mapping[str, Any], records: NDArray[Any]) -> NDArray[Any]:
         """Log f(x_i | theta) of each record, (n,)."""
+        return self._likelihood(theta, records, self._rows(len(records), None))
+
+    def _likelihood(self, theta: Mapping[str, Any], records: NDArray[Any], rows: Any) -> Any:
         n = len(records)
         if n == 0:
             return np.empty(0)
-        filled = records[np.minimum(np.arange(_at_least(n)), n - 1)]
-        each = self._call("_log_likelihood", self._arrays(theta), filled)
+        filled = np.minimum(np.arange(_at_least(n)), n - 1)
+        each = self._call("_log_likelihood", self._arrays(theta), records[filled], rows[filled])
         return np.array(np.asarray(each)[:n], dtype=np.float64)
 
     def _arrays(self, theta: Mapping[str, Any]) -> dict[str, Any]:
@@ -435,6 +464,26 @@ def _data_arguments(function: Callable[..., Any]) -> list[str]:
         signature = ", ".join(map(str, arguments))
         raise TypeError(f"{FORM}; got the arguments ({signature})")
     return [argument.name for argument in arguments[1:]]
+
+
+def _known_columns(
+    known: Mapping[str, Any], arguments: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], int | None]:
+    """Return what is known of each record, and how many there are."""
+    columns = {name: np.asarray(column) for name, column in known.items()}
+    for name, column in columns.items():
+        if name not in arguments:
+            raise ValueError(
+                f"known must name arguments of the model ({', '.join(arguments)}); got {name!r}"
+            )
+        if column.ndim == 0 or column.dtype.kind not in "iufb":
+            raise TypeError(f"known must hold arrays of numbers, one row a record; {name!r} is not")
+        if not np.isfinite(column.astype(np.float64)).all():
+            raise ValueError(f"known must have no missing values; {name!r} has one")
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"known must have columns of one length; got {lengths}")
+    return columns, next(iter(lengths.values()), None)
 
 
 def _check_site(name: str, site: Any, is_data: bool) -> None:
