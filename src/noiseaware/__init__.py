@@ -28,7 +28,7 @@ from noiseaware.plots import (
     plot_trace,
 )
 from noiseaware.posterior import load, save, summary
-from noiseaware.predictive import posterior_predictive
+from noiseaware.predictive import posterior_predictive, predict
 from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.report import write_report
@@ -63,6 +63,7 @@ __all__ = [
     "plot_rank",
     "plot_trace",
     "posterior_predictive",
+    "predict",
     "queries",
     "resume",
     "sample",

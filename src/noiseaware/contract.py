@@ -182,6 +182,8 @@ class ModelAbilities:
     """Quantities that follow from theta and stand beside it in the posterior."""
     derive: Callable[[Any], Mapping[str, Any]] | None = None
     """Draws of theta (first axis the draw) -> the derived quantities, likewise."""
+    predict_response: Draw | None = None
+    """(theta, features, rng) -> E(y) and a draw of y for each row of the features. `predict`."""
     check_records: Callable[[Any], None] | None = None
     """ValueError if these cannot be records of this model."""
     column_names: Sequence[str] | None = None

@@ -20,13 +20,14 @@ import numpy as np
 
 from noiseaware.arguments import whole_number
 from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities, model_abilities
+from noiseaware.frames import columns_of
 from noiseaware.posterior import need_posterior
 from noiseaware.release import Release
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
 
-__all__ = ["posterior_predictive"]
+__all__ = ["posterior_predictive", "predict"]
 
 
 def posterior_predictive(
@@ -81,7 +82,7 @@ def posterior_predictive(
             None if random_seed is None else whole_number("random_seed", random_seed, 0)
         ),
     )
-    simulator.check(posterior)
+    check_parameters(posterior, model)
     draws = whole_number("draws", draws)
     tree = posterior.copy()
     for group in ("posterior", "prior"):
@@ -92,6 +93,87 @@ def posterior_predictive(
     if log_prior is not None:
         tree["log_prior"] = simulator.score(posterior["posterior"].to_dataset(), log_prior)
     return tree
+
+
+def predict(
+    posterior: DataTree, model: Model, features: Any, *, random_seed: int | None = None
+) -> DataTree:
+    """Predict the response of a regression for people whose features are known.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    model
+        The regression that was sampled.
+    features : array_like, shape (m, p), or a frame
+        A row for each prediction; a frame's columns are taken by the model's names if it has
+        them, else in order.
+    random_seed : int, optional
+        Same seed, same draws of the response.
+
+    Returns
+    -------
+    xarray.DataTree
+        The posterior with two groups more in ArviZ's schema. `predictions` has, for every draw of
+        theta, `expected`, the expected response, and `response`, one that could be seen;
+        `predictions_constant_data` has the features.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> model = na.models.LogisticRegression(1)
+    >>> mechanism = na.mechanisms.Laplace(na.queries.Moments(2, [-3, 0], [3, 1]), epsilon=5.0)
+    >>> release = na.Release([10.0, 20.0, 12.0, 10.0, 20.0], mechanism, 40)
+    >>> posterior = na.sample(model, release, draws=50, random_seed=1, progressbar=False)
+    >>> made = na.predict(posterior, model, [[-1.0], [0.0], [1.0]], random_seed=1)
+    >>> made["predictions"]["expected"].dims
+    ('chain', 'draw', 'prediction')
+    """
+    from xarray import Dataset
+
+    need_posterior(posterior)
+    able = model_abilities(model)
+    respond = able.predict_response
+    if respond is None:
+        raise ValueError(f"predict needs a regression, with predict_response; got {able.name}")
+    names = list(able.column_names or ())[:-1]
+    rows = _features(features, names)
+    seed = None if random_seed is None else whole_number("random_seed", random_seed, 0)
+    rng, drawn = np.random.default_rng(seed), posterior["posterior"].to_dataset()
+    check_parameters(posterior, model)
+    with np.errstate(all="ignore"):
+        made = [respond(theta, rows, rng) for theta in thetas(drawn, model)]
+    shape = (drawn.sizes["chain"], drawn.sizes["draw"], len(rows))
+    labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
+    content = {
+        name: (("chain", "draw", "prediction"), np.reshape([pair[k] for pair in made], shape))
+        for k, name in enumerate(("expected", "response"))
+    }
+    tree = posterior.copy()
+    tree["predictions"] = Dataset(content, coords={**labels, "prediction": np.arange(len(rows))})
+    tree["predictions_constant_data"] = Dataset(
+        {"features": (("prediction", "feature"), rows)},
+        coords={"prediction": np.arange(len(rows)), "feature": names},
+    )
+    return tree
+
+
+def _features(given: Any, names: list[str]) -> np.ndarray:
+    """Return rows of features, float64 (m, p)."""
+    if isinstance(given, np.ndarray | list | tuple):
+        rows = np.asarray(given, dtype=np.float64)
+    else:
+        columns = columns_of("features", given, "x{}")
+        if set(names) <= set(columns):
+            columns = {name: columns[name] for name in names}
+        rows = np.column_stack([np.asarray(x, dtype=np.float64) for x in columns.values()])
+    if rows.ndim != 2 or rows.shape[1] != len(names) or not np.isfinite(rows).all():
+        raise ValueError(
+            f"features must be rows of {len(names)} finite numbers ({', '.join(names)}); got an "
+            f"array of shape {rows.shape}"
+        )
+    return rows
 
 
 def _read_release(posterior: DataTree) -> Release:
@@ -112,17 +194,7 @@ class Simulator:
         self, model: Model, release: Release, records: int, rng: np.random.Generator
     ) -> None:
         self.model, self.release, self.records, self.rng = model, release, records, rng
-        self.names = [parameter.name for parameter in model.parameters]
         self.privatize = mechanism_abilities(release.mechanism).privatize
-
-    def check(self, posterior: DataTree) -> None:
-        """Raise ValueError unless the posterior has the parameters of the model."""
-        missing = [name for name in self.names if name not in posterior["posterior"]]
-        if missing:
-            raise ValueError(
-                f"model must be the one that was sampled; the posterior has no {missing[0]!r}, a "
-                f"parameter of {type(self.model).__name__}"
-            )
 
     def simulate(self, drawn: Dataset, draws: int) -> Dataset:
         """Return simulated releases and records for evenly spaced draws of theta."""
@@ -160,16 +232,31 @@ class Simulator:
 
     def _thetas(self, drawn: Dataset) -> list[tuple[Theta, int]]:
         """Return theta and the number of records of each draw, one chain after another."""
-        arrays = {
-            name: drawn[name].transpose("chain", "draw", ...).values.astype(np.float64)
-            for name in self.names
-        }
         chains, draws = drawn.sizes["chain"], drawn.sizes["draw"]
         numbers = np.full((chains, draws), self.release.n_records or 0)
         if self.release.n_records is None:
             numbers = drawn["n_records"].transpose("chain", "draw").values.astype(int)
-        return [
-            ({name: array[c, d] for name, array in arrays.items()}, int(numbers[c, d]))
-            for c in range(chains)
-            for d in range(draws)
-        ]
+        return list(zip(thetas(drawn, self.model), numbers.ravel().tolist(), strict=True))
+
+
+def check_parameters(posterior: DataTree, model: Model) -> None:
+    """Raise ValueError unless the posterior has the parameters of the model."""
+    missing = [p.name for p in model.parameters if p.name not in posterior["posterior"]]
+    if missing:
+        raise ValueError(
+            f"model must be the one that was sampled; the posterior has no {missing[0]!r}, a "
+            f"parameter of {type(model).__name__}"
+        )
+
+
+def thetas(drawn: Dataset, model: Model) -> list[Theta]:
+    """Return theta of each draw, one chain after another."""
+    arrays = {
+        p.name: drawn[p.name].transpose("chain", "draw", ...).values.astype(np.float64)
+        for p in model.parameters
+    }
+    return [
+        {name: array[c, d] for name, array in arrays.items()}
+        for c in range(drawn.sizes["chain"])
+        for d in range(drawn.sizes["draw"])
+    ]

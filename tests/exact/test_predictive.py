@@ -12,6 +12,7 @@ from mutants.planting import Edit, planted
 from noiseaware import predictive
 from noiseaware.mechanisms import Gaussian, Laplace
 from noiseaware.models import Bernoulli, MultivariateNormal, Normal
+from noiseaware.models.regression import Regression as REGRESSION
 from noiseaware.queries import Count, Moments
 
 MODEL, N, SHARE, SCALE = Bernoulli(), 40, 0.3, 3.0
@@ -108,3 +109,82 @@ def test_mistakes(posterior):
         na.posterior_predictive(bare, MODEL)
     made = na.posterior_predictive(bare, MODEL, release=RELEASE, draws=5)
     assert made["posterior_predictive"]["release"].shape == (4, 5, 1)
+
+
+# ------------------------------------------------------------------ the response of a regression
+
+X = np.array([[-1.0, 0.5], [0.0, 0.0], [1.5, -0.3]])
+BETA = np.array([0.2, 0.6, -0.4])
+REGRESSIONS = {
+    "linear": (na.models.LinearRegression(2, noise_variance=2.0), lambda e: e, lambda e: 2.0),
+    "logistic": (
+        na.models.LogisticRegression(2),
+        lambda e: 1 / (1 + np.exp(-e)),
+        lambda e: np.exp(-e) / (1 + np.exp(-e)) ** 2,
+    ),
+    "Poisson": (na.models.PoissonRegression(2), np.exp, np.exp),
+}
+
+
+def known_theta(model):
+    """A posterior whose draws all have the same coefficients."""
+    from xarray import Dataset, DataTree
+
+    content = {}
+    rng = np.random.default_rng(0)
+    theta = model.sample_prior(rng) | {"coefficients": BETA}
+    for name, value in theta.items():
+        dims = ("chain", "draw", *(f"{name}_{k}" for k in range(np.ndim(value))))
+        content[name] = (dims, np.broadcast_to(value, (2, 2000, *np.shape(value))))
+    labels = {"chain": np.arange(2), "draw": np.arange(2000)}
+    return DataTree.from_dict({"posterior": Dataset(content, coords=labels)})
+
+
+def response_scores(name):
+    """Of means and variances of responses, and the differences of what is expected."""
+    model, mean, variance = REGRESSIONS[name]
+    made = na.predict(known_theta(model), model, X, random_seed=1)["predictions"]
+    eta = BETA[0] + X @ BETA[1:]
+    y = made["response"].values.reshape(-1, len(X))
+    spread = (y - mean(eta)) ** 2
+    of_mean = (y.mean(axis=0) - mean(eta)) / np.sqrt(variance(eta) / len(y))
+    of_variance = (spread.mean(axis=0) - variance(eta)) / (spread.std(axis=0) / np.sqrt(len(y)))
+    return np.abs([of_mean, of_variance]).max(), made["expected"].values - mean(eta)
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_the_response_has_the_law_of_the_model(name):
+    score, difference = response_scores(name)
+    assert score < 5.5
+    assert np.abs(difference).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("linear", Edit(na.models.LinearRegression, "_respond", "np.sqrt", "")),
+        ("logistic", Edit(REGRESSION, "predict_response", "beta[0] + ", "")),
+        ("Poisson", Edit(REGRESSION, "predict_response", "beta[1:]", "-beta[1:]")),
+    ],
+    ids=["variance for deviation", "no intercept", "a sign"],
+)
+def test_a_wrong_response_is_seen(name, edit):
+    with planted(edit):
+        score, difference = response_scores(name)
+    assert score > 5.5 or np.abs(difference).max() > 1e-12
+
+
+def test_predict_by_names_and_bad_features(posterior):
+    import pandas as pd
+
+    model = REGRESSIONS["linear"][0]
+    known = known_theta(model)
+    frame = pd.DataFrame({"x2": X[:, 1], "x1": X[:, 0]})  # in another order
+    made = na.predict(known, model, frame, random_seed=1)
+    again = na.predict(known, model, X, random_seed=1)
+    assert np.array_equal(made["predictions"]["response"], again["predictions"]["response"])
+    assert made["predictions_constant_data"]["features"].values.tolist() == X.tolist()
+    with pytest.raises(ValueError, match=r"features must be rows of 2 finite numbers \(x1, x2\)"):
+        na.predict(known, model, [[1.0]])
+    with pytest.raises(ValueError, match="predict needs a regression, with predict_response"):
+        na.predict(posterior, MODEL, X)

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.models import response_kernels as kernels
@@ -70,6 +71,15 @@ class GeneralisedRegression(Regression):
     def _read(self, theta: Theta) -> tuple[int, float, Floats, Floats, Floats]:
         """Return the kind of response, the cut-off, beta, m and Sigma."""
         return *self._response, self._coefficients(theta), *self._features.read(theta)
+
+    def _respond(self, eta: Floats, theta: Theta, rng: Generator) -> tuple[Floats, Floats]:
+        kind, top = self._response
+        eta = np.clip(eta, -kernels.STEEPEST, top)  # as `linear_predictor` does
+        if kind == kernels.LOGISTIC:
+            expected = expit(eta)
+            return expected, (rng.random(len(eta)) < expected).astype(np.float64)
+        expected = np.exp(eta)
+        return expected, rng.poisson(expected).astype(np.float64)
 
     def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         width = self.n_features + 1

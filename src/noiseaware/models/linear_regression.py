@@ -139,6 +139,10 @@ class LinearRegression(Regression):
         noise_variance = self._number(theta, "noise_variance")
         return self._length, self._coefficients(theta), noise_variance, *self._features.read(theta)
 
+    def _respond(self, eta: Floats, theta: Theta, rng: Generator) -> tuple[Floats, Floats]:
+        deviation = np.sqrt(self._number(theta, "noise_variance"))
+        return eta, eta + deviation * rng.standard_normal(len(eta))
+
     def _sample_noise(self, rng: Generator) -> Theta:
         if self.noise_variance is not None:
             return {}

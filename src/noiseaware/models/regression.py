@@ -67,6 +67,17 @@ class Regression(CompiledModel):
         """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
 
+    def predict_response(
+        self, theta: Theta, features: Floats, rng: Generator
+    ) -> tuple[Floats, Floats]:
+        """Return E(y | x_0) of each row of features, (m, p), and a draw of y."""
+        beta = self._coefficients(theta)
+        return self._respond(beta[0] + features @ beta[1:], theta, rng)
+
+    def _respond(self, eta: Floats, theta: Theta, rng: Generator) -> tuple[Floats, Floats]:
+        """Return E(y) and a draw of y, given the linear predictors."""
+        raise NotImplementedError
+
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
         coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
