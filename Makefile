@@ -5,7 +5,7 @@ VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test format lint browser coverage docs validate fuzz bench dist clean
+.PHONY: help setup demo test format lint browser coverage docs validate chaos fuzz bench dist clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
@@ -13,6 +13,7 @@ help:
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX, PyMC, Dask, Ray"
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
+	@echo "make chaos     kill -9 at random moments: sample, fit and study go on with the same results"
 	@echo "make fuzz      6,000 mutated files through the command: one line each, no traceback"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
 	@echo "make dist      wheel and sdist, in dist; a posterior from the wheel in an empty environment"
@@ -75,6 +76,9 @@ validate: $(READY)
 	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py tests/exact/test_noisy.py tests/exact/test_noisy_pymc.py
 	$(RUN) -m pytest -m full -n 2 -v
+
+chaos: $(READY)
+	cd tests && ../$(RUN) -m chaos.chaos 100 10
 
 fuzz: $(READY)
 	cd tests && ../$(RUN) -m fuzz.fuzzing 5000 1000

@@ -1,11 +1,11 @@
 """Choose where compiled functions are kept, so that the package can be imported anywhere.
 
-numba keeps them in `__pycache__` next to the source. Where that cannot be written to, or where the
-user has set NUMBA_CACHE_DIR, they go into a folder of their own: below NUMBA_CACHE_DIR, the user's
-cache folder or the temporary folder, whichever comes first. The folder's name has a digest of the
-package's files, so that no kernel outlives the code that it was made from. Compiled functions are
-code: the folder must belong to the user alone, or it is not used. Without any folder they are
-compiled anew in each process.
+numba keeps them in `__pycache__` next to the source. Where that cannot be written to, where others
+than the user and root can write to it, or where the user has set NUMBA_CACHE_DIR, they go into a
+folder of their own: below NUMBA_CACHE_DIR, the user's cache folder or the temporary folder,
+whichever comes first. The folder's name has a digest of the package's files, so that no kernel
+outlives the code that it was made from. Compiled functions are code: the folder must belong to the
+user alone, or it is not used. Without any folder they are compiled anew in each process.
 
 This happens when the module is imported, which must be before any compiled function is defined.
 """
@@ -36,7 +36,7 @@ def choose_cache_folder(package: Path) -> Path | None:
     None if they go next to the source, or if there is no folder and they are not kept.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if not chosen and _writable(package / "__pycache__"):
+    if not chosen and _writable(package / "__pycache__") and _trusted(package):
         return None
     user = os.getuid() if os.name == "posix" else "own"
     name = f"noiseaware-{user}-{looks(package)[:16]}"
@@ -68,6 +68,22 @@ def _private(folder: Path) -> bool:
     if os.name == "posix" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
         return False
     return stat.S_ISDIR(state.st_mode) and _writable(folder)
+
+
+def _trusted(package: Path) -> bool:
+    """Whether no folder of the package is of, or can be written to by, others than user and root.
+
+    A `__pycache__` that is a link leads elsewhere, and is not trusted.
+    """
+    if os.name != "posix":
+        return True
+    for folder, below, _ in os.walk(package):
+        for path in (folder, *(os.path.join(folder, name) for name in below)):
+            state = os.lstat(path)
+            ours = state.st_uid in (os.getuid(), 0) and stat.S_ISDIR(state.st_mode)
+            if not ours or state.st_mode & 0o022:
+                return False
+    return True
 
 
 def _writable(folder: Path) -> bool:

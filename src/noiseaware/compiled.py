@@ -48,13 +48,26 @@ def drop_stale_kernels(package: Path) -> list[str]:
         now = _digests(package)
         stale = [name for name, digest in now.items() if digests.get(name) != digest]
         for name in stale:
-            source = package / name
-            for index in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
-                index.unlink(missing_ok=True)
+            _delete_kernels(package / name)
         stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(json.dumps({"seen": found, "digests": now}))
+        part = stamp.with_name(f"{STAMP}.{os.getpid()}")
+        part.unlink(missing_ok=True)
+        with part.open("x") as file:
+            file.write(json.dumps({"seen": found, "digests": now}))
+        os.replace(part, stamp)
         return stale
     return []
+
+
+def _delete_kernels(source: Path) -> None:
+    """Delete numba's indexes of the functions of a file, and nothing else; links are left alone."""
+    folder = source.parent / "__pycache__"
+    if folder.is_symlink():
+        return
+    index = re.compile(rf"{re.escape(source.stem)}\.[^/]+-\d+\.py\d+\w*\.nbi")
+    for path in folder.glob("*.nbi"):
+        if index.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def looks(package: Path) -> str:

@@ -46,20 +46,23 @@ def part_of(path: Path) -> Path:
     return path.with_name(f".{path.stem}{PART}{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
 
 
-def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: str | Path, write: Callable[[Path], object], *, synced: bool = True) -> None:
     """Let `write` fill a file beside `path`, then put it in its place.
 
-    A run that dies while it writes, or a disk that is full, leaves an older file as it was.
+    A run that dies while it writes, or a disk that is full, leaves an older file as it was. So does
+    a power cut, unless it is not `synced`.
     """
     path = Path(path)
     part = part_of(path)
     try:
         write(part)
-        sync(part)
+        if synced:
+            sync(part)
         os.replace(part, path.resolve())
     finally:
         part.unlink(missing_ok=True)
-    sync(part.parent)
+    if synced:
+        sync(part.parent)
 
 
 def sync(path: Path) -> None:
@@ -99,7 +102,9 @@ def write_table(path: str | Path, frame: Any) -> None:
     write_whole(path, lambda part: text.to_csv(part, index=False))
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], words: Any) -> None:
+def write_arrays(
+    path: Path, arrays: Mapping[str, np.ndarray], words: Any, *, synced: bool = True
+) -> None:
     """Write arrays of numbers by name, and JSON beside them, as an npz file."""
     text = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
 
@@ -107,7 +112,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], words: Any) -> No
         with part.open("wb") as file:
             np.savez(file, allow_pickle=False, json=text, **arrays)
 
-    write_whole(path, write)
+    write_whole(path, write, synced=synced)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:

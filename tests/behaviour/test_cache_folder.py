@@ -39,7 +39,32 @@ def read_only(folder):
 
 def test_next_to_the_source_where_that_can_be_written_to(package):
     (package / "__pycache__").unlink()
+    package.chmod(0o755)
+    (package / "__pycache__").mkdir(mode=0o755)
     assert choose_cache_folder(package) is None
+
+
+@pytest.mark.parametrize("where", [".", "__pycache__", "inner", "inner/__pycache__"])
+@pytest.mark.parametrize("how", ["others can write", "a link", "of another user"])
+def test_not_next_to_a_source_that_others_can_write_to(package, tmp_path, where, how):
+    (package / "__pycache__").unlink()
+    for name in (".", "__pycache__", "inner", "inner/__pycache__"):
+        (package / name).mkdir(exist_ok=True)
+        (package / name).chmod(0o755)
+    assert choose_cache_folder(package) is None
+    folder = package / where
+    if how == "others can write":
+        folder.chmod(0o775)
+    elif how == "a link":
+        if where == ".":
+            pytest.skip("how the package is found is up to Python")
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif os.getuid() == 0:
+        os.chown(folder, 12345, 12345)
+    else:
+        pytest.skip("only root can give a folder to another user")
+    assert choose_cache_folder(package).parent == tmp_path / "tmp"
 
 
 def test_below_the_home_folder(package, tmp_path, monkeypatch, caplog):

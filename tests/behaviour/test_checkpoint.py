@@ -91,12 +91,12 @@ def test_a_write_that_is_interrupted_is_done_again_to_the_same_files(tmp_path, m
     whole = na.sample(model, release, **SETTINGS)
     write, left = checkpoints.write_arrays, [6]
 
-    def stops(path, arrays, words):
+    def stops(path, arrays, words, synced):
         left[0] -= path.name.startswith("state")
         if left[0] == 0:
             left[0] = -1
             raise KeyboardInterrupt
-        write(path, arrays, words)
+        write(path, arrays, words, synced=synced)
 
     monkeypatch.setattr(checkpoints, "write_arrays", stops)
     with pytest.raises(KeyboardInterrupt, match="the same call goes on"):
@@ -104,6 +104,35 @@ def test_a_write_that_is_interrupted_is_done_again_to_the_same_files(tmp_path, m
     left[0] = 10
     part = na.resume(tmp_path, progressbar=False)
     assert part.attrs["complete"] == 0
+    assert_same(na.resume(tmp_path, progressbar=False), whole)
+
+
+class PowerCut(BaseException):
+    """Nothing else happens."""
+
+
+def test_a_power_cut_costs_what_was_not_waited_for(tmp_path, monkeypatch):
+    """What was not synced is damaged; the run goes on from what was, to the same draws."""
+    model, release = regression()
+    whole = na.sample(model, release, **SETTINGS)
+    monkeypatch.setattr(checkpoints, "LONGEST_WAIT", 0.0)  # every segment is written
+    monkeypatch.setattr(checkpoints, "SHARE", 1e-9)  # and only the first is waited for
+    put, puts = checkpoints.Checkpoint._put, []
+
+    def cut(self, states):
+        put(self, states)
+        puts.append(self._last)
+        if len(puts) == 12:
+            raise PowerCut
+
+    monkeypatch.setattr(checkpoints.Checkpoint, "_put", cut)
+    with pytest.raises(PowerCut):
+        na.sample(model, release, checkpoint=tmp_path, **SETTINGS)
+    monkeypatch.undo()
+    assert sorted(tmp_path.glob("state-*.npz")) == [puts[0], puts[-1]]
+    for path in tmp_path.glob("*.npz"):
+        if path != puts[0]:
+            path.write_bytes(path.read_bytes()[:100])
     assert_same(na.resume(tmp_path, progressbar=False), whole)
 
 

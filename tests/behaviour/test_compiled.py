@@ -37,6 +37,29 @@ def test_kernels_of_unknown_code_are_dropped(package):
     assert not made.exists()
 
 
+def test_nothing_else_is_deleted_and_no_link_is_followed(package, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    of_another = elsewhere / "other.function-1.py311.nbi"
+    folder = package / "inner" / "__pycache__"
+    others = ["loop.txt", "loop.nbi", "notes.loop-1.py311.nbi", "loop.a-1.py311.1.nbc"]
+    for path in (of_another, elsewhere / "stamp", *(folder / name for name in others)):
+        path.write_text("mine")
+    link = folder / "loop.linked-1.py311.nbi"
+    link.symlink_to(of_another)
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / compiled.STAMP).symlink_to(elsewhere / "stamp")
+    (package / "linked").mkdir()
+    (package / "linked" / "other.py").write_text("")
+    (package / "linked" / "__pycache__").symlink_to(elsewhere)
+    made = kernel(package, "loop")
+    assert drop_stale_kernels(package)
+    assert not made.exists()
+    assert link.is_symlink()
+    for path in (of_another, elsewhere / "stamp", *(folder / name for name in others)):
+        assert path.read_text() == "mine"
+    assert not drop_stale_kernels(package)
+
+
 def test_kernels_stay_while_nothing_changes(package):
     drop_stale_kernels(package)
     made = kernel(package, "loop")

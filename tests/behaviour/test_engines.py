@@ -272,5 +272,6 @@ def test_ctrl_c_in_a_study(engine, done, tmp_path):
             progressbar=advance,
         )
     lines = (tmp_path / "study" / "replicates.jsonl").read_text().splitlines()
-    assert len(lines) - 1 == sum(told) >= 3
+    # Ctrl-C may come between the line and what is told of it.
+    assert 3 <= sum(told) <= len(lines) - 1 <= sum(told) + 1
     same_studies(study(na.models.Bernoulli()), done)

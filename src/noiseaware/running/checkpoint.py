@@ -1,12 +1,16 @@
-"""A run on disk: kill -9, a power cut or a full disk costs what was drawn since the last write.
+"""A run on disk: kill -9 costs the segment under way, or the last ten seconds if it is shorter.
 
 A folder holds `run.json` (the release, the model and the settings), `draws-000001.npz`,
 `draws-000002.npz`, ... (what all chains drew, piece by piece) and one `state-000002.npz` (where the
 chains are after that piece). A chain is a pure function of its state, so a run that goes on from
 there makes the same draws, bit for bit, as one that was never stopped.
 
-The draws are on disk before the state that goes on from them, and the new state before the old one
+The draws are written before the state that goes on from them, and the new state before the old one
 is deleted, so that the folder is whole at every moment.
+
+What a process has written outlives it, but not a power cut: for that the disk must be waited for,
+which is done only as often as it costs little. The last state that was waited for stays until the
+next, and is gone back to if a later one turns out to be damaged.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from noiseaware.files import (
     agree,
     locked,
     read_arrays,
+    sync,
     write_arrays,
     write_json,
 )
@@ -43,6 +48,9 @@ VERSION = 1
 HEADER, BESIDE = "run.json", "fit.json"
 """What was run; and what the command that runs it wants to do with the result."""
 
+
+LONGEST_WAIT = 10.0
+"""Seconds from a write to the first segment that is written again, at most."""
 
 MOST, MOST_CHAINS = 10**9, 10**4
 """What a file may ask for; larger numbers are damage."""
@@ -185,6 +193,10 @@ class Checkpoint:
     _pending: list[list[Draws]] = field(default_factory=list)
     _states: list[ChainState] | None = None
     _next: float = 0.0
+    _next_sync: float = 0.0
+    _unsynced: set[Path] = field(default_factory=set)
+    _last: Path | None = None
+    _safe: Path | None = None
     _seconds: float = 0.0
 
     def read(self, started: list[ChainState]) -> tuple[list[ChainState], list[list[Draws]], float]:
@@ -196,10 +208,23 @@ class Checkpoint:
             The chains as they start; returned as they are if nothing was written yet.
         """
         found = sorted(self.folder.glob("state-*.npz"))
+        while found:
+            path = found.pop()
+            try:
+                read = self._read(path, [state.copy() for state in started])
+            except CheckpointError:
+                if not found:
+                    raise
+                continue  # a power cut damaged it: back to an older one
+            self._safe = path
+            return read
+        return started, [[] for _ in started], 0.0
+
+    def _read(
+        self, path: Path, started: list[ChainState]
+    ) -> tuple[list[ChainState], list[list[Draws]], float]:
+        """Return what `read` does, by one state that was written."""
         pieces: list[list[Draws]] = [[] for _ in started]
-        if not found:
-            return started, pieces, 0.0
-        path = found[-1]
         try:
             arrays, words = read_arrays(path)
             self._pieces, seconds = int(words["pieces"]), float(words["seconds"])
@@ -209,10 +234,8 @@ class Checkpoint:
                 path = self._piece(number)
                 for i, draws in enumerate(_read_draws(*read_arrays(path))):
                     pieces[i].append(draws)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OSError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from None
-        for older in found[:-1]:
-            older.unlink(missing_ok=True)
         return states, pieces, seconds
 
     def note(self, states: Sequence[ChainState], drawn: Sequence[Draws], seconds: float) -> None:
@@ -222,31 +245,54 @@ class Checkpoint:
             self._pending = [[] for _ in drawn]
         for pending, draws in zip(self._pending, drawn, strict=True):
             pending.append(draws)
-        if time.monotonic() >= self._next:
-            self.write()
+        now = time.monotonic()
+        if now >= self._next:
+            self.write(synced=now >= self._next_sync)
 
-    def write(self) -> None:
-        """Write what was noted and is not on disk yet."""
-        if self._states is None:
-            return
+    def write(self, synced: bool = True) -> None:
+        """Write what was noted and is not in the folder yet; wait for the disk if `synced`."""
         began = time.monotonic()
+        if self._states is not None:
+            self._put(self._states)
+        written = time.monotonic()
+        self._next = written + min(LONGEST_WAIT, (written - began) / SHARE)
+        if synced:
+            self._sync()
+            ended = time.monotonic()
+            self._next_sync = ended + (ended - written) / SHARE
+
+    def _put(self, states: list[ChainState]) -> None:
         # Ctrl-C may come at any line; what is then written again is written to the same files.
         joined, pieces = [Draws.join(parts) for parts in self._pending], self._pieces
         if len(joined[0]):
             pieces += 1
-            write_arrays(self._piece(pieces), *_pack_draws(joined))
+            self._write(self._piece(pieces), *_pack_draws(joined))
         arrays: Arrays = {}
-        chains = [pack_state(state, arrays) for state in self._states]
-        iteration = self._states[0].iteration
-        path = self.folder / f"state-{iteration:012d}.npz"
+        chains = [pack_state(state, arrays) for state in states]
+        path = self.folder / f"state-{states[0].iteration:012d}.npz"
         words = {"pieces": pieces, "seconds": self._seconds, "chains": chains}
-        write_arrays(path, arrays, words)
-        for older in self.folder.glob("state-*.npz"):
-            if older.name < path.name:
-                older.unlink(missing_ok=True)
-        self._pieces, self._states, self._pending = pieces, None, []
-        ended = time.monotonic()
-        self._next = ended + (ended - began) / SHARE
+        self._write(path, arrays, words)
+        self._last, self._pieces, self._states, self._pending = path, pieces, None, []
+        self._drop_older()
+
+    def _write(self, path: Path, arrays: Arrays, words: Any) -> None:
+        write_arrays(path, arrays, words, synced=False)
+        self._unsynced.add(path)
+
+    def _sync(self) -> None:
+        """Wait until all that was written is on disk, and go by the last state from now on."""
+        for path in self._unsynced:
+            sync(path)
+        sync(self.folder)
+        self._unsynced, self._safe = set(), self._last or self._safe
+        self._drop_older()
+
+    def _drop_older(self) -> None:
+        """Delete states before the last one, but for the last that a power cut spares."""
+        for path in self.folder.glob("state-*.npz"):
+            if self._last is not None and path.name < self._last.name and path != self._safe:
+                path.unlink(missing_ok=True)
+                self._unsynced.discard(path)
 
     def _piece(self, number: int) -> Path:
         return self.folder / f"draws-{number:06d}.npz"
