@@ -240,11 +240,10 @@ class Checkpoint:
 
     def note(self, states: Sequence[ChainState], drawn: Sequence[Draws], seconds: float) -> None:
         """Take note of a segment of all chains; write it if enough time has gone by."""
-        self._states, self._seconds = list(states), seconds
-        if not self._pending:
-            self._pending = [[] for _ in drawn]
-        for pending, draws in zip(self._pending, drawn, strict=True):
-            pending.append(draws)
+        before = self._pending or [[] for _ in drawn]
+        pending = [[*parts, draws] for parts, draws in zip(before, drawn, strict=True)]
+        # All at once: Ctrl-C may come at any line.
+        self._states, self._seconds, self._pending = list(states), seconds, pending
         now = time.monotonic()
         if now >= self._next:
             self.write(synced=now >= self._next_sync)
