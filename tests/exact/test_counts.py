@@ -24,6 +24,7 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
+from noiseaware.contract import CountsPrior
 from noiseaware.counts import lattice
 from noiseaware.counts import move as moves
 from noiseaware.sampler.default import make_target
@@ -691,3 +692,99 @@ def test_margins_of_a_large_table_need_no_list_of_moves():
     matrix = lattice.sparse.csc_array(rows)
     found = lattice.connect(matrix, lattice.same_columns(matrix), levels)
     assert [sorted(map(sorted, pair)) for pair in found.separations] == [[[0], [1, 2]]]
+
+
+# ------------------------------------------------------------------ an open number of records
+
+
+class PoissonCells:
+    """A class of a user's: two Poisson counts, whose rates have Gamma(a, b) priors."""
+
+    a, b = np.array([0.7, 2.0]), np.array([0.1, 0.2])
+    parameters = (na.Parameter("rates", (2,), "positive"), na.Parameter("counts", (2,)))
+    record_values = np.arange(2)
+    random_size = True
+    counts_prior = CountsPrior(a, slopes=-np.log1p(b))
+
+    def sample_prior(self, rng):
+        rates = rng.gamma(self.a) / self.b
+        return {"rates": rates, "counts": rng.poisson(rates).astype(float)}
+
+    def sample_records(self, theta, n, rng):
+        return rng.choice(2, size=n, p=theta["rates"] / theta["rates"].sum())
+
+    def log_likelihood(self, theta, records):
+        return np.log(theta["rates"])[records]
+
+    def update_from_counts(self, theta, counts, rng):
+        rates = rng.gamma(self.a + counts) / (self.b + 1.0)
+        return {"rates": rates, "counts": counts.astype(float)}
+
+    def update_parameters(self, theta, records, rng):
+        return self.update_from_counts(theta, np.bincount(records, minlength=2), rng)
+
+
+def open_release():
+    query = na.queries.Linear.sums(["all"] * 2, ["a", "b"])
+    mechanism = na.mechanisms.DiscreteGaussian(query, scale=[2.0, 3.0, 3.0])
+    return na.Release([13, 2, 9], mechanism, n_records=None)
+
+
+def test_an_open_number_of_records_leaves_the_posterior_alone():
+    model, release, most = PoissonCells(), open_release(), 60
+    target, rng = make_target(model, release), np.random.default_rng([SEED, 99])
+    tables = np.indices((most, most)).reshape(2, -1).T
+    # Negative binomial counts, by SciPy, and the density of the noise by the textbook.
+    logs = stats.nbinom.logpmf(tables, model.a, model.b / (model.b + 1.0)).sum(axis=1)
+    totals = np.column_stack([tables.sum(axis=1), tables])
+    logs += stats.norm.logpdf(release.values - totals, scale=[2.0, 3.0, 3.0]).sum(axis=1)
+    pi = np.exp(logs - logs.max())
+    pi /= pi.sum()
+    (move,) = na.sampler.default.default_moves(target)
+    state = ChainState(model.sample_prior(rng), tables[0].copy(), None, rng)
+    tuning = move.start(target, state)
+    found, scores = np.zeros((most, most)), []
+    for start in rng.choice(len(tables), size=4000, p=pi):
+        state.records = tables[start].copy()
+        move.step(target, state, tuning)
+        found[tuple(state.records)] += 1
+        assert (state.theta["counts"] == state.records).all()
+        scores.append(
+            stats.gamma.cdf(state.theta["rates"] * (1.0 + model.b), model.a + state.records)
+        )
+    p_values = [chi_square(found.ravel(), pi * 4000)]
+    p_values += [stats.kstest(column, "uniform").pvalue for column in np.transpose(scores)]
+    assert min(p_values) > FALSE_ALARM / 3, p_values
+
+
+def test_an_open_number_of_records_is_sampled_by_the_default():
+    drawn = na.sample(
+        PoissonCells(),
+        open_release(),
+        draws=100,
+        warmup=50,
+        chains=1,
+        random_seed=1,
+        progressbar=False,
+    )
+    counts = drawn["posterior"]["counts"].values
+    assert (counts >= 0).all()
+    assert len(np.unique(counts.sum(axis=-1))) > 3
+    with pytest.raises(ValueError, match="give size, a prior for their number"):
+        na.sample(PoissonCells(), open_release(), moves=na.moves.algorithm1(), progressbar=False)
+
+
+def test_a_country_is_sampled_like_a_village():
+    n = 10**8
+    release = na.Release([0.3 * n], na.mechanisms.Laplace(na.queries.Count(), scale=2.0), n)
+    drawn = na.sample(
+        na.models.Bernoulli(),
+        release,
+        draws=200,
+        warmup=100,
+        chains=2,
+        random_seed=1,
+        progressbar=False,
+    )
+    p = drawn["posterior"]["probability"].values
+    assert abs(p.mean() - 0.3) < 1e-4

@@ -120,7 +120,7 @@ def look(run: Run) -> Conflict | None:
     try:
         with np.errstate(all="ignore"):
             simulator = Simulator(run.target, rng)
-            if run.target.n > MOST_RECORDS:
+            if (run.target.release.n_records or run.target.n) > MOST_RECORDS:
                 return Conflict(posterior=simulator.look_at_posterior(run.draws))
             return Conflict(
                 simulator.look_at_release(),

@@ -1,0 +1,132 @@
+"""Chains of counts: what an iteration costs as n grows, and effective draws against records.
+
+    python -m benchmarks.counts             # both tables
+    python -m benchmarks.counts growth      # the time of an iteration at n = 10^8 over 10^3
+    python -m benchmarks.counts records     # effective draws a second, beside samplers of records
+
+Time is that of the processor (`time.process_time`), so that other work on the machine counts for
+little; the two sides of a ratio are measured one after another in the same process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from arviz_stats.base import array_stats
+
+import noiseaware as na
+from noiseaware.sampler import chain
+from noiseaware.sampler.default import default_moves, make_target
+
+LEVELS = (4, 3, 2)
+
+
+def _release(mechanism: Any, shares: np.ndarray, records: np.ndarray, n: int) -> na.Release:
+    """Return a release of n records with these shares of the possible ones."""
+    counts = np.floor(n * shares)
+    counts[0] += n - counts.sum()
+    total = mechanism.query.statistic(records).T @ counts
+    return na.Release(total + 0.25, mechanism, n)
+
+
+def _flat(model: Any, query: Any) -> Callable[[int], tuple[Any, na.Release]]:
+    def make(n: int) -> tuple[Any, na.Release]:
+        values = np.asarray(model.record_values)
+        shares = np.arange(1.0, len(values) + 1)
+        mechanism = na.mechanisms.Laplace(query, epsilon=1.0)
+        return model, _release(mechanism, shares / shares.sum(), values, n)
+
+    return make
+
+
+def _groups(kind: Any, groups: int) -> Callable[[int], tuple[Any, na.Release]]:
+    def make(n: int) -> tuple[Any, na.Release]:
+        sizes = [n // groups] * groups
+        query = na.queries.ByGroup(na.queries.Count(), n_groups=groups)
+        values = [round(0.3 * size) + 0.25 for size in sizes]
+        release = na.Release(values, na.mechanisms.Laplace(query, epsilon=1.0), sum(sizes))
+        return kind(sizes), release
+
+    return make
+
+
+MODELS = {
+    "Bernoulli": _flat(na.models.Bernoulli(), na.queries.Count()),
+    "Categorical(10)": _flat(na.models.Categorical(10), na.queries.Histogram(n_levels=10)),
+    "ContingencyTable(4, 3, 2)": _flat(
+        na.models.ContingencyTable(LEVELS), na.queries.Margins(LEVELS, [[0, 1], [1, 2]])
+    ),
+    "NaiveBayes(2; 3, 2)": _flat(
+        na.models.NaiveBayes(2, [3, 2]), na.queries.ClassFeatureCounts(2, [3, 2])
+    ),
+    "TwoProportions": _groups(na.models.TwoProportions, 2),
+    "StratifiedProportions(5)": _groups(na.models.StratifiedProportions, 5),
+}
+
+
+def _draw(
+    model: Any, release: na.Release, moves: Any, warmup: int, draws: int
+) -> tuple[float, np.ndarray]:
+    """Run a chain; return the seconds of its draws, and the first parameter, (draws, entries)."""
+    target = make_target(model, release, moves)
+    moves = moves or default_moves(target)
+    state = chain.start(target, moves, np.random.Generator(np.random.SFC64(1)))
+    schedule = chain.Schedule(warmup, draws)
+    state, _ = chain.advance(target, moves, schedule, state, warmup)
+    began = time.process_time()
+    _, made = chain.advance(target, moves, schedule, state, draws)
+    seconds = time.process_time() - began
+    name = model.parameters[-1].name
+    return seconds, made.theta[name].reshape(draws, -1)
+
+
+def growth(small: int = 10**3, large: int = 10**8, draws: int = 600) -> None:
+    """Print the time of an iteration for few and for many records, the best of three each."""
+    print(f"{'model':28}{'us at ' + f'{small:.0e}':>14}{'us at ' + f'{large:.0e}':>14}{'ratio':>8}")
+    for name, make in MODELS.items():
+        best = []
+        for n in (small, large):
+            model, release = make(n)
+            best.append(min(_draw(model, release, None, 300, draws)[0] for _ in range(3)) / draws)
+        print(
+            f"{name:28}{best[0] * 1e6:14.0f}{best[1] * 1e6:14.0f}{best[1] / best[0]:8.2f}",
+            flush=True,
+        )
+
+
+def _effective(values: np.ndarray) -> float:
+    """Return the smallest effective sample size of the entries."""
+    sizes = [float(array_stats.ess(column[None], method="bulk")) for column in values.T]
+    return min(sizes)
+
+
+def records(n: int = 2000, draws: int = 2000) -> None:
+    """Print effective draws a second of counts, and of two samplers that hold records."""
+    interwoven = na.moves.Interweave(
+        na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()
+    )
+    samplers = {
+        "counts": None,
+        "Interweave": (interwoven,),
+        "Algorithm 1": na.moves.algorithm1(),
+    }
+    print(f"{'effective draws a second':28}" + "".join(f"{name:>14}" for name in samplers))
+    for name in list(MODELS)[:3]:
+        model, release = MODELS[name](n)
+        print(f"{name:28}", end="", flush=True)
+        speed = []
+        for moves in samplers.values():
+            seconds, values = _draw(model, release, moves, 500, draws)
+            speed.append(_effective(values) / seconds)
+            print(f"{speed[-1]:14.1f}", end="", flush=True)
+        print(f"   ratios {speed[0] / speed[1]:.1f} and {speed[0] / speed[2]:.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or ["growth", "records"]
+    for name in wanted:
+        {"growth": growth, "records": records}[name]()
