@@ -117,6 +117,27 @@ def test_measurements_are_one_joint_release(tmp_path):
     assert na.Release.from_dict(release.to_dict()).to_dict() == release.to_dict()
 
 
+def test_exact_rows_are_the_number_of_people_and_exact_margins(tmp_path):
+    path = tmp_path / "file.jsonl"
+    exact = [
+        row("total_con", "****", [1, 1, 1, 1], [50], 0.0, "="),
+        row("hispanic_con", ["*", "*", "hispanic", "*"], [1, 1, 2, 1], [39, 11], 0.0, "="),
+    ]
+    path.write_text("\n".join(json.dumps(each) for each in [ROWS[3], *exact]), encoding="utf-8")
+    rows = census.read(path)
+    release = census.release(rows)
+    assert release.n_records == 50
+    people = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [10, 3, 29, 8], axis=0)
+    total = release.query.statistic(people).sum(axis=0)
+    log_g = release.mechanism.log_density
+    assert log_g(release.values, total) == pytest.approx(-3 / (2 * 25.0))
+    assert log_g(release.values, total + np.array([0, 0, 0, 0, 1, -1])) == -math.inf
+    with pytest.raises(ValueError, match="n_records must be 50, as total_con says"):
+        census.release(rows, n_records=51)
+    with pytest.raises(ValueError, match="must hold a noisy row"):
+        census.release(rows[1])
+
+
 def test_groups_of_a_variable_and_an_unknown_number_of_people(tmp_path):
     write_lines(tmp_path / "file.jsonl")
     rows = census.read(tmp_path / "file.jsonl", PLACE, ["total", "hhinstlevels"])
@@ -139,7 +160,8 @@ def test_what_cannot_be_read_of_measurements(tmp_path):
     for words, call in {
         "one area": lambda: census.release(everything),
         "one form; got hhgq and hhinstlevels": lambda: census.release(both),
-        "is a constraint": lambda: census.release(by_name["nurse_nva_0_con"]),
+        "one level of hhgq only": lambda: census.release(by_name["nurse_nva_0_con"]),
+        "is a bound": lambda: census.release(by_name["hispanic_dpq"]._replace(sign="<=")),
         "at least one row": lambda: census.release([]),
         "queries must be among": lambda: census.read(path, queries=["sex"]),
         "geocode must be in the file": lambda: census.read(path, "nowhere"),

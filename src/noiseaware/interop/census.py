@@ -126,7 +126,8 @@ def release(
     Parameters
     ----------
     measurements
-        Rows that `read` gave, of one area, without constraints.
+        Rows that `read` gave, of one area. A constraint with the sign `=` is an exact number: of
+        all people, it is `n_records`; of a margin, a part of the release. Bounds are refused.
     n_records
         The number of people (or of housing units), where it is published: for a state, say. None:
         it is unknown, and `noiseaware.sample` is given a prior for it.
@@ -144,8 +145,17 @@ def release(
     if len(areas) > 1:
         raise ValueError(f"measurements must be of one area; got {', '.join(areas[:3])}")
     levels = _levels(rows)
-    parts = [
+    for row in [row for row in rows if row.sign and not row.variables]:
+        if n_records not in (None, row.values[0]):
+            raise ValueError(f"n_records must be {row.values[0]:.0f}, as {row.query} says")
+        n_records = int(row.values[0])
+    rows = [row for row in rows if row.variables or not row.sign]
+    if not rows:
+        raise ValueError("measurements must hold a noisy row; got the number of people alone")
+    parts: list[Any] = [
         mechanisms.DiscreteGaussian(_query(row, levels), scale=math.sqrt(row.variance))
+        if not row.sign
+        else mechanisms.Exact(_query(row, levels))
         for row in rows
     ]
     values = np.concatenate([row.values for row in rows])
@@ -208,7 +218,7 @@ def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Mea
     variance = 0.0 if sign else float(row.get("variance") or 0.0)
     if not sign and not variance > 0.0:
         raise ValueError(f"{name}: variance must be above 0; got {row.get('variance')!r}")
-    entering = [(key, size) for key, size in zip(columns, shape, strict=True) if size > 1]
+    entering = [(k, size) for k, size in zip(columns, shape, strict=True) if row[k] != "*"]
     return Measurement(
         str(row["geocode"]),
         name,
@@ -231,11 +241,11 @@ def _levels(rows: Iterable[Measurement]) -> dict[str, int]:
     levels: dict[str, int] = {}
     groups: dict[str, str] = {}
     for row in rows:
-        if row.sign:
-            raise cannot_read(
-                f"{row.query} is a constraint (sign {row.sign!r}), not a noisy measurement"
-            )
+        if row.sign not in ("", "="):
+            raise cannot_read(f"{row.query} is a bound (sign {row.sign!r}), not a number")
         for variable, group, size in zip(row.variables, row.groups, row.shape, strict=True):
+            if size == 1:
+                raise cannot_read(f"{row.query} is about one level of {variable} only, {group}")
             if groups.setdefault(variable, group) != group:
                 raise cannot_read(
                     f"measurements must have {variable} in one form; got {groups[variable]} and "
