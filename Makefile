@@ -5,11 +5,12 @@ VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test format lint browser coverage docs validate chaos fuzz bench dist clean
+.PHONY: help setup demo test oldest format lint browser coverage docs validate chaos fuzz bench dist clean
 
 help:
 	@echo "make demo      from a release file to a posterior and a readable report"
 	@echo "make test      format, lint, types and the test suite"
+	@echo "make oldest    part of the suite, with the oldest version of every dependency that is allowed"
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX, PyMC, Dask, Ray"
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
 	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
@@ -60,6 +61,15 @@ test: format browser
 	@$(RUN) -m mypy >$(VENV)/mypy.log 2>&1 & types=$$!; \
 	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/mypy.log; rm $(VENV)/mypy.log; exit $$((tests | types))
+
+# Old libraries warn about one another: here a warning is no error.
+OLDEST := .venv-oldest
+oldest:
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/oldest.txt
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(OLDEST)/bin/python -m pytest -m "not full" -W default tests/protocol/test_queries.py \
+		tests/behaviour/test_export.py tests/behaviour/test_files.py tests/behaviour/test_plots.py
 
 coverage: $(READY) browser
 	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile --cov --cov-report=term --cov-report=html
