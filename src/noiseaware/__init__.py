@@ -11,6 +11,7 @@ from noiseaware import _cache_folder as _cache_folder  # first: before anything 
 from noiseaware import baselines, interop, kernels, mechanisms, models, queries, sizes
 from noiseaware._version import __version__ as __version__
 from noiseaware.calibration import geweke, sbc
+from noiseaware.cell_plots import plot_estimates
 from noiseaware.checks import check
 from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
 from noiseaware.databases import imputed
@@ -59,6 +60,7 @@ __all__ = [
     "moves",
     "plot_acceptance",
     "plot_against_naive",
+    "plot_estimates",
     "plot_posterior",
     "plot_rank",
     "plot_trace",

@@ -174,6 +174,11 @@ class ModelAbilities:
     `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `theta(point)`, `point(theta,
     rng)`, as `noiseaware.models.summed_regression` has them."""
 
+    # Records whose columns are released one by one (`moves.ConditionalMove`).
+    update_records: Draw | None = None
+    """(theta, records, laws, rng) -> records, by a kernel that leaves p(x | theta, s_dp) invariant;
+    laws[j] is the `CellLaws` of column j, or None where that is not released."""
+
     # What helps its users.
     closed_form: Callable[[Reading, int], ClosedForm | None] | None = None
     """(reading, n) -> theta given all that the records say, or None if the reading says less. The
@@ -359,13 +364,17 @@ class MechanismAbilities:
     """values -> the length d of T, where `statistic` is the mechanism's own. `Several`."""
     n_values: Callable[[int], int] | None = None
     """n -> how many values there are of n records, where some but not all are about one record."""
-    per_record: bool = False
-    """Every record has a released value of its own (the local model)."""
+    per_record: int = 0
+    """How many released values every record has of its own (the local model); True is 1. `values`
+    are those of the first record, then those of the second, and so on."""
     record_laws: Callable[[Any], Any] | None = None
     """values -> `mechanisms.terms.CellLaws`: log h(s_i | x_i) of each record, a function of the one
     number x_i; or None if it is not that. `moves.CellMove`."""
     record_constants: Callable[[Any], Floats] | None = None
     """values -> what each of `record_laws` lacks to be normalised, (n,). `interop`'s `Noisy`."""
+    column_laws: Callable[[Any, int], Any] | None = None
+    """(values, width) -> for each of so many columns of a record its `CellLaws`, or None where it
+    is not released; None if what is seen is not of this form. `moves.ConditionalMove`."""
     can_withhold: bool = False
     """A released value may be NaN: it was withheld."""
 

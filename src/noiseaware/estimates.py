@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["estimates"]
 
 
-def estimates(posterior: DataTree, *, ci_prob: float = 0.9, top: int | None = None) -> Any:
+def estimates(
+    posterior: DataTree, frame: Any = None, *, ci_prob: float = 0.9, top: int | None = None
+) -> Any:
     """Return an estimate of the true number of each record.
 
     Means and standard deviations are added up along the chains from the exact conditional of each
@@ -26,6 +28,9 @@ def estimates(posterior: DataTree, *, ci_prob: float = 0.9, top: int | None = No
     ----------
     posterior : DataTree
         What `sample` or `load` returned, of a model whose records are cells (`CountRegression`).
+    frame : DataFrame of pandas or polars, optional
+        The table of cells that the release was made from: what is returned is this table, in its
+        own order and library, with the columns `estimate_mean`, `estimate_sd`, ... added.
     ci_prob : float
         The probability of the interval: 0.5, 0.8, 0.9, 0.95, 0.98 or 0.99.
     top : int, optional
@@ -76,7 +81,21 @@ def estimates(posterior: DataTree, *, ci_prob: float = 0.9, top: int | None = No
     }
     if top is not None:
         table["top"] = _among_the_largest(posterior, top)
-    return pandas.DataFrame(table)
+    return pandas.DataFrame(table) if frame is None else _added(frame, table)
+
+
+def _added(frame: Any, table: dict[str, Any]) -> Any:
+    """Return the frame with the columns that it does not have yet."""
+    new = {f"estimate_{k}": v for k, v in table.items() if k not in ("name", "released")}
+    n = len(table["mean"])
+    if len(frame) != n:
+        raise ValueError(f"frame must have {n} rows, one for each record; it has {len(frame)}")
+    taken = [name for name in new if name in list(frame.columns)]
+    if taken:
+        raise ValueError(f"frame has a column {taken[0]!r} already; rename it first")
+    if type(frame).__module__.startswith("polars"):
+        return frame.hstack(type(frame)(new))
+    return frame.assign(**new)
 
 
 def _among_the_largest(posterior: DataTree, top: int) -> np.ndarray:

@@ -11,7 +11,7 @@ Neither library is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,14 @@ def as_floats(values: Any) -> np.ndarray:
     if type(values).__module__.startswith("polars"):
         return np.asarray(values.cast(float).to_numpy(), dtype=np.float64)
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def as_table(values: Any, names: Sequence[str]) -> np.ndarray:
+    """Return a frame's columns, by these names where it has them all, or numbers as an array."""
+    if not (_is_frame(values) and hasattr(values, "columns")):
+        return np.array(as_floats(values), dtype=np.float64)
+    given = {str(name): values[name] for name in values.columns}
+    return np.column_stack([as_floats(given[name]) for name in _chosen(list(given), names)])
 
 
 def columns_of(

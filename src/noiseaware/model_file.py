@@ -44,7 +44,7 @@ from noiseaware.registry import MODELS, nearest
 from noiseaware.sizes import from_dict as read_size
 from noiseaware.text_files import kind_of, read_text
 
-__all__ = ["ModelFile", "read_model_file"]
+__all__ = ["ModelFile", "read_content", "read_model_file"]
 
 REPORT_KEYS = ("title", "question", "parameters")
 Content = TypeVar("Content")
@@ -76,7 +76,7 @@ def read_model_file(path: str | Path) -> ModelFile:
     OSError
         If the file cannot be read.
     """
-    return read_toml(path, _read)
+    return read_toml(path, read_content)
 
 
 def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Content:
@@ -91,7 +91,8 @@ def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Co
         raise ValueError(f"{path}: {error}") from None
 
 
-def _read(content: dict[str, Any]) -> ModelFile:
+def read_content(content: dict[str, Any]) -> ModelFile:
+    """Return what the tables of a model file say."""
     report, size = content.pop("report", {}), content.pop("size", None)
     derived = content.pop("derived", {})
     if "type" not in content:

@@ -143,7 +143,7 @@ def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
             "there is no acceptance to plot: none of the moves of this run proposes records one "
             "at a time"
         )
-    (ax,) = _axes(ax, 1, height=2.4)
+    (ax,) = axes_for(ax, 1, height=2.4)
     rate = stats["acceptance_rate"].mean("chain").values
     draws = np.arange(1, len(rate) + 1)
     if "lowest_log_acceptance" in stats:
@@ -164,7 +164,7 @@ def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
             label=f"bound exp(−ε) = {bound:.3g}",
         )  # fmt: skip
     ax.set(xlabel="draw", ylabel="probability", ylim=(-0.03, 1.03), xlim=(0, len(rate) + 1))
-    _plain(ax)
+    plain(ax)
     ax.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=TEXT,
         handlelength=1.2, columnspacing=1.0,
@@ -187,7 +187,7 @@ def plot_trace(
                 color=CHAINS[number % len(CHAINS)],
             )  # fmt: skip
         ax.set(xlabel="draw", xlim=(0, scalar.draws.shape[1] + 1))
-        _plain(ax, scalar.label)
+        plain(ax, scalar.label)
     return drawn
 
 
@@ -219,7 +219,7 @@ def plot_rank(
         ax.set(xlabel="rank among all draws, from lowest to highest", xlim=(0, 1), xticks=[])
         ax.set_ylim(-0.05, chains)
         ax.set_yticks(bases + 0.4, [f"chain {number + 1}" for number in range(chains)])
-        _plain(ax, scalar.label)
+        plain(ax, scalar.label)
     return drawn
 
 
@@ -228,7 +228,7 @@ def _panels(
 ) -> tuple[np.ndarray, Iterable[tuple[Axes, Scalar]]]:
     """Return all axes, and each with the scalar to draw in it."""
     scalars = pick_scalars(posterior, var_names)
-    drawn = _axes(axes, len(scalars), height)
+    drawn = axes_for(axes, len(scalars), height)
     return drawn, zip(drawn, scalars, strict=True)
 
 
@@ -268,7 +268,7 @@ def draw_ridges(
     ax.set_xlim(low, high)
     ax.set_ylim(-0.3, 1.35 * (len(rows) - 1) + 1.12)
     ax.set_yticks([1.35 * (len(rows) - 1 - i) for i in range(len(rows))], [n for n, _ in rows])
-    _plain(ax, label)
+    plain(ax, label)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
 
@@ -326,7 +326,7 @@ def _running(values: np.ndarray) -> np.ndarray:
     return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
 
 
-def _axes(axes: Any, count: int, height: float) -> np.ndarray:
+def axes_for(axes: Any, count: int, height: float) -> np.ndarray:
     """Return the user's axes as a flat array, or those of a new figure."""
     if axes is None:
         from matplotlib import pyplot
@@ -341,7 +341,7 @@ def _axes(axes: Any, count: int, height: float) -> np.ndarray:
     return flat
 
 
-def _plain(ax: Axes, title: str = "") -> None:
+def plain(ax: Axes, title: str = "") -> None:
     """Write small, and leave out the frame."""
     ax.set_title(title, fontsize=TEXT, loc="left")
     for side in ("top", "right"):

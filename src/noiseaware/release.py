@@ -12,6 +12,7 @@ Example
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,10 @@ class Release:
         neighbour relation. None: it was not published, as under the add-or-remove-one-record
         relation; `sample` is then given a prior for it (`noiseaware.sizes`).
 
+    record_names : sequence of str, optional
+        What the records are called, where each has released values of its own, as published cells
+        have; "record 0", "record 1", ... if not given.
+
     Attributes
     ----------
     values : ndarray, (d,)
@@ -56,7 +61,13 @@ class Release:
         One name a value.
     """
 
-    def __init__(self, values: Any, mechanism: Any, n_records: int | None) -> None:
+    def __init__(
+        self,
+        values: Any,
+        mechanism: Any,
+        n_records: int | None,
+        record_names: Sequence[str] | None = None,
+    ) -> None:
         if missing(mechanism, Mechanism):
             raise TypeError(
                 "mechanism must be a mechanism such as na.mechanisms.Laplace(query, epsilon=1.0); "
@@ -67,19 +78,32 @@ class Release:
         if isinstance(values, dict):
             values = _in_order(values, mechanism)
         checked = np.array(check_values(mechanism, values), dtype=np.float64)
-        if self._abilities.per_record and self.n_records is None:
+        each = self._abilities.per_record
+        if each and self.n_records is None:
             raise ValueError(
-                f"n_records must be {len(checked)} under {self._abilities.name}, which releases "
-                "a value for each record; got None"
+                f"n_records must be {len(checked) // each} under {self._abilities.name}, which "
+                "releases a value for each record; got None"
             )
-        if self._abilities.per_record and len(checked) != self.n_records:
+        if each and len(checked) != each * (self.n_records or 0):
             raise ValueError(
-                f"values must be one for each of the n_records = {self.n_records} records under "
-                f"{self._abilities.name}; got {len(checked)}"
+                f"values must be {'one' if each == 1 else each} for each of the n_records = "
+                f"{self.n_records} records under {self._abilities.name}; got {len(checked)}"
             )
         self._check_number(checked)
+        self.record_names = self._check_names(record_names)
         checked.flags.writeable = False
         self.values: np.ndarray = checked
+
+    def _check_names(self, given: Sequence[str] | None) -> tuple[str, ...] | None:
+        if given is None:
+            return None
+        names = tuple(map(str, given))
+        if not self._abilities.per_record or len(names) != self.n_records:
+            raise ValueError(
+                f"record_names must be one for each of the {self.n_records} records, where every "
+                f"record has a released value; got {len(names)} under {self._abilities.name}"
+            )
+        return names
 
     def _check_number(self, checked: np.ndarray) -> None:
         n_values = self._abilities.n_values
@@ -103,8 +127,12 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """One name for each released value: the query's, or numbers where it has other ones."""
-        if self._abilities.per_record:
-            return tuple(f"record {i}" for i in range(len(self.values)))
+        each = self._abilities.per_record
+        if each:
+            records = self.record_names or tuple(f"record {i}" for i in range(self.known_n))
+            if each == 1:
+                return records
+            return tuple(f"{record}: {name}" for record in records for name in self.query.names)
         names = tuple(self.query.names)
         if len(names) == len(self.values):
             return names
@@ -162,6 +190,9 @@ class Release:
             )
         # JSON has no NaN: a withheld value is null.
         values = [None if np.isnan(value) else value for value in self.values.tolist()]
+        each = self._abilities.per_record
+        if each > 1:
+            values = [values[i : i + each] for i in range(0, len(values), each)]
         guarantee = self._abilities.guarantee
         return {
             "format": FORMAT,
@@ -170,9 +201,8 @@ class Release:
             "mechanism": self._abilities.to_dict(),
             "guarantee": "" if guarantee is None else str(guarantee),
             # Records have no names: their values are a list, in the order of the records.
-            "values": values
-            if self._abilities.per_record
-            else dict(zip(self.names, values, strict=True)),
+            "values": values if each else dict(zip(self.names, values, strict=True)),
+            **({} if self.record_names is None else {"record_names": list(self.record_names)}),
         }
 
     @classmethod
@@ -195,16 +225,21 @@ class Release:
             if field not in content:
                 raise ValueError(f'the release lacks the field "{field}"')
         known = {"format", "version", "n_records", "mechanism", "guarantee", "values"}
+        known |= {"record_names"}
         unknown = sorted(set(content) - known)
         if unknown:
             raise ValueError(f"the release has unknown fields: {', '.join(unknown)}")
         mechanism = MECHANISMS.read(content["mechanism"])
         values = content["values"]
         if isinstance(values, dict | list):
-            for value in values.values() if isinstance(values, dict) else values:
+            listed = values.values() if isinstance(values, dict) else values
+            for value in np.ravel(np.array(list(listed), dtype=object)):
                 if isinstance(value, bool):  # NumPy would take it for 0 or 1
                     raise ValueError(f"values must be numbers; got {json.dumps(value)}")
-        return cls(values, mechanism, content["n_records"])
+        names = content.get("record_names")
+        if names is not None and not isinstance(names, list):
+            raise ValueError(f"record_names must be a list of texts; got {names!r}")
+        return cls(values, mechanism, content["n_records"], names)
 
     def to_json(self, path: str | Path) -> None:
         """Write the release as JSON: what a curator can publish next to the numbers."""

@@ -39,10 +39,12 @@ def release_schema() -> dict[str, Any]:
             "n_records": {"type": ["integer", "null"], "minimum": 1},
             "mechanism": {"$ref": "#/$defs/mechanism"},
             "guarantee": {"type": "string"},
+            "record_names": {"type": "array", "items": {"type": "string"}},
             "values": {
                 "anyOf": [
                     {"type": "object", "additionalProperties": value},
                     {"type": "array", "items": value},
+                    {"type": "array", "items": {"type": "array", "items": value}},
                 ]
             },
         },

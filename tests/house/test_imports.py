@@ -49,9 +49,9 @@ LAYERS = (
     ("interop",),
     ("calibration",),
     ("baselines", "validation"),
-    ("model_file", "studies"),
+    ("cells_file", "model_file", "studies"),
     ("stored",),
-    ("plots",),
+    ("cell_plots", "plots"),
     ("report",),
     ("plan",),
     ("comparators",),  # the old name of baselines

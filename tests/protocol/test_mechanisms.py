@@ -537,7 +537,7 @@ def test_the_words_of_noise_and_steps():
 def test_which_values_are_totals_with_noise():
     others = {"Exponential", "KNormGradient", "ObjectivePerturbation", "RandomizedResponse"}
     others |= {"LocalGaussian", "LocalGeometric", "LocalLaplace", "Several"}
-    others |= {"LocalDiscreteGaussian", "RandomRounding", "CellKey", "LocalExact"}
+    others |= {"LocalDiscreteGaussian", "RandomRounding", "CellKey", "LocalExact", "Attributes"}
     noisy = {name for name in MECHANISMS.names if MECHANISMS[name].noisy_totals}
     assert noisy == set(MECHANISMS.names) - others
 

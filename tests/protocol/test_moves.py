@@ -167,6 +167,8 @@ MOVES = {
     # For n unknown and for cells as records; see exact.test_size and test_count_regression.
     "SizeMove": (na.moves.SizeMove(), set()),
     "CellMove": (na.moves.CellMove(), set()),
+    "FiniteMove": (na.moves.FiniteMove(), set()),
+    "ConditionalMove": (na.moves.ConditionalMove(), set()),
     "CrankNicolson": (
         CrankNicolson(steps=2),
         {"dense", "known", "bins", "squares", "strata", "normal simulator"},

@@ -10,7 +10,7 @@ import typer
 
 from noiseaware.cli.errors import BadInput
 
-COPIED = ("exercise_release.json", "exercise_model.toml", "releases", "models", "plan")
+COPIED = ("exercise_release.json", "exercise_model.toml", "releases", "models", "cells", "plan")
 """What is copied. An installed package has it in its folder, a clone at its root."""
 
 _PACKAGE = Path(__file__).parents[1]

@@ -25,18 +25,30 @@ MOST_KEPT = 1_000_000
 
 def fit(
     release: Annotated[
-        Path, typer.Argument(help="The release file (JSON): the private numbers and their noise.")
+        Path,
+        typer.Argument(
+            help="The release file (JSON): the private numbers and their noise. Or a table of "
+            "published cells (CSV, Parquet)."
+        ),
     ],
     *,
     model: Annotated[
         Path,
-        typer.Option("--model", "-m", help="The model file (TOML): what made the records."),
+        typer.Option(
+            "--model", "-m", help="The model file (TOML): what made the records; columns of cells."
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write the posterior (netCDF).")
     ],
     report: Annotated[
         Path | None, typer.Option("--report", "-r", help="Write the report (HTML) as well.")
+    ] = None,
+    estimates: Annotated[
+        Path | None,
+        typer.Option(
+            "--estimates", "-e", help="Write the table of cells with estimates (CSV, Parquet)."
+        ),
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws that are kept from each chain.")] = DRAWS,
     warmup: Annotated[
@@ -92,6 +104,9 @@ def fit(
     - `noiseaware fit release.json -m model.toml -o posterior.nc --checkpoint run` keeps the draws
       in `run` as they are made; killed, `noiseaware resume run` goes on
 
+    - `noiseaware fit counties.csv -m counties.toml -o posterior.nc --estimates better.csv`: a table
+      of published cells, whose columns the model file names (docs/command.md)
+
     - `noiseaware models LinearRegression` shows what to write into a model file
 
     - `noiseaware mechanisms Laplace`, `noiseaware queries Sum`: into a release file
@@ -105,19 +120,30 @@ def fit(
 
     with reading():
         _check_options(draws, warmup, chains, cores, seed, keep_records, interval)
-        _check_outputs(out, report, release, model)
-        stated, described = _read(release, model)
+        _check_outputs(out, report, estimates, release, model)
+        stated, described, notes = _read(release, model, estimates)
+    for note in () if quiet else notes:
+        typer.echo(f"Note: {note}.", err=True)
     command = _command(
         release,
         ("--model", model, None),
         ("--out", out, None),
         ("--report", report, None),
+        ("--estimates", estimates, None),
         ("--warmup", warmup, WARMUP),
         ("--chains", chains, CHAINS),
         ("--keep-records", keep_records, None),
     )
     titles = (described.title, described.question, described.parameters)
-    wanted = Wanted(str(out), None if report is None else str(report), interval, command, *titles)
+    wanted = Wanted(
+        str(out),
+        None if report is None else str(report),
+        interval,
+        command,
+        *titles,
+        cells=None if estimates is None else str(release.absolute()),
+        estimates=None if estimates is None else str(estimates),
+    )
     with reading(CheckpointError):
         wanted.keep(checkpoint, begins=True)
         posterior = na.sample(
@@ -148,6 +174,8 @@ class Wanted:
     title: str | None = None
     question: str | None = None
     parameters: tuple[str, ...] | None = None
+    cells: str | None = None
+    estimates: str | None = None
 
     def keep(self, checkpoint: Path | None, *, begins: bool = False) -> None:
         """Write it into a checkpoint; at the beginning only if that is of no other run."""
@@ -161,7 +189,8 @@ class Wanted:
         write_json(checkpoint / BESIDE, {**asdict(self), **absolute})
 
     def _paths(self) -> dict[str, str]:
-        return {n: p for n, p in (("out", self.out), ("report", self.report)) if p is not None}
+        paths = {"out": self.out, "report": self.report, "estimates": self.estimates}
+        return {name: path for name, path in paths.items() if path is not None}
 
     @staticmethod
     def read(checkpoint: Path) -> Wanted | None:
@@ -174,7 +203,8 @@ class Wanted:
         try:
             found = Wanted(**json.loads(path.read_text(encoding="utf-8")))
             texts = [found.out, *found.command, *(found.parameters or ())]
-            texts += [t for t in (found.report, found.title, found.question) if t is not None]
+            others = (found.report, found.title, found.question, found.cells, found.estimates)
+            texts += [text for text in others if text is not None]
             right = all(isinstance(text, str) for text in texts) and 0 < found.interval < 1
         except (ValueError, TypeError, RecursionError):
             right = False
@@ -186,6 +216,7 @@ class Wanted:
 def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: bool) -> None:
     """Save the posterior, show what it says, and write the report."""
     import noiseaware as na
+    from noiseaware.cells_file import read_frame, write_cells
     from noiseaware.stored import Wishes, remember
 
     drawn = ["--draws", str(posterior.attrs["draws"])] if posterior.attrs["draws"] != DRAWS else []
@@ -195,6 +226,12 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
     out, report = Path(wanted.out), None if wanted.report is None else Path(wanted.report)
     kept = "" if checkpoint is None else f"the draws are in {checkpoint}"
     write_or_say(out, lambda path: na.save(posterior, path), kept)
+    if wanted.cells is not None and wanted.estimates is not None:
+        with reading():
+            table = na.estimates(posterior, read_frame(Path(wanted.cells)))
+        write_or_say(Path(wanted.estimates), lambda path: write_cells(table, path), kept)
+        if not as_json:
+            print(f"The estimates: {wanted.estimates}")
     resumes = "" if checkpoint is None else f"; noiseaware resume {checkpoint} goes on"
     _show(posterior, out, report, wanted.interval, as_json, resumes)
 
@@ -227,24 +264,38 @@ def _check_options(
         raise ValueError(f"--interval must be a probability between 0 and 1; got {interval}")
 
 
-def _check_outputs(out: Path, report: Path | None, release: Path, model: Path) -> None:
+def _check_outputs(
+    out: Path, report: Path | None, estimates: Path | None, release: Path, model: Path
+) -> None:
     """Raise ValueError if a file could not be written, or would overwrite another."""
-    check_output("--out", out, release, model)
-    if report is not None:
-        if report.resolve() == out.resolve():
-            raise ValueError(f"--report and --out must be two files; got {out} for both")
-        check_output("--report", report, release, model)
+    seen: dict[Path, str] = {}
+    for option, path in (("--out", out), ("--report", report), ("--estimates", estimates)):
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            other = seen[path.resolve()]
+            raise ValueError(f"{option} and {other} must be two files; got {path} for both")
+        seen[path.resolve()] = option
+        check_output(option, path, release, model)
 
 
-def _read(release: Path, model: Path) -> tuple[Any, Any]:
-    """Return what the files say; ValueError also if the model does not fit the release."""
+def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any, list[str]]:
+    """Return what the files say, and notes; ValueError also if the model does not fit them."""
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
+    from noiseaware.cells_file import SUFFIXES, is_cells_file, read_cells
     from noiseaware.model_file import read_model_file
 
-    stated, described = na.Release.from_json(release), read_model_file(model)
+    if estimates is not None and not (is_cells_file(release) and is_cells_file(estimates)):
+        names = " or ".join(SUFFIXES)
+        raise ValueError(f"--estimates needs a table of cells, and ends with {names}")
+    notes: list[str] = []
+    if is_cells_file(release):
+        stated, described, _, notes = read_cells(release, model)
+    else:
+        stated, described = na.Release.from_json(release), read_model_file(model)
     check_fit(described.model, stated, described.size)
-    return stated, described
+    return stated, described, notes
 
 
 def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) -> int:

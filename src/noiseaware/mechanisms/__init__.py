@@ -67,6 +67,7 @@ from __future__ import annotations
 from noiseaware import contract
 from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
+from noiseaware.mechanisms.attributes import Attributes
 from noiseaware.mechanisms.count_laws import CellKey, LocalExact, RandomRounding
 from noiseaware.mechanisms.exact import Exact
 from noiseaware.mechanisms.exponential import Exponential
@@ -94,6 +95,7 @@ from noiseaware.mechanisms.truncated import Truncated
 from noiseaware.registry import MECHANISMS
 
 __all__ = [
+    "Attributes",
     "CellKey",
     "Clamped",
     "DiscreteGaussian",

@@ -12,7 +12,7 @@ from noiseaware.contract import Floats
 from noiseaware.described import first_line
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.local import LocalMechanism, stochastic
-from noiseaware.mechanisms.terms import GAUSSIAN, N_PARAMETERS, TABLE, CellLaws
+from noiseaware.mechanisms.terms import EXACT, GAUSSIAN, N_PARAMETERS, TABLE, CellLaws
 from noiseaware.queries import Value
 from noiseaware.registry import MECHANISMS
 
@@ -186,12 +186,40 @@ class CellKey(CountLaw):
 
 
 class LocalExact(CountLaw):
-    """Each record's number as it is."""
+    """Each record's number as it is.
 
+    Parameters
+    ----------
+    integer_valued
+        Whether the numbers are counts or levels, from 0; otherwise they are any real numbers.
+    """
+
+    optional_arguments = ("integer_valued",)
     promise = "the numbers are published as they are"
 
-    def __init__(self) -> None:
+    def __init__(self, *, integer_valued: bool = True) -> None:
         self._hold()
+        self.integer_valued = self.discrete = bool(integer_valued)
+        self.query = Value(integer_valued=self.integer_valued)
+
+    def check_values(self, values: ArrayLike) -> Floats:
+        """Return the released values as a new float64 array (n,); NaN is no value."""
+        return (CountLaw if self.integer_valued else LocalMechanism).check_values(self, values)
+
+    def record_laws(self, values: Floats) -> CellLaws:
+        """Return that x_i is s_i, or nothing."""
+        if self.integer_valued:
+            return super().record_laws(values)
+        nothing = np.isnan(values)
+        parameters = np.zeros((len(values), N_PARAMETERS))
+        parameters[~nothing, 0] = values[~nothing]
+        return CellLaws(np.where(nothing, GAUSSIAN, EXACT), parameters, np.zeros(0))
+
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
+        """Return 0 where x_i is s_i, or s_i is not there, and minus infinity elsewhere, (m, 1)."""
+        seen = values[index]
+        right = np.isnan(seen) | (seen == np.asarray(records, dtype=np.float64))
+        return np.where(right, 0.0, -np.inf)[:, np.newaxis]
 
     def _possible(self, value: float) -> tuple[int, Floats]:
         return max(0, int(value)), np.array([float(value >= 0)])

@@ -50,7 +50,7 @@ pure differential privacy with epsilon = 1, when one record is changed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,9 +64,9 @@ from noiseaware.mechanisms.terms import LINEAR, N_PARAMETERS, SeparableDensity
 class LocalMechanism(SeparableMechanism):
     """What all local mechanisms share; a subclass gives h, and draws from it."""
 
-    per_record: ClassVar[bool] = True
-    """A release has one value for each record; `Release` sees to their number."""
-    discrete: ClassVar[bool]
+    per_record: int = 1
+    """How many values each record has in a release; `Release` sees to their number."""
+    discrete: bool
     """Whether the released values are integers."""
     can_withhold: bool = False
 

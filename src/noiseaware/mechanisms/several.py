@@ -113,7 +113,7 @@ class Several(ReadyMechanism):
                     "mechanisms with a statistic of their own must have total_length(values), the "
                     f"length of its total; got {mechanism!r}"
                 )
-        self.labels = _checked_labels(labels, len(self.mechanisms))
+        self.labels = checked_labels(labels, len(self.mechanisms))
         self.query = StackedQuery([m.query for m in self.mechanisms], self.labels)
         self.guarantee = _together(self.mechanisms)
         self.neighbours = self.guarantee.neighbours
@@ -255,11 +255,7 @@ class Several(ReadyMechanism):
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
-        if name != "mechanisms":
-            return value
-        if not isinstance(value, list):
-            raise ValueError("Several must have 'mechanisms', a list of mechanisms")
-        return [MECHANISMS.read(part) for part in value]
+        return read_parts(cls.__name__, value) if name == "mechanisms" else value
 
     def words(self) -> list[str]:
         """Return how the numbers were made private, in sentences for the report."""
@@ -398,7 +394,15 @@ def _for_change(part: Guarantee) -> Guarantee:
     )
 
 
-def _checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:
+def read_parts(kind: str, value: Any) -> list[Any]:
+    """Return the mechanisms that stand in a file."""
+    if not isinstance(value, list):
+        raise ValueError(f"{kind} must have 'mechanisms', a list of mechanisms")
+    return [MECHANISMS.read(part) for part in value]
+
+
+def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:
+    """Return a different name for each part; numbers if there are none."""
     if labels is None:
         return tuple(str(k + 1) for k in range(number))
     if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):

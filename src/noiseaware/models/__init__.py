@@ -46,6 +46,7 @@ from noiseaware.models.categorical import Categorical as Categorical
 from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
 from noiseaware.models.count_regression import CountRegression as CountRegression
 from noiseaware.models.dirichlet import Dirichlet as Dirichlet
+from noiseaware.models.errors_in_variables import ErrorsInVariables as ErrorsInVariables
 from noiseaware.models.exponential import Exponential as Exponential
 from noiseaware.models.gamma import Gamma as Gamma
 from noiseaware.models.generalised_regression import LogisticRegression as LogisticRegression

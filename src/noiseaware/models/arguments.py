@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.frames import columns_of
+
 
 def real_number(name: str, value: Any) -> float:
     """Return ``value`` as a finite float."""
@@ -105,6 +107,28 @@ def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.floa
     except np.linalg.LinAlgError:
         raise ValueError(f"{name} must be positive definite; got {array.tolist()}") from None
     return array
+
+
+def feature_columns(given: Any) -> dict[str, NDArray[np.float64]]:
+    """Return known features by name, as floats; an error names the column and the row."""
+    columns = columns_of("features", given, "x{}")
+    for name, column in columns.items():
+        if column.dtype.kind not in "iufb":
+            raise TypeError(f"features must be numbers; column {name!r} has {column[0]!r}")
+        columns[name] = column = column.astype(np.float64)
+        wrong = ~np.isfinite(column)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"features must have no missing values; column {name!r} has {column[row]} in row "
+                f"{row}"
+            )
+        if (column == column[0]).all():
+            raise ValueError(
+                f"features must vary; column {name!r} is {column[0]} in every row, and the "
+                "intercept is there already"
+            )
+    return columns
 
 
 def read_parameter(

@@ -36,7 +36,12 @@ from noiseaware import cells
 from noiseaware.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
 from noiseaware.contract import Floats, Theta
 from noiseaware.frames import columns_of
-from noiseaware.models.arguments import positive_number, read_integers, real_number
+from noiseaware.models.arguments import (
+    feature_columns,
+    positive_number,
+    read_integers,
+    real_number,
+)
 from noiseaware.models.ready import ReadyModel
 from noiseaware.models.summed_regression import SummedRegression
 from noiseaware.parameters import Parameter
@@ -135,34 +140,16 @@ class CountRegression(ReadyModel):
         self.spread_scale = positive_number("spread_scale", spread_scale)
         self.spread_df = None if spread_df is None else positive_number("spread_df", spread_df)
         self.dispersion_mean = positive_number("dispersion_mean", dispersion_mean)
-        self.features = columns_of("features", features, "x{}")
+        self.features = feature_columns(features)
         named = {"exposure": exposure, "trials": trials}
         single = {name: columns_of(name, given, name) for name, given in named.items()}
         grouping = columns_of("groups", groups, "group", labels=True)
         self.n_records = _common_length({**self.features, **grouping}, single)
-        self._read_features()
         self.exposure, self.trials = (_only(name, single[name]) for name in named)
         self._check_sizes()
         self.groups = grouping or None
         self.factors = [Factor(name, *_levels(labels)) for name, labels in grouping.items()]
         self.parameters = self._parameters()
-
-    def _read_features(self) -> None:
-        for name, column in self.features.items():
-            if column.dtype.kind not in "iufb":
-                raise TypeError(f"features must be numbers; column {name!r} has {column[0]!r}")
-            wrong = ~np.isfinite(column.astype(np.float64))
-            if wrong.any():
-                raise ValueError(
-                    f"features must have no missing values; column {name!r} has "
-                    f"{column[np.argmax(wrong)]} in row {int(np.argmax(wrong))}"
-                )
-            if (column == column[0]).all():
-                raise ValueError(
-                    f"features must vary; column {name!r} is {column[0]} in every row, and the "
-                    "intercept is there already"
-                )
-            self.features[name] = column.astype(np.float64)
 
     def _check_sizes(self) -> None:
         """Raise unless exposure and trials are what the family takes, and possible."""

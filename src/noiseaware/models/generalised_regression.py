@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -66,6 +66,7 @@ class GeneralisedRegression(Regression):
     """The kind of response and the cut-off of eta, as `response_kernels.py` takes them."""
 
     _response_normals = uniforms = 2
+    _response_type = np.int64
     compiled = Compiled(kernels.build_records, kernels.recover_innovations, kernels.log_likelihood)
 
     def _read(self, theta: Theta) -> tuple[int, float, Floats, Floats, Floats]:
@@ -107,7 +108,7 @@ class LogisticRegression(GeneralisedRegression):
     Parameters
     ----------
     n_features : int
-        p, the number of features, without the intercept.
+        p, the number of features, without the intercept; not needed with `features`.
     coefficient_sd : float
         tau: each coefficient, the intercept included, has the prior N(0, tau^2).
     feature_mean : array_like, shape (p,), optional
@@ -120,6 +121,8 @@ class LogisticRegression(GeneralisedRegression):
         Degrees of freedom of the inverse Wishart, above p - 1; p + 3 if not given.
     feature_covariance_scale : array_like, shape (p, p), optional
         S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - p - 1).
+    features : frame, array (n, p), or mapping from names to columns, optional
+        The features of each record, if they are known: a record is then the response alone.
 
     Notes
     -----
@@ -138,7 +141,7 @@ class LogisticRegression(GeneralisedRegression):
     array([[0.3, 1. ]])
     """
 
-    n_features: int
+    n_features: int = cast(int, None)
     coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
     feature_mean: ArrayLike | None = None
     feature_covariance: ArrayLike | None = None
@@ -146,6 +149,7 @@ class LogisticRegression(GeneralisedRegression):
     feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
     feature_covariance_df: float | None = None
     feature_covariance_scale: ArrayLike | None = None
+    features: Any = None
 
     _response = (kernels.LOGISTIC, kernels.STEEPEST)
 
@@ -164,7 +168,7 @@ class PoissonRegression(GeneralisedRegression):
         As for `LogisticRegression`.
     largest_rate : float
         R: a rate exp((1, x_0) beta) above it counts as R. At most 600.
-    feature_mean_sd, feature_covariance_df, feature_covariance_scale
+    feature_mean_sd, feature_covariance_df, feature_covariance_scale, features
         As for `LogisticRegression`.
 
     Notes
@@ -182,7 +186,7 @@ class PoissonRegression(GeneralisedRegression):
     array([[0.3, 3. ]])
     """
 
-    n_features: int
+    n_features: int = cast(int, None)
     coefficient_sd: float = field(default=1.0, metadata=POSITIVE)
     feature_mean: ArrayLike | None = None
     feature_covariance: ArrayLike | None = None
@@ -191,6 +195,7 @@ class PoissonRegression(GeneralisedRegression):
     feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
     feature_covariance_df: float | None = None
     feature_covariance_scale: ArrayLike | None = None
+    features: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -44,7 +44,7 @@ which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -75,7 +75,7 @@ class LinearRegression(Regression):
     Parameters
     ----------
     n_features : int
-        p, the number of features, without the intercept.
+        p, the number of features, without the intercept; not needed with `features`.
     coefficient_sd : float
         tau: each coefficient, the intercept included, has the prior N(0, tau^2).
     noise_variance : float, optional
@@ -92,6 +92,8 @@ class LinearRegression(Regression):
         Degrees of freedom of the inverse Wishart, above p - 1; p + 3 if not given.
     feature_covariance_scale : array_like, shape (p, p), optional
         S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - p - 1).
+    features : frame, array (n, p), or mapping from names to columns, optional
+        The features of each record, if they are known: a record is then the response alone.
 
     Notes
     -----
@@ -111,7 +113,7 @@ class LinearRegression(Regression):
     (5, 2)
     """
 
-    n_features: int
+    n_features: int = cast(int, None)
     coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
     noise_variance: float | None = field(default=None, metadata=POSITIVE)
     feature_mean: ArrayLike | None = None
@@ -122,6 +124,7 @@ class LinearRegression(Regression):
     feature_mean_sd: float = field(default=2.0, metadata=POSITIVE)
     feature_covariance_df: float | None = None
     feature_covariance_scale: ArrayLike | None = None
+    features: Any = None
 
     compiled = Compiled(kernels.build_records, kernels.recover_innovations, kernels.log_likelihood)
 
@@ -159,7 +162,8 @@ class LinearRegression(Regression):
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
         p = self.n_features
-        if reading.kind != "moments" or len(reading.values[0]) != p + 1:
+        known = self.features is not None
+        if known or reading.kind != "moments" or len(reading.values[0]) != p + 1:
             return None
         mean, scatter = reading.values
         least = estimates.least_variance(reading)
@@ -207,7 +211,7 @@ class LinearRegression(Regression):
         """Return a formula for the total of regression moments given u; see `formulas`."""
         p = self.n_features
         clamps = query_abilities(query).regression_clamps
-        if clamps is None or len(clamps[0]) != p + 1:
+        if self.features is not None or clamps is None or len(clamps[0]) != p + 1:
             return None
         features = self._features
         known = np.eye(p) if features.covariance is None else features.covariance

@@ -7,20 +7,30 @@
 A record is (x_0, y): p features and a response, a row of p + 1 floats with the response last. The
 features are random because the confidential ones are not published either: imputing a record means
 imputing all of it.
+
+**Known features.** With `features=`, x_0^i is known for each record, and a record is y_i alone,
+
+    y_i | x_0^i, theta  as above,
+
+without m and Sigma. With m = 0 and Sigma = I the construction of the features is x_0 = u, so that
+the loops of the model with random features serve: a row (x_0^i, y_i) is put together from what is
+known and the record, x_0^i stands for its own innovations, and log N(x_0^i; 0, I), which the
+likelihood of a whole row has and that of y_i has not, is taken away.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_normal_iid
-from noiseaware.models.arguments import read_parameter
+from noiseaware.densities import LOG_2PI, log_normal_iid
+from noiseaware.models.arguments import feature_columns, read_floats, read_parameter
 from noiseaware.models.normal_vectors import NormalVectors
-from noiseaware.models.ready import CompiledModel
+from noiseaware.models.ready import CompiledModel, needed
 from noiseaware.parameters import Innovations, Parameter
 
 
@@ -34,14 +44,21 @@ class Regression(CompiledModel):
     feature_mean_sd: float
     feature_covariance_df: float | None
     feature_covariance_scale: ArrayLike | None
+    features: Any
 
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
 
     _response_normals = 1
     """How many normals make the response, besides one for each feature."""
+    _response_type: ClassVar[type] = np.float64
+    """The type of records that are responses alone."""
+
+    uses_index: bool = False
+    n_records: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._known = self._know_features()
         features = self._features = NormalVectors(
             ("feature_", "feature", "n_features"),
             self.n_features,
@@ -57,11 +74,82 @@ class Regression(CompiledModel):
         self.feature_covariance_df, self.feature_covariance_scale = features.df, features.scale
         self.width = p + 1
         self._prior_precision = self.coefficient_sd**-2
-        labels = {"coefficient": ["intercept", *features.labels]}
+        labels = {"coefficient": ["intercept", *(self.features or features.labels)]}
         coefficients = Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)
         self.parameters = (coefficients, *features.parameters)
         self.innovations = Innovations("normal", p + self._response_normals)
         self.column_names = [*features.labels, "y"]
+        if self._known is not None:
+            self.width, self.uses_index, self.n_records = None, True, len(self._known)
+            self.innovations = Innovations("normal", self._response_normals)
+            self.column_names = ["y"]
+
+    def _know_features(self) -> Floats | None:
+        """Return the known features, (n, p), and settle what would describe unknown ones."""
+        columns = self.features = feature_columns(self.features)
+        if not columns:
+            self.features = None
+            if self.n_features is None:
+                raise TypeError("n_features is missing: how many there are; or give features")
+            return None
+        for name in ("feature_mean", "feature_covariance"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} is for features that are not known; features are given")
+        p = len(columns)
+        if self.n_features not in (None, p):
+            raise ValueError(f"n_features must be {p}, as features has; got {self.n_features!r}")
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"features must have columns of one length; got {lengths}")
+        self.n_features, self.feature_mean, self.feature_covariance = p, np.zeros(p), np.eye(p)
+        return np.column_stack(list(columns.values()))
+
+    def _known_of(self, n: int, index: ArrayLike | None = None) -> Floats:
+        """Return the known features of n records: those with these numbers, or the first n."""
+        assert self._known is not None
+        chosen = np.arange(n) if index is None else np.asarray(index)
+        return self._known[chosen % len(self._known)]
+
+    def _read_records(self, records: ArrayLike) -> NDArray[Any]:
+        array = CompiledModel._read_records(self, records)
+        if self._known is None:
+            return array
+        return np.column_stack([self._known_of(len(array)), array])
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log f(x_i | theta) for each record, (n,)."""
+        found = CompiledModel.log_likelihood(self, theta, records)
+        if self._known is None:
+            return found
+        x = self._known_of(len(found))
+        return found + 0.5 * ((x * x).sum(axis=1) + x.shape[1] * LOG_2PI)
+
+    def build_records(
+        self, theta: Theta, innovations: ArrayLike, index: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return the records F(u_i; theta); of known features, those with these numbers."""
+        if self._known is None:
+            return CompiledModel.build_records(self, theta, innovations)
+        u = read_floats("innovations", innovations, self._response_normals)
+        rows = np.empty((len(u), self.n_features + 1))
+        whole = np.column_stack([self._known_of(len(u), index), u])
+        self.compiled.build(*self._read_possible(theta), whole, rows)
+        return np.ascontiguousarray(rows[:, -1], dtype=self._response_type)
+
+    def recover_innovations(
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
+        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
+        if self._known is None:
+            return super().recover_innovations(theta, records, rng)
+        rows, p = self._read_records(records), self.n_features
+        whole = np.empty((len(rows), p + self._response_normals))
+        if self.uniforms:
+            whole[:, -self.uniforms :] = needed(rng).random((len(rows), self.uniforms))
+        assert self.compiled.recover is not None
+        if self.compiled.recover(*self._read_possible(theta), rows, whole) is False:
+            self.check_records(records)
+        return np.ascontiguousarray(whole[:, p:])
 
     def _coefficients(self, theta: Theta) -> Floats:
         """Return beta."""
@@ -97,6 +185,17 @@ class Regression(CompiledModel):
         """Return the log density of that prior."""
         return 0.0
 
+    def __repr__(self) -> str:
+        """Write the call that makes the model; known features by their names."""
+        if self.features is None:
+            return super().__repr__()
+        return f"{type(self).__name__}(features={list(self.features)}, {self.n_records} records)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON."""
-        return super().to_dict() | self._features.given()
+        made = super().to_dict() | self._features.given()
+        if self.features is None:
+            return made
+        columns = {name: column.tolist() for name, column in self.features.items()}
+        unknown = dict.fromkeys(("n_features", "feature_mean", "feature_covariance"))
+        return made | unknown | {"features": columns}

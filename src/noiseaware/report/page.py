@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from noiseaware import checks, plots
+from noiseaware import cell_plots, checks, plots
 from noiseaware.contract import Model, mechanism_abilities
 from noiseaware.databases import column_names, imputed
 from noiseaware.described import query_words
+from noiseaware.estimates import estimates
 from noiseaware.files import write_whole
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.posterior import need_posterior
@@ -110,6 +111,7 @@ def write_report(
         traces=[_trace(posterior, scalar) for scalar in main[:PICTURED]],
         acceptance=_acceptance(posterior),
         imputed=_imputed(posterior),
+        cells=_cells(posterior),
         made=_made(posterior),
         code=_code(posterior),
         model_json=_pretty(posterior.attrs.get("model_json", "")),
@@ -319,6 +321,47 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
         "lowest": lowest,
         "bound": bound,
         "picture": draw(2.1, f"{words}.", lambda ax: plots.plot_acceptance(posterior, ax=ax)),
+    }
+
+
+# ------------------------------------------------------------------ the cells
+
+TOP = 10
+"""Cells of a ranking."""
+
+
+def _cells(posterior: DataTree) -> dict[str, Any] | None:
+    """Return pictures of the estimates of cells; None if records are not cells."""
+    if "record_estimates" not in posterior.children:
+        return None
+    ranked = "latent_records" in posterior.children
+    n = posterior["record_estimates"].sizes["record"]
+    top = min(TOP, n)
+    table = estimates(posterior, ci_prob=PROBABILITY, top=top if ranked else None)
+    share = float(table["noise_share"].median())
+    pictures = [
+        draw(
+            2.6,
+            f"The {n} cells by their estimates, with intervals and what was released of them.",
+            lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY),
+        ),
+        draw(
+            2.0,
+            f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
+            "half of the cells.",
+            lambda ax: cell_plots.draw_noise_shares(ax, table),
+        ),
+    ]
+    if ranked:
+        words = f"The probability of the likeliest cells to be among the {top} largest."
+        bars = min(int((table["top"] >= cell_plots.LEAST).sum()), cell_plots.BARS)
+        height = 0.8 + 0.14 * bars
+        pictures.append(draw(height, words, lambda ax: cell_plots.draw_top(ax, table, top)))
+    return {
+        "count": n,
+        "pictures": pictures,
+        "share": Number("noise share of cells", share, percent(share)),
+        "ranked": ranked,
     }
 
 

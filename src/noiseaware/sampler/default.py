@@ -10,8 +10,10 @@ from noiseaware.release import Release
 from noiseaware.sampler.moves import (
     BlockSweep,
     CellMove,
+    ConditionalMove,
     CountMove,
     CountTransport,
+    FiniteMove,
     Interweave,
     LevelMove,
     MirrorMove,
@@ -46,14 +48,14 @@ def _about_counts(moves: Sequence[Move]) -> bool:
 def default_moves(target: Target) -> tuple[Move, ...]:
     """Pick the moves from what the model can do.
 
-    Cells that are released one by one are summed out. Counts are moved as such, with the model's
-    probabilities integrated out. A model that builds its records from innovations is transported,
-    and, if it has a kernel for p(theta | x) too, the two are interwoven. A model without
-    innovations gets Algorithm 1. The kernel is the model's own, or a ready one if it has a prior
-    and a likelihood only. A model that knows of a direction that releases do not see is moved along
-    it; records that are no integers are redrawn with the total held; and a database that the
-    release does not tell from its mirror image goes over to that. Where the number of records is
-    not known, some are added and taken away.
+    Cells that are released one by one are summed out, and so are records of few values. Counts are
+    moved as such, with the model's probabilities integrated out. A model that builds its records
+    from innovations is transported, and, if it has a kernel for p(theta | x) too, the two are
+    interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own, or a
+    ready one if it has a prior and a likelihood only. A model that knows of a direction that
+    releases do not see is moved along it; records that are no integers are redrawn with the total
+    held; and a database that the release does not tell from its mirror image goes over to that.
+    Where the number of records is not known, some are added and taken away.
     """
     able = target.abilities
     if target.on_counts:
@@ -64,6 +66,10 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     size = () if target.size is None else (SizeMove(),)
     if target.summed_kernel is not None:
         return (CellMove(),)
+    if target.column_laws is not None:
+        return (ConditionalMove(),)
+    if target.listed is not None:
+        return (*((ParameterUpdate(),) if able.can_update else ()), FiniteMove())
     if not able.can_transport:
         return (*algorithm1(), *size)
     update = (ParameterUpdate(),) if able.can_update else ()

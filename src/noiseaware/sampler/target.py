@@ -30,6 +30,7 @@ from numba.extending import overload
 
 from noiseaware.agreement import arrays
 from noiseaware.agreement.blame import is_user_defined
+from noiseaware.agreement.listed import column_laws, listed_laws
 from noiseaware.contract import (
     KernelAbilities,
     Model,
@@ -180,6 +181,11 @@ class Target:
         The model's own kernel for p(theta | x), or None.
     summed_kernel
         Its kernel for p(theta | s_dp) with the records summed out, or None.
+    listed
+        What is seen of each record as a table, `agreement.listed.ListedLaws`, where records have
+        few values and are released one by one; else None.
+    column_laws
+        What is seen of each column of the records, where the model draws them given that.
     coordinates
         theta as one real vector without constraints, for the moves that need it: the model's own,
         if it has some that suit it better than those of its parameters' supports.
@@ -190,6 +196,8 @@ class Target:
     on_counts = False
     integrated = False
     summed_kernel: Any = None
+    listed: Any = None
+    column_laws: Any = None
 
     def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
         self.model = model
@@ -222,6 +230,8 @@ class Target:
         self._query_total = self.query_abilities.total if shared else None
         self.kernel = self._find_kernel()
         self.summed_kernel = self._find_summed_kernel()
+        self.listed = listed_laws(model, release)
+        self.column_laws = column_laws(model, release)
         own = able.coordinates
         self.coordinates = Coordinates(able.parameters) if own is None else own
         self.moved = self.coordinates if size is None else SizedCoordinates(self.coordinates)
@@ -249,6 +259,8 @@ class Target:
             parameters[:, 1] *= np.where(normal, math.sqrt(power), power)
             other.terms = self.terms._replace(parameters=parameters)
         # A move that sums records out would do so with g itself.
+        other.column_laws = None
+        other.listed = None if self.listed is None else self.listed.tempered(power)
         other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
         return other
 

@@ -162,7 +162,12 @@ class Simulator:
             return ""
         names = self.target.release.names
         if self.target.mechanism_abilities.per_record:
-            names = ("the mean of the values", "the standard deviation of the values")
+            each = self.target.mechanism_abilities.per_record
+            which = (
+                [""] if each == 1 else [f" of {name}" for name in self.target.release.query.names]
+            )
+            looks = ("the mean of the values", "the standard deviation of the values")
+            names = tuple(look + name for look in looks for name in which)
         low, high = rows[:, k].min(), rows[:, k].max()
         return (
             f"{names[k]} is {seen[k]:.6g} in the release, where releases that the prior would make "
@@ -192,10 +197,13 @@ class Simulator:
         Where every record has a value, each is nearly all noise, and a prior that is wrong about
         all of them shows in the mean.
         """
-        if not self.target.mechanism_abilities.per_record:
+        each = self.target.mechanism_abilities.per_record
+        if not each:
             return values
-        seen = values[~np.isnan(values)]
-        return np.array([seen.mean(), seen.std()]) if len(seen) else np.full(2, np.nan)
+        columns = [column[~np.isnan(column)] for column in values.reshape(-1, each).T]
+        return np.array(
+            [look(seen) if len(seen) else np.nan for look in (np.mean, np.std) for seen in columns]
+        )
 
     # The posterior.
 

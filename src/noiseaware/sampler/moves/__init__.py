@@ -11,6 +11,8 @@ from noiseaware.counts.move import CountMove
 from noiseaware.counts.transport import CountTransport
 from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.cells import CellMove
+from noiseaware.sampler.moves.conditional import ConditionalMove
+from noiseaware.sampler.moves.finite import FiniteMove
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.level import LevelMove
 from noiseaware.sampler.moves.mirror import MirrorMove
@@ -23,8 +25,10 @@ from noiseaware.sampler.moves.transport import Transport
 __all__ = [
     "BlockSweep",
     "CellMove",
+    "ConditionalMove",
     "CountMove",
     "CountTransport",
+    "FiniteMove",
     "Interweave",
     "LevelMove",
     "MirrorMove",

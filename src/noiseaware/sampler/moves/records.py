@@ -238,6 +238,11 @@ def need_records(move: Any, target: Target) -> None:
             f"{type(move).__name__} goes through records, and CountMove holds their counts only: "
             "use one or the other"
         )
+    if target.listed is not None and not np.isfinite(target.listed.log_h).all():
+        raise ValueError(
+            f"{type(move).__name__} needs a release that every record can lead to, and "
+            f"{target.mechanism_abilities.name} has laws with zeros: use the default moves"
+        )
 
 
 def accept(target: Target, total: np.ndarray, offer: Offer) -> float:

@@ -1,0 +1,107 @@
+"""Records of few values, released one by one: theta with them summed out, and each drawn exactly.
+
+With p(s_i | theta) = sum_c f(c | theta) h(s_i | c) (`agreement.listed`), theta is moved by a slice
+sampler that leaves
+
+    p(theta | s_dp)  proportional to  p(theta) prod_i p(s_i | theta)
+
+invariant, and then every record is drawn from p(x_i | theta, s_i). The new pair has the
+distribution p(theta | s_dp) p(x | theta, s_dp) = p(theta, x | s_dp), whatever x was before: nothing
+is accepted or rejected, and theta and x do not hold each other back. A value that is impossible
+for a record, h = 0, is never drawn, so that a law may have zeros.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from noiseaware.contract import Theta
+from noiseaware.kernels.slice import Slice
+from noiseaware.sampler.state import ChainState
+from noiseaware.sampler.target import Target
+
+MOST = 32
+"""Coordinates of theta that are moved with the records summed out; more would take too long."""
+
+KERNEL = Slice()
+
+TRIES = 1000
+
+
+class FiniteMove:
+    """Move theta with the records summed out, and draw every record from its conditional.
+
+    A theta of more than 32 coordinates stays where it is; `ParameterUpdate` moves it given x.
+    """
+
+    reports: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "FiniteMove()"
+
+    def check(self, target: Target) -> None:
+        """Raise unless the values of records are listed, and each is released with its own law."""
+        if target.listed is None:
+            raise ValueError(
+                "FiniteMove needs a model that lists all values of a record, with log_prior and "
+                "log_likelihood, and a mechanism that releases every record; got "
+                f"{target.abilities.name} and {target.mechanism_abilities.name}"
+            )
+
+    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+        """Draw records that can have led to the release, and begin with the kernel's tuning."""
+        for _ in range(TRIES):  # a probability of the prior's may be rounded to 0
+            if np.isfinite(target.listed.log_seen(_log_f(target, state.theta))).all():
+                break
+            state.theta = target.sample_prior(state.rng)
+        else:
+            raise ValueError(f"the release is impossible at {TRIES} draws of the prior")
+        self._draw(target, state)
+        return KERNEL.start(self._summed(target), state) if self._moves(target) else {}
+
+    @staticmethod
+    def _moves(target: Target) -> bool:
+        return target.coordinates.size <= MOST
+
+    @staticmethod
+    def _summed(target: Target) -> Target:
+        """Return a target whose likelihood is that of the release, the records summed out."""
+        summed, laws = copy.copy(target), target.listed
+
+        def log_seen(theta: Any, _: Any) -> Any:
+            return laws.log_seen(_log_f(target, theta))
+
+        summed.abilities = replace(target.abilities, log_likelihood=log_seen)
+        return summed
+
+    @staticmethod
+    def _draw(target: Target, state: ChainState) -> None:
+        state.records = target.listed.draw(_log_f(target, state.theta), state.rng)
+
+    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[()]:
+        """Move theta, then draw x."""
+        if self._moves(target):
+            KERNEL.step(self._summed(target), state, tuning)
+        self._draw(target, state)
+        return ()
+
+    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Let the kernel learn."""
+        if self._moves(target):
+            KERNEL.learn(self._summed(target), state, tuning)
+
+    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+        """Let the kernel learn no more."""
+        if self._moves(target):
+            KERNEL.freeze(target, state, tuning)
+
+
+def _log_f(target: Target, theta: Theta) -> Any:
+    """Return log f of each value that a record can have, (C,)."""
+    log_likelihood = target.abilities.log_likelihood
+    assert log_likelihood is not None  # `can_list` saw to it
+    return log_likelihood(theta, target.listed.values)
