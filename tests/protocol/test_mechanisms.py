@@ -405,9 +405,9 @@ def test_a_user_function_cannot_be_written():
     [
         (
             {"type": "Cauchy"},
-            "type of a mechanism must be one of CellKey, Clamped, .*; got 'Cauchy'",
+            "type of a mechanism must be one of Attributes, CellKey, Clamped, .*; got 'Cauchy'",
         ),
-        ({"type": ["Laplace"]}, "type of a mechanism must be one of CellKey, Clamped, "),
+        ({"type": ["Laplace"]}, "type of a mechanism must be one of Attributes, CellKey, Clamped, "),
         ({"neighbours": ["change"]}, "neighbours must be 'change' or 'add-remove'; got "),
         ({"guarantee": {"kind": ["pure"]}}, "kind must be one of pure, "),
         ({"scale": -1.0}, "scale must be a positive number; got -1"),
