@@ -407,7 +407,10 @@ def test_a_user_function_cannot_be_written():
             {"type": "Cauchy"},
             "type of a mechanism must be one of Attributes, CellKey, Clamped, .*; got 'Cauchy'",
         ),
-        ({"type": ["Laplace"]}, "type of a mechanism must be one of Attributes, CellKey, Clamped, "),
+        (
+            {"type": ["Laplace"]},
+            "type of a mechanism must be one of Attributes, CellKey, Clamped, ",
+        ),
         ({"neighbours": ["change"]}, "neighbours must be 'change' or 'add-remove'; got "),
         ({"guarantee": {"kind": ["pure"]}}, "kind must be one of pure, "),
         ({"scale": -1.0}, "scale must be a positive number; got -1"),
@@ -536,7 +539,7 @@ def test_the_words_of_noise_and_steps():
 
 def test_which_values_are_totals_with_noise():
     others = {"Exponential", "KNormGradient", "ObjectivePerturbation", "RandomizedResponse"}
-    others |= {"LocalGaussian", "LocalGeometric", "LocalLaplace", "Several"}
+    others |= {"LocalGaussian", "LocalGeometric", "LocalLaplace", "Several", "Exact"}
     others |= {"LocalDiscreteGaussian", "RandomRounding", "CellKey", "LocalExact", "Attributes"}
     noisy = {name for name in MECHANISMS.names if MECHANISMS[name].noisy_totals}
     assert noisy == set(MECHANISMS.names) - others

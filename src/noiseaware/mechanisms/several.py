@@ -278,7 +278,7 @@ def _n_values(able: MechanismAbilities, n: int) -> int:
     """Return how many values a mechanism releases of n records."""
     if able.n_values is not None:
         return able.n_values(n)
-    return n if able.per_record else len(able.mechanism.query.names)
+    return n * able.per_record if able.per_record else len(able.mechanism.query.names)
 
 
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
