@@ -51,7 +51,7 @@ def sample(folder: Path) -> str:
 
 
 def fit(folder: Path) -> str:
-    (folder / "release.json").write_text(RELEASE.to_json())
+    RELEASE.to_json(folder / "release.json")
     (folder / "model.toml").write_text('type = "LinearRegression"\nn_features = 1\n')
     words = ["fit", "release.json", "-m", "model.toml", "-o", "posterior.nc", "--seed", "1", "-q"]
     words += ["--draws", "300", "--warmup", "300", "--chains", "2", "--checkpoint", "run"]
