@@ -10,6 +10,7 @@ plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
+cells       published cells: counties, cost for each cell; --parts coverage for that
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
 ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
@@ -43,6 +44,7 @@ SECTIONS = (
     "steps",
     "own",
     "models",
+    "cells",
     "modes",
     "ablation",
     "mixing",
@@ -89,12 +91,13 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--releases",
         type=int,
-        help="mixing (20), models (1), modes (20), peers (3), ablation (1): at each setting",
+        help="at each setting: mixing (20), models (1), modes (20), peers (3), ablation (1), "
+        "cells (50)",
     )
     parser.add_argument(
         "--examples", type=listed(str), help="first, models: only these, such as Normal,Gamma"
     )
-    parser.add_argument("--parts", type=listed(str), help="ablation: only these parts")
+    parser.add_argument("--parts", type=listed(str), help="ablation, cells: only these parts")
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
     parser.add_argument(
         "--fresh", action="store_true", help="mixing, models, ablation: forget what is on file"
