@@ -124,7 +124,7 @@ def predict(
     >>> import noiseaware as na
     >>> model = na.models.LogisticRegression(1)
     >>> mechanism = na.mechanisms.Laplace(na.queries.Moments(2, [-3, 0], [3, 1]), epsilon=5.0)
-    >>> release = na.Release([10.0, 20.0, 12.0, 10.0, 20.0], mechanism, 40)
+    >>> release = na.Release([10.0, 20.0, 12.0, 10.0, 40.3], mechanism, 40)
     >>> posterior = na.sample(model, release, draws=50, random_seed=1, progressbar=False)
     >>> made = na.predict(posterior, model, [[-1.0], [0.0], [1.0]], random_seed=1)
     >>> made["predictions"]["expected"].dims
