@@ -318,12 +318,12 @@ def test_a_planted_bug_is_seen(bug, monkeypatch):
 
 @pytest.mark.full
 def test_most_estimates_are_within_two_errors():
-    """Over 40 seeds and five models, within two Monte Carlo errors as often as they say."""
+    """Over four seeds and five models, within two Monte Carlo errors about as often as 95%."""
     close = [
         np.abs(compare(CASES[name], seed=SEED + k)[0]) < 2.0
         for name in ("Bernoulli", "Categorical", "Normal", "Poisson", "TwoProportions")
-        for k in range(40)
+        for k in range(4)
     ]
     share = np.mean(np.concatenate(close))
     print(f"within two Monte Carlo errors: {share:.3f}")
-    assert share > 0.88  # 0.954 of about 320, in groups of up to two: five standard errors below
+    assert share > 0.7  # of 32, right with probability 0.95 each: fails below 1e-5
