@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 NAN = math.nan
-X = np.arange(3000)
+X = np.arange(8000)
 RATES = np.array([4.0, 30.0, 2.0, 11.0, 90.0])
 TRIALS = np.array([9, 60, 8, 30, 300])
 
