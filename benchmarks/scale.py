@@ -2,9 +2,9 @@
 
 Parts: levels (a histogram of a category), proportions and means (strata that share a prior, a
 release by group), features (linear regression), records (Bernoulli and regression, n up to 10^7),
-memory (naive Bayes). A setting has a process of its own, so that its memory is its own, and at most
-a minute and 4 GiB for its iterations. Times are processor time of one chain of the default sampler
-in its warm-up, after the first few iterations.
+memory (naive Bayes). A setting has a process of its own, so that its memory is its own, and at
+most 6 GiB. It is iterated for two seconds, at least three times. Times are processor time of one
+chain of the default sampler in its warm-up, after the first few iterations.
 """
 
 from __future__ import annotations

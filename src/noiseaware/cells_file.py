@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware.contract import mechanism_abilities, query_abilities
-from noiseaware.files import write_whole
+from noiseaware.files import write_table, write_whole
 from noiseaware.frames import as_floats
 from noiseaware.interop import tables
 from noiseaware.model_file import ModelFile, read_content, read_toml
@@ -104,10 +104,11 @@ def write_cells(frame: Any, path: str | Path) -> None:
     if path.suffix.lower() == ".parquet":
         made = frame if of_polars else _polars().DataFrame(frame.to_dict("list"))
         write_whole(path, made.write_parquet)
-    elif of_polars:
-        write_whole(path, frame.write_csv)
     else:
-        write_whole(path, lambda part: frame.to_csv(part, index=False))
+        import pandas
+
+        table = pandas.DataFrame(frame.to_dict(as_series=False)) if of_polars else frame
+        write_table(path, table)
 
 
 def _polars() -> Any:

@@ -34,7 +34,7 @@ SHORT = {"draws": 60, "warmup": 60, "chains": 2, "random_seed": 3, "progressbar"
 STUDY = {"n_records": 12, "replicates": 6, "random_seed": 3, "progressbar": False}
 SAMPLER = {"short": na.studies.Sampler(na.moves.algorithm1(), draws=40, warmup=40)}
 KILLS = sorted({1, int(os.environ.get("NOISEAWARE_KILLS", "3"))})
-"""Workers that die in one run; `make chaos` wants more."""
+"""Workers that die in one run: 1, and the number in NOISEAWARE_KILLS."""
 
 
 @contextlib.contextmanager

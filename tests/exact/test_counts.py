@@ -487,7 +487,7 @@ def check_step(name, fresh=False):
 
 
 @pytest.mark.parametrize("name", list(PROBLEMS))
-def test_a_step_leaves_the_enumerated_posterior_as_it_is(name):
+def test_a_step_leaves_the_enumerated_posterior_invariant(name):
     check_step(name)
 
 
@@ -568,7 +568,7 @@ def check_iteration(name, n_draws=6000, move=None):
         "no three-way interaction",
     ],
 )
-def test_an_iteration_leaves_the_posterior_alone(name):
+def test_an_iteration_leaves_the_posterior_invariant(name):
     check_iteration(name)
 
 
@@ -579,7 +579,7 @@ PROBLEMS |= HELD_PROBLEM  # after the list above: its steps depend on theta
 @pytest.mark.parametrize(
     "move", [na.moves.CountTransport(), na.moves.CountMove(), na.moves.ParameterUpdate()], ids=repr
 )
-def test_each_move_with_theta_held_leaves_the_posterior_alone(move):
+def test_each_move_with_theta_held_leaves_the_posterior_invariant(move):
     check_iteration("theta held", 3000, move)
 
 
@@ -731,7 +731,7 @@ def open_release():
     return na.Release([13, 2, 9], mechanism, n_records=None)
 
 
-def test_an_open_number_of_records_leaves_the_posterior_alone():
+def test_an_open_number_of_records_leaves_the_posterior_invariant():
     model, release, most = PoissonCells(), open_release(), 60
     target, rng = make_target(model, release), np.random.default_rng([SEED, 99])
     tables = np.indices((most, most)).reshape(2, -1).T

@@ -194,7 +194,7 @@ def algorithm2_sequential():
 
 
 @pytest.mark.parametrize("problem", [*SMALL, naive_bayes_cells, naive_bayes_dense])
-def test_record_updates_leave_the_posterior_alone(problem):
+def test_record_updates_leave_the_posterior_invariant(problem):
     check_algorithm1(problem())
 
 
@@ -225,7 +225,7 @@ def test_algorithm2_with_a_proposal_of_its_own(problem, sequential):
         (joint, 3),
     ],
 )
-def test_blocks_leave_the_posterior_alone(problem, size):
+def test_blocks_leave_the_posterior_invariant(problem, size):
     check_blocks(problem(), size)
 
 

@@ -113,7 +113,7 @@ CASES = ((0.0, 2.5, False, 0.4), (0, 3, True, 3), (1.0, math.inf, False, 1.2), (
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_record_updates_leave_the_posterior_alone(case):
+def test_record_updates_leave_the_posterior_invariant(case):
     check_algorithm1(problem(*case))
 
 

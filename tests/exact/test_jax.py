@@ -107,7 +107,7 @@ def test_the_jacobian_is_the_determinant_of_the_derivatives(parameter, seed):
         ),
     ],
 )
-def test_the_kernel_leaves_the_posterior_alone(algorithm, case, seed):
+def test_the_kernel_leaves_the_posterior_invariant(algorithm, case, seed):
     rng = np.random.default_rng([seed, list(CASES).index(case), 1])
     kernel = cases.by_blackjax(case, algorithm=algorithm, steps=2, leapfrog_steps=5)
     p_values = p_values_of(kernel, case, rng)
@@ -116,7 +116,7 @@ def test_the_kernel_leaves_the_posterior_alone(algorithm, case, seed):
 
 @pytest.mark.full
 @pytest.mark.parametrize("case", ["rate", "die"])
-def test_the_kernel_of_numpyro_leaves_the_posterior_alone(case, seed):
+def test_the_kernel_of_numpyro_leaves_the_posterior_invariant(case, seed):
     rng = np.random.default_rng([seed, 2])
     model = na.interop.numpyro.model({"rate": cases.rate, "die": cases.die}[case])
     p_values = p_values_of(model.kernel, case, rng, model=model)

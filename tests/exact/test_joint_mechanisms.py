@@ -1,7 +1,7 @@
 """Mechanisms with a joint density, and the functional mechanism: exact in four ways.
 
-- The record updates leave the posterior of tiny databases alone (enumeration, no randomness); the
-  densities of the plain side are written here again, with NumPy's determinants and norms.
+- The record updates leave the posterior of tiny databases invariant (enumeration, no randomness);
+  the densities of the plain side are written here again, with NumPy's determinants and norms.
 - Geweke's test, with the default moves and with Algorithm 1; SBC with the default moves.
 - What `privatize` draws has the density that `log_density` says (chi-square).
 - Planted bugs (a normaliser, a determinant, ...) are caught by these checks.
@@ -298,7 +298,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_record_updates_leave_the_posterior_alone(name):
+def test_record_updates_leave_the_posterior_invariant(name):
     problem = PROBLEMS[name]()
     check_algorithm1(problem)
     mechanism = problem.release.mechanism

@@ -199,7 +199,7 @@ KERNELS = (RandomWalk(steps=3), Slice())
     all_but([(KERNELS[0], "die"), (KERNELS[0], "rate")], itertools.product(KERNELS, CASES)),
     ids=str,
 )
-def test_the_kernel_leaves_the_posterior_alone(kernel, case, seed):
+def test_the_kernel_leaves_the_posterior_invariant(kernel, case, seed):
     rng = np.random.default_rng([seed, list(CASES).index(case), 1])
     p_values = p_values_of(kernel, case, rng, 5000)
     assert p_values.min() > FALSE_ALARM / len(p_values)
@@ -354,7 +354,7 @@ def acceptance(target, records, tuning, v, side):
 
 
 def lattice(rng):
-    """Return P of the walk on a lattice of v, and the pi that it should leave alone."""
+    """Return P of the walk on a lattice of v, and the pi that it should leave invariant."""
     model, records = Rate(), np.array([0.3, 0.9, 2.0])
     target, state = fixed(model, records, rng)
     tuning = tuned(RandomWalk(), target, state, 0)

@@ -102,7 +102,7 @@ PROBLEMS = (response, rare_truth, geometric, laplace, gaussian)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_record_updates_leave_the_posterior_alone(problem):
+def test_record_updates_leave_the_posterior_invariant(problem):
     check_algorithm1(problem())
 
 
@@ -112,7 +112,7 @@ def test_the_sweep_is_the_product_of_the_record_updates(problem):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_blocks_leave_the_posterior_alone(problem):
+def test_blocks_leave_the_posterior_invariant(problem):
     check_blocks(problem(), 2)
 
 

@@ -210,7 +210,7 @@ def full_conditional_matrix(problem):
 
 
 @pytest.mark.parametrize("make", [*PROBLEMS, indexed])
-def test_full_conditional_leaves_the_posterior_alone(make):
+def test_full_conditional_leaves_the_posterior_invariant(make):
     problem = make()
     check_matrix(problem, full_conditional_matrix(problem))
 
@@ -356,7 +356,7 @@ def soma_matrix(problem, slots, each):
 
 
 @pytest.mark.parametrize("make", PROBLEMS)
-def test_soma_leaves_the_posterior_alone(make):
+def test_soma_leaves_the_posterior_invariant(make):
     problem = make()
     matrix = soma_matrix(problem, problem.n, 1)
     check_matrix(problem, matrix)
@@ -366,7 +366,7 @@ def test_soma_leaves_the_posterior_alone(make):
 
 @pytest.mark.parametrize("make", [count, dense])
 @pytest.mark.parametrize(("slots", "each"), [(2, 1), (1, 1), (3, 2)])
-def test_soma_in_groups_leaves_the_posterior_alone(make, slots, each):
+def test_soma_in_groups_leaves_the_posterior_invariant(make, slots, each):
     problem = make()
     check_matrix(problem, soma_matrix(problem, slots, each))
 
