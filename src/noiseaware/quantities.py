@@ -59,7 +59,9 @@ class Formula:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
-            raise TypeError(f"a formula must be text, such as 'shape / rate'; got {self.text!r}")
+            raise TypeError(
+                f"a formula must be text, such as 'sqrt(shape) / rate'; got {self.text!r}"
+            )
         if len(self.text) > 500:
             raise ValueError(f"a formula may have 500 characters; got {len(self.text)}")
         self._tree()
@@ -133,8 +135,8 @@ def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
     model
         Any model.
     derived : mapping
-        For each name a formula in text, such as ``"shape / rate"``, or a function that is given
-        one theta, a dict of arrays of the declared shapes, and returns a number or an array.
+        For each name a formula in text, such as ``"sqrt(shape) / rate"``, or a function that is
+        given one theta, a dict of arrays of the declared shapes, and returns a number or an array.
 
     Returns
     -------
@@ -145,14 +147,14 @@ def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
     Examples
     --------
     >>> import noiseaware as na
-    >>> model = na.models.derived(na.models.Gamma(), {"mean": "shape / rate"})
+    >>> model = na.models.derived(na.models.Gamma(), {"sd": "sqrt(shape) / rate"})
     >>> [parameter.name for parameter in model.derived]
-    ['mean']
+    ['mean', 'sd']
     """
     if not isinstance(derived, Mapping):
         raise TypeError(
             "derived must be a dict from names to formulas or functions, such as "
-            f'{{"mean": "shape / rate"}}; got {derived!r}'
+            f'{{"sd": "sqrt(shape) / rate"}}; got {derived!r}'
         )
     able = model_abilities(model)
     taken = {parameter.name for parameter in able.shown}

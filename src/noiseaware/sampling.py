@@ -75,7 +75,7 @@ def sample(
         release that does not say it (`n_records=None`). The posterior then has `n_records`.
     derived : mapping, optional
         Quantities that follow from the parameters, to stand beside them in the posterior: a formula
-        in text, such as ``{"mean": "shape / rate"}``, or a function of one theta.
+        in text, such as ``{"sd": "sqrt(shape) / rate"}``, or a function of one theta.
     checkpoint : path, optional
         A directory for draws and chains as the run goes on, so that nothing is lost if it is
         killed. The same call goes on from there, with the same draws as if nothing had happened,

@@ -97,11 +97,11 @@ def test_beside_what_the_model_derives_itself():
 
 
 def test_a_model_with_formulas_is_written_and_read():
-    model = na.models.derived(Gamma(), {"mean": "shape / rate"})
+    model = na.models.derived(Gamma(), {"sd": "sqrt(shape) / rate"})
     again = na.models.from_dict(model.to_dict())
     assert again.to_dict() == model.to_dict()
-    assert again.to_dict()["derived"] == {"mean": "shape / rate"}
-    assert again.derive({"shape": np.array([3.0]), "rate": np.array([2.0])})["mean"] == [1.5]
+    assert again.to_dict()["derived"] == {"sd": "sqrt(shape) / rate"}
+    assert again.derive({"shape": np.array([9.0]), "rate": np.array([2.0])})["sd"] == [1.5]
     assert "derived" not in Gamma().to_dict()
 
 

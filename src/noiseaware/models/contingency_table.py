@@ -20,6 +20,12 @@ The construction x = F(u; theta)
 u is uniform on [0, 1) and the cell is the inverse CDF of p at u, the cells in C order (the last
 variable fastest); given x, u is uniform in the interval of its cell. The cells are the categories
 of `discrete.py`, and this file only goes between cells and rows of levels.
+
+What is derived
+---------------
+Of a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)): above 0 if the variables go
+together. (The odds ratio itself need not have a mean; exp of the quantiles of its logarithm are its
+quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.arguments import variable_names, whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import check_levels, read_integers, read_parameter
+from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.discrete import NO_FEATURES, Discrete, concentrations
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -83,7 +90,8 @@ class ContingencyTable(Discrete):
     -----
     Records are int64 of shape ``(n, K)``, from 0. Parameter: ``cell_probabilities``
     (J_1, ..., J_K), which add up to 1 over all cells. A margin of the posterior is a sum over
-    dimensions: ``posterior["cell_probabilities"].sum("age")``.
+    dimensions: ``posterior["cell_probabilities"].sum("age")``. Derived, of a 2 x 2 table:
+    ``log_odds_ratio`` (), that of level 1 of both variables.
 
     Examples
     --------
@@ -131,6 +139,7 @@ class ContingencyTable(Discrete):
         self.parameters = (
             Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
         )
+        self.derived = (Parameter("log_odds_ratio"),) if self._shape == (2, 2) else ()
         self.record_values = self._unravel(self._cells.reshape(-1))
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -153,6 +162,14 @@ class ContingencyTable(Discrete):
         records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
         rows_of(cells, self._axes, records)
         return records
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return the log odds ratio of a 2 x 2 table at draws of theta; of others, nothing."""
+        if not self.derived:
+            return {}
+        logs = np.log(np.maximum(theta["cell_probabilities"], SMALLEST))
+        both = logs[..., 0, 0] + logs[..., 1, 1]
+        return {"log_odds_ratio": both - logs[..., 0, 1] - logs[..., 1, 0]}
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError or TypeError if these cannot be records of this model."""

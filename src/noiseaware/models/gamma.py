@@ -50,6 +50,10 @@ in place of a density. The density at d is r^k d^(k-1) / Gamma(k): the two diffe
 d / k. So each such record adds -log k to log p(k | x), with log d for log x; in the density of
 `shape_kernels`, a is a_k less the number of them. The conditional of r has r^(n k) either way.
 Given x = d, P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
+
+What is derived
+---------------
+``mean`` is k / r, the mean of a duration, with the known one of the two where one is known.
 """
 
 from __future__ import annotations
@@ -137,7 +141,7 @@ class Gamma(GammaPriors):
     Notes
     -----
     Records are float64 of shape ``(n,)``, above 0. Parameters, those that are unknown: ``shape`` ()
-    and ``rate`` ().
+    and ``rate`` (). Derived: ``mean`` (), the shape divided by the rate.
 
     Examples
     --------
@@ -160,6 +164,7 @@ class Gamma(GammaPriors):
 
     innovations = Innovations("normal", 1)
     compiled = Compiled(_build_records, None, _log_likelihood)
+    derived = (Parameter("mean", (), "positive"),)
 
     def __post_init__(self) -> None:
         not_both_known(shape=self.shape, rate=self.rate)
@@ -201,6 +206,13 @@ class Gamma(GammaPriors):
             pool = np.concatenate((pool, rng.random(_POOL)))
             v, used = slice_step(math.log(shape), terms, _ONE, step_width(n), pool, 0)
         return math.exp(v)
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return the mean of a duration at draws of theta."""
+        shape = theta["shape"] if self.shape is None else self.shape
+        rate = theta["rate"] if self.rate is None else self.rate
+        with np.errstate(over="ignore"):  # a prior may have rates next to 0
+            return {"mean": np.divide(shape, rate)}
 
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None

@@ -17,8 +17,10 @@ That of `grouped.py`: the outcome is 1 if u < p_g.
 
 What is derived
 ---------------
-``difference`` is p_1 - p_0, and ``log_ratio`` is log(p_1 / p_0). (The ratio itself has no mean if
-the prior allows p_0 near 0; exp of the quantiles of its logarithm are its quantiles.)
+``difference`` is p_1 - p_0, ``log_ratio`` is log(p_1 / p_0), and ``log_odds_ratio`` is
+logit(p_1) - logit(p_0), where logit(p) = log(p / (1 - p)). (The ratios themselves have no mean if
+the prior allows p_0 near 0; exp of the quantiles of their logarithms are their quantiles.) A
+proportion that is stated or rounds to 0 or 1 counts as the double next to it, as in the draws.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
@@ -58,8 +61,9 @@ class TwoProportions(YesNoGroups):
     Notes
     -----
     Records are int64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
-    Parameter: ``proportions`` (2,). Derived: ``difference`` (), the second minus the first, and
-    ``log_ratio`` (), the logarithm of the second over the first.
+    Parameter: ``proportions`` (2,). Derived: ``difference`` (), the second minus the first,
+    ``log_ratio`` (), the logarithm of the second over the first, and ``log_odds_ratio`` (), that
+    of the odds of the second over the odds of the first.
 
     Examples
     --------
@@ -79,7 +83,7 @@ class TwoProportions(YesNoGroups):
     labels: Sequence[str] | None = None
 
     number = 2
-    derived = (Parameter("difference"), Parameter("log_ratio"))
+    derived = (Parameter("difference"), Parameter("log_ratio"), Parameter("log_odds_ratio"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,11 +119,12 @@ class TwoProportions(YesNoGroups):
         return self._draw(self.a + counts[1::2], self.b + counts[::2], rng)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the difference and the log ratio of draws of theta."""
-        p = np.asarray(theta["proportions"])
+        """Return the difference and the log ratios of draws of theta."""
+        p = np.clip(theta["proportions"], SMALLEST, 1.0 - SPACING)
         return {
             "difference": p[..., 1] - p[..., 0],
             "log_ratio": np.log(p[..., 1]) - np.log(p[..., 0]),
+            "log_odds_ratio": logit(p[..., 1]) - logit(p[..., 0]),
         }
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
