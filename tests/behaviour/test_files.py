@@ -203,11 +203,11 @@ def mechanism(**changes):
         (broken(mechanism="Laplace"), "a mechanism must be described by a .* got 'Laplace'"),
         (
             broken(mechanism=mechanism(type="Cauchy")),
-            "type of a mechanism must be one of CellKey, Clamped,",
+            "type of a mechanism must be one of Attributes, CellKey, Clamped,",
         ),
         (
             broken(mechanism=mechanism(type=[])),
-            "type of a mechanism must be one of CellKey, Clamped,",
+            "type of a mechanism must be one of Attributes, CellKey, Clamped,",
         ),
         (broken(mechanism=mechanism(scale=-1)), "scale must be .*; got -1"),
         (broken(mechanism=mechanism(colour=1)), "Laplace may have type,.*; got 'colour'"),

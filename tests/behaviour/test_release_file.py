@@ -188,7 +188,7 @@ BAD = {
     ),
     "an unknown mechanism inside": (
         changed_mechanism("Clamped", mechanism={"type": "Cauchy", "scale": 1, "query": {}}),
-        "type of a mechanism must be one of CellKey, Clamped, .*Laplace.*; got 'Cauchy'",
+        "type of a mechanism must be one of Attributes, .*Laplace.*; got 'Cauchy'",
     ),
     "a step of 0": (changed_mechanism("Rounded", step=0), "step must be a positive number; got 0"),
     "not a multiple": (

@@ -118,6 +118,7 @@ def test_an_intercept_and_every_cell(threshold):
     check_poisson(threshold, 51)
 
 
+@pytest.mark.full
 def test_negative_binomial():
     check_negative_binomial()
 

@@ -183,6 +183,7 @@ def test_the_maximum_and_its_errors_are_those_of_the_exact_likelihood(name, with
     assert (np.abs(np.log(ratios)) < 0.35).all()
 
 
+@pytest.mark.full
 def test_the_edge_and_the_flat_are_said_in_one_line():
     mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0)
     with pytest.raises(

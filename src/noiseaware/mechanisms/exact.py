@@ -71,6 +71,10 @@ class Exact(SeparableMechanism):
         """Return the log density, coordinate by coordinate, for compiled code."""
         return additive_terms(EXACT, self.check_values(values), 1.0)
 
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return 0: of all releases, the total itself has probability 1."""
+        return 0.0
+
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         return self.query.statistic(records).sum(axis=0)
 
