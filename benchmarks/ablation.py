@@ -30,7 +30,7 @@ import numpy as np
 import noiseaware as na
 from benchmarks import measure, models, tables
 from benchmarks.subjects import MODELS, code, subject
-from noiseaware.formulas import RegressionFormula
+from noiseaware.maths.formulas import RegressionFormula
 from noiseaware.sampler.moves import formula, interweave, proposals, transport, tuning
 
 WHOLE = "whole"

@@ -18,7 +18,7 @@ import numpy as np
 
 import noiseaware as na
 from benchmarks import measure, models, tables
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 
 N_RECORDS = 200
 SECOND = ("Bernoulli", "Normal", "LinearRegression")

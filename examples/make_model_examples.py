@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noiseaware as na
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 
 HERE = Path(__file__).parent
 

@@ -32,7 +32,7 @@ def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""
     target = directory / name
     target.mkdir()
     folder = Path(noiseaware.models.__file__).parent
-    for source in (*folder.glob("*.py"), folder.parent / "densities.py"):
+    for source in (*folder.glob("*.py"), folder.parent / "maths" / "densities.py"):
         text = source.read_text()
         if source.name == file:
             assert text.count(old) == 1, f"{file} must hold {old!r} once; {text.count(old)} found"
@@ -40,7 +40,7 @@ def mutated_models(directory: Path, file: str = "", old: str = "", new: str = ""
         # A copy registers its classes with itself.
         for home, used in (("numba", "njit"), ("noiseaware.registry", "MODELS")):
             text = text.replace(f"from {home} import {used}", f"from {name}.plain import {used}")
-        text = text.replace("noiseaware.densities", f"{name}.densities")
+        text = text.replace("noiseaware.maths.densities", f"{name}.densities")
         (target / source.name).write_text(text.replace("noiseaware.models", name))
     (target / "plain.py").write_text(_PLAIN)
     spec = importlib.util.spec_from_file_location(name, target / "__init__.py")

@@ -44,8 +44,8 @@ import numpy as np
 from numba import njit
 
 import noiseaware as na
-from noiseaware.adapt import StepSize
-from noiseaware.arguments import whole_number
+from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 

@@ -56,7 +56,7 @@ import numpy as np
 from numba import njit
 
 import noiseaware as na
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import log_g, needs_long
 from noiseaware.sampler.moves.records import shift
 from noiseaware.sampler.state import ChainState

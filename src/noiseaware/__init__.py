@@ -10,15 +10,11 @@ from pathlib import Path as _Path
 from noiseaware import _cache_folder as _cache_folder  # first: before anything is compiled
 from noiseaware import baselines, interop, kernels, mechanisms, models, queries, sizes
 from noiseaware._version import __version__ as __version__
+from noiseaware.basics.compiled import drop_stale_kernels as _drop_stale_kernels
+from noiseaware.basics.deprecated import renamed as _renamed
 from noiseaware.calibration import geweke, sbc
 from noiseaware.cell_plots import plot_estimates
-from noiseaware.checks import check
-from noiseaware.compiled import drop_stale_kernels as _drop_stale_kernels
-from noiseaware.databases import imputed
-from noiseaware.deprecated import renamed as _renamed
-from noiseaware.estimates import estimates
 from noiseaware.evidence import Evidence, evidence
-from noiseaware.export import to_frame, to_posteriordb, write_draws
 from noiseaware.maximum import Maximum, mle
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.plots import (
@@ -28,11 +24,15 @@ from noiseaware.plots import (
     plot_rank,
     plot_trace,
 )
-from noiseaware.posterior import load, save, summary
-from noiseaware.predictive import posterior_predictive, predict
 from noiseaware.queries import Query
 from noiseaware.release import Release
 from noiseaware.report import write_report
+from noiseaware.results.checks import check
+from noiseaware.results.databases import imputed
+from noiseaware.results.estimates import estimates
+from noiseaware.results.export import to_frame, to_posteriordb, write_draws
+from noiseaware.results.posterior import load, save, summary
+from noiseaware.results.predictive import posterior_predictive, predict
 from noiseaware.sampler import moves
 from noiseaware.sampling import resume, sample
 from noiseaware.studies import study

@@ -22,7 +22,7 @@ from pathlib import Path
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
 
-from noiseaware.compiled import looks
+from noiseaware.basics.compiled import looks
 
 __all__ = ["choose_cache_folder"]
 

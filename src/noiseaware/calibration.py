@@ -28,7 +28,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import (
     Mechanism,
     Model,

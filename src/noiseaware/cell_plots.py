@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.estimates import estimates
 from noiseaware.plots import COLOURS, TEXT, axes_for, plain
+from noiseaware.results.estimates import estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware import deprecated
+from noiseaware.basics import deprecated
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
@@ -168,7 +168,7 @@ class ModelAbilities:
     # Records that are counts, each with a law of its own (`moves.CellMove`).
     count_law: Draw | None = None
     """(theta, n, index=None) -> code, rate (n,) and size (n,): the law f of each count, as
-    `noiseaware.cells.log_mass` reads it."""
+    `noiseaware.maths.cells.log_mass` reads it."""
     summed_kernel: Draw | None = None
     """(laws, n) -> a kernel for p(theta | s_dp) with the counts summed out, given `CellLaws`:
     `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `theta(point)`, `point(theta,

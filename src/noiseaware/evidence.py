@@ -55,7 +55,7 @@ import numpy as np
 from scipy.special import expit
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release

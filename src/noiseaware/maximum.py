@@ -47,13 +47,13 @@ import numpy as np
 
 from noiseaware import models
 from noiseaware.agreement.fit import check_fit
-from noiseaware.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats, Model, Size, Theta, model_abilities
-from noiseaware.coordinates import Coordinates
 from noiseaware.evidence import variance_of_mean
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.parameters import Parameter
-from noiseaware.posterior import with_derived
 from noiseaware.release import Release
+from noiseaware.results.posterior import with_derived
 from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import moves_of_records

@@ -44,12 +44,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware import mechanisms, models, queries
-from noiseaware.arguments import whole_number
 from noiseaware.baselines import naive_note
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.files import write_table, write_whole
+from noiseaware.basics.numerals import numeral
 from noiseaware.contract import Mechanism, Model, Query
-from noiseaware.files import write_table, write_whole
-from noiseaware.model_file import read_toml
-from noiseaware.numerals import numeral
+from noiseaware.documents.model_file import read_toml
 from noiseaware.registry import nearest
 from noiseaware.studies.methods import read_baselines
 from noiseaware.studies.progress import bar

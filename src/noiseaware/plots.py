@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.numerals import INTERVAL
-from noiseaware.posterior import need_posterior
-from noiseaware.scalars import Scalar, pick_scalars
-from noiseaware.stored import naive_draws
+from noiseaware.basics.numerals import INTERVAL
+from noiseaware.documents.stored import naive_draws
+from noiseaware.results.posterior import need_posterior
+from noiseaware.results.scalars import Scalar, pick_scalars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

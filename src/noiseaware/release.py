@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.files import write_json
+from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
-from noiseaware.files import write_json
 from noiseaware.registry import MECHANISMS
-from noiseaware.text_files import kind_of, read_text
 
 __all__ = ["Release"]
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware import checks, models, posterior, sizes
+from noiseaware import models, sizes
 from noiseaware.agreement.fit import check_fit
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, Move, Size
 from noiseaware.release import Release
+from noiseaware.results import checks, posterior
 from noiseaware.running.checkpoint import describe, opened, read_header
 from noiseaware.running.run import run
 from noiseaware.sampler.chain import Schedule

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import function_name, whole_number
+from noiseaware.basics.arguments import function_name, whole_number
+from noiseaware.basics.described import Described
 from noiseaware.contract import Size, missing
-from noiseaware.described import Described
 from noiseaware.registry import SIZES
 
 __all__ = ["LogPmf", "Near", "NegativeBinomial", "Poisson", "Uniform", "from_dict"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware.baselines import non_private
-from noiseaware.files import write_whole
+from noiseaware.basics.files import write_whole
 from noiseaware.studies import Study
 from noiseaware_paper.settings import Experiment
 from noiseaware_paper.tables import METHODS

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from noiseaware import study
-from noiseaware.arguments import whole_number
-from noiseaware.files import write_whole
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.files import write_whole
 from noiseaware.studies import Advance, Lines, Sampler, Study, bar, run_tasks
 from noiseaware_paper import contents, figures, imputed, published, tables
 from noiseaware_paper.imputed import imputed_task

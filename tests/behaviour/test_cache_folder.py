@@ -142,7 +142,7 @@ def test_the_package_itself_starts_from_a_folder_that_cannot_be_written_to(tmp_p
         [
             sys.executable,
             "-c",
-            "import noiseaware.linear_algebra as a; print(a.cholesky.stats.cache_path)",
+            "import noiseaware.basics.linear_algebra as a; print(a.cholesky.stats.cache_path)",
         ],
         env={"PATH": "", "HOME": NOWHERE, "PYTHONPATH": str(tmp_path), "TMPDIR": f"{tmp_path}/tmp"},
         capture_output=True,

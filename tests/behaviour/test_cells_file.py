@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
-from noiseaware.cells_file import read_cells, write_cells
 from noiseaware.cli import app
+from noiseaware.documents.cells_file import read_cells, write_cells
 
 TABLE = """area,region,noisy,sd,people,income,limit
 a,north,14,2,100,0.1,3

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from behaviour.examples import Coin, regression, small_release
+from noiseaware.basics.files import CheckpointError, read_arrays, write_arrays, write_whole
 from noiseaware.cli import app
-from noiseaware.files import CheckpointError, read_arrays, write_arrays, write_whole
 from noiseaware.running import checkpoint as checkpoints
 from noiseaware.running import workers
 from noiseaware.running.checkpoint import HEADER
@@ -186,7 +186,8 @@ def test_a_folder_of_something_else(tmp_path):
 
 
 def test_two_processes_do_not_mix(tmp_path):
-    script = "import sys, pathlib, noiseaware.files as f\nwith f.locked(pathlib.Path(sys.argv[1])):"
+    script = "import sys, pathlib, noiseaware.basics.files as f"
+    script += "\nwith f.locked(pathlib.Path(sys.argv[1])):"
     script += "\n    print('held', flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

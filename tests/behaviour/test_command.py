@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from noiseaware.cli import app, show
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 
 ROOT = Path(__file__).parents[2]
 EXERCISE = ROOT / "examples" / "exercise_release.json"

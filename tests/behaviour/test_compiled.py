@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from noiseaware import compiled
-from noiseaware.compiled import drop_stale_kernels
+from noiseaware.basics import compiled
+from noiseaware.basics.compiled import drop_stale_kernels
 
 SOURCES = {
     "__init__.py": "",

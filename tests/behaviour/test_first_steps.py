@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from noiseaware.cli import app
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.progress import Rows
 

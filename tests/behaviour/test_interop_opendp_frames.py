@@ -340,3 +340,18 @@ def test_a_mean_that_is_read_as_a_sum_is_caught(made, dp):
 
 def test_the_blocks_of_the_docs_run(dp):
     run_blocks("polars")
+
+
+def test_a_frame_in_which_no_group_is_above_the_threshold():
+    says = {
+        "column": ["len"],
+        "aggregate": ["Frame Length"],
+        "distribution": ["Integer Laplace"],
+        "scale": [2.0],
+        "threshold": [20],
+    }
+    nothing = {"region": [], "len": []}
+    with pytest.raises(ValueError, match=r"keys is needed, with all levels of 'region'"):
+        read(says, nothing, signed=True)
+    release = read(says, nothing, signed=True, keys={"region": ["a", "b"]})
+    assert np.isnan(release.values).tolist() == [True, True]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import noiseaware as na
 from noiseaware.agreement.fit import check_fit
 from noiseaware.cli import app
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 from noiseaware.registry import MODELS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

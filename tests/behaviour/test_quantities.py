@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from noiseaware.cli import app
+from noiseaware.maths.quantities import Formula
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import Bernoulli, Categorical, Gamma, TwoProportions
-from noiseaware.quantities import Formula
 
 RELEASE = na.Release([8.0], Laplace(na.queries.Count(), epsilon=1.0), 12)
 RUN = {"draws": 50, "warmup": 50, "chains": 2, "random_seed": 1, "progressbar": False}

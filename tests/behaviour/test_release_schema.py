@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from noiseaware.cli import app
+from noiseaware.documents.release_schema import release_schema
 from noiseaware.registry import MECHANISMS, QUERIES
-from noiseaware.release_schema import release_schema
 
 jsonschema = pytest.importorskip("jsonschema")
 

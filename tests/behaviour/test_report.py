@@ -11,7 +11,7 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import Coin, WeightedNoise, regression, small_release
-from noiseaware.described import query_words
+from noiseaware.basics.described import query_words
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.plots import COLOURS
 from noiseaware.report.numbers import number, percent, share_of_draws

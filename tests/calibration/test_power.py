@@ -10,7 +10,7 @@ import pytest
 
 import noiseaware as na
 from calibration.settings import QUICK_GEWEKE, QUICK_SBC
-from noiseaware.coordinates import Coordinates
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.mechanisms import Laplace
 
 COUNT = na.queries.Count()

@@ -1,4 +1,4 @@
-"""Sums over counts, term by term, in extended precision, to hold `noiseaware.cells` against."""
+"""Sums over counts, term by term, in extended precision: what `maths.cells` is held against."""
 
 import numpy as np
 

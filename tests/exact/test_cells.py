@@ -13,7 +13,7 @@ from scipy import stats
 
 from exact.brute import LONG, log_masses, moments
 from mutants.planting import Edit, planted, same
-from noiseaware import cells
+from noiseaware.maths import cells
 from noiseaware.mechanisms import terms
 
 CODES = {

@@ -10,7 +10,7 @@ from tests.mutants.planting import Edit, planted
 import noiseaware as na
 from noiseaware.baselines import naive
 from noiseaware.models import ContingencyTable, Gamma, TwoProportions
-from noiseaware.posterior import with_derived
+from noiseaware.results.posterior import with_derived
 
 TABLES = np.array([[[0.1, 0.2], [0.3, 0.4]], [[0.45, 0.05], [0.2, 0.3]], [[0.7, 0.1], [0.1, 0.1]]])
 PAIRS = np.array([[0.2, 0.5], [0.9, 0.3], [0.25, 0.25]])

@@ -21,7 +21,7 @@ import pytest
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware import formulas
+from noiseaware.maths import formulas
 from noiseaware.sampler.moves import formula as module
 from noiseaware.sampler.moves.formula import JUMP, WALK, WALK_GIVEN_U, FormulaJump
 from noiseaware.sampler.moves.geometry import Geometry

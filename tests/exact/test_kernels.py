@@ -27,11 +27,11 @@ from behaviour.examples import small_release
 from later import all_but
 from mutants.planting import Edit, planted
 from noiseaware.contract import model_abilities
-from noiseaware.coordinates import Coordinates
 from noiseaware.kernels import random_walk
 from noiseaware.kernels import slice as slice_module
 from noiseaware.kernels.random_walk import RandomWalk
 from noiseaware.kernels.slice import Slice
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.sampler import chain
 from noiseaware.sampler.target import Target
 

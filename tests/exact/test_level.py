@@ -7,7 +7,7 @@ from scipy import stats
 import noiseaware as na
 from later import only
 from mutants.planting import Edit, planted
-from noiseaware.adapt import StepSize
+from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler.moves import level
 from noiseaware.sampler.moves.geometry import differences, moments
 from noiseaware.sampler.state import ChainState

@@ -9,11 +9,11 @@ import pytest
 
 import noiseaware as na
 from mutants.planting import Edit, planted
-from noiseaware import predictive
 from noiseaware.mechanisms import Gaussian, Laplace
 from noiseaware.models import Bernoulli, MultivariateNormal, Normal
 from noiseaware.models.regression import Regression as REGRESSION
 from noiseaware.queries import Count, Moments
+from noiseaware.results import predictive
 
 MODEL, N, SHARE, SCALE = Bernoulli(), 40, 0.3, 3.0
 RELEASE = na.Release([14.0], Laplace(Count(), scale=SCALE), N)

@@ -22,7 +22,7 @@ from scipy import stats
 import noiseaware as na
 from exact.enumeration import TOLERANCE, Problem, Scripted
 from later import only
-from noiseaware.adapt import StepSize
+from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.moves.transport import Transport

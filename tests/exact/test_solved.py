@@ -23,7 +23,7 @@ from scipy import stats
 import noiseaware as na
 from later import only
 from mutants.planting import Edit, planted
-from noiseaware.formulas import log_volume, make_room, solve
+from noiseaware.maths.formulas import log_volume, make_room, solve
 from noiseaware.sampler.moves import formula as module
 from noiseaware.sampler.moves.formula import WALK_GIVEN_U
 from noiseaware.sampler.moves.geometry import Geometry

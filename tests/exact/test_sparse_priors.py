@@ -21,7 +21,7 @@ import noiseaware as na
 from exact.known import SEED
 from later import only
 from mutants.planting import Edit, planted, same
-from noiseaware import coordinates
+from noiseaware.maths import coordinates
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import (
     Bernoulli,

@@ -13,8 +13,8 @@ from exact.enumeration import Scripted, threshold
 from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
 from exact.transport import FiniteTheta, Told, check_finite, check_ratios, frozen
 from later import all_but
-from noiseaware import coordinates
-from noiseaware.coordinates import Coordinates
+from noiseaware.maths import coordinates
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import proposals
 from noiseaware.sampler.state import ChainState

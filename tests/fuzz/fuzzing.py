@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 import noiseaware as na
 from noiseaware.agreement.fit import check_fit
 from noiseaware.cli import app
-from noiseaware.model_file import read_model_file
+from noiseaware.documents.model_file import read_model_file
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 10

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 import noiseaware as na
 from fuzz.fuzzing import ROOT, fuzz, outcome
-from noiseaware.arguments import check_memory, whole_number
+from noiseaware.basics.arguments import check_memory, whole_number
+from noiseaware.basics.files import write_table
 from noiseaware.cli import app, errors
-from noiseaware.files import write_table
 
 
 def test_mutated_files_are_refused_in_one_line(seed):

@@ -19,38 +19,30 @@ LAYERS = (
     (
         "_cache_folder",
         "_version",
-        "adapt",
-        "arguments",
-        "compiled",
-        "deprecated",
-        "files",
-        "numerals",
+        "basics.arguments",
+        "basics.compiled",
+        "basics.deprecated",
         "parameters",
-        "text_files",
     ),
     ("contract", "registry"),
-    ("coordinates", "described", "frames", "quantities"),
+    ("basics", "maths.coordinates", "maths.quantities"),
     ("sizes",),
     # The way of the data.
     ("queries",),
     ("release",),
     ("mechanisms",),
-    ("linear_algebra", "release_schema"),
-    ("cells", "densities"),
-    ("formulas",),
+    ("maths",),
     ("models",),
     ("agreement",),
     ("counts", "kernels", "sampler"),
     ("running",),
     ("scrutiny",),
-    ("posterior",),
-    ("checks", "databases", "estimates", "export", "predictive", "scalars"),
+    ("results",),
     ("evidence", "maximum", "sampling"),
     ("interop",),
     ("calibration",),
     ("baselines", "validation"),
-    ("cells_file", "model_file", "studies"),
-    ("stored",),
+    ("documents", "studies"),
     ("cell_plots", "plots"),
     ("report",),
     ("plan",),
@@ -81,10 +73,10 @@ VALUES = {
 """Classes that a user hands over as values: a wrong argument has to be told from a right one."""
 
 FOREIGN = {
-    "arguments": "functions of the user's, which may have no name",
+    "basics.arguments": "functions of the user's, which may have no name",
     "contract": "the one place that looks",
     "registry": "classes of the package: whether one reads its own description",
-    "frames": "pandas and polars",
+    "basics.frames": "pandas and polars",
     "plots": "Matplotlib's axes",
     "agreement.blame": "code objects of Python and numba",
     "interop": "objects of other libraries",
@@ -154,11 +146,10 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 
 def against_the_arrow(sources: dict[str, str]) -> list[str]:
     """Find imports from a higher layer."""
+    placed = [(prefix, number) for number, layer in enumerate(LAYERS) for prefix in layer]
+    placed.sort(key=lambda place: len(place[0]))  # the longest prefix, which is last, decides
     place = {
-        module: number
-        for module in sources
-        for number, prefixes in enumerate(LAYERS)
-        if any(below(module, prefix) for prefix in prefixes)
+        module: number for module in sources for prefix, number in placed if below(module, prefix)
     }
     found = [f"{module} stands in no layer" for module in sources if module not in place]
     for module, text in sources.items():

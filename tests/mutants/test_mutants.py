@@ -23,13 +23,14 @@ from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
 from mutants.planting import Edit, planted, same
-from noiseaware import coordinates, models, queries, sampling
+from noiseaware import models, queries, sampling
 from noiseaware.counts import move as counts
 from noiseaware.counts import target as target_of_counts
 from noiseaware.counts import transport as transport_of_counts
 from noiseaware.counts.move import CountMove
 from noiseaware.counts.target import CountTarget
 from noiseaware.counts.transport import CountTransport
+from noiseaware.maths import coordinates
 from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target

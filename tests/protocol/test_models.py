@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from noiseaware import models
-from noiseaware.coordinates import Coordinates
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.parameters import Innovations, Parameter
 from protocol.model_cases import (
     SEED,

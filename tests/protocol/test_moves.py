@@ -13,10 +13,10 @@ from examples.moves.soma import Soma
 
 import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise
-from noiseaware.adapt import StepSize
-from noiseaware.coordinates import check_theta
-from noiseaware.files import read_arrays, write_arrays
+from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.files import read_arrays, write_arrays
 from noiseaware.kernels.precision import Precision
+from noiseaware.maths.coordinates import check_theta
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
 from noiseaware.running.plain import pack, pack_state, unpack_state
 from noiseaware.sampler import chain

@@ -40,7 +40,7 @@ from noiseaware.contract import (
     model_abilities,
     query_abilities,
 )
-from noiseaware.coordinates import check_theta
+from noiseaware.maths.coordinates import check_theta
 from noiseaware.mechanisms import SeparableDensity
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.parameters import Innovations, Parameter

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
 from noiseaware.baselines.closed_forms import Found, draw, find
 from noiseaware.baselines.small_noise import SHARE, draw_with_small_noise
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, mechanism_abilities, query_abilities
-from noiseaware.posterior import with_derived
 from noiseaware.release import Release
+from noiseaware.results.posterior import with_derived
 
 
 def naive(

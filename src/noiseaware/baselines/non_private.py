@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, model_abilities
-from noiseaware.posterior import with_derived
+from noiseaware.results.posterior import with_derived
 
 WARMUP = 200
 """Iterations that are dropped, times the thinning."""

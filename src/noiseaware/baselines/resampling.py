@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
 from noiseaware.baselines.closed_forms import find
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities
 from noiseaware.release import Release
 

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from noiseaware.basics.files import part_of, write_whole
 from noiseaware.cli.errors import fail
-from noiseaware.files import part_of, write_whole
 
 
 def check_output(option: str, path: Path, *inputs: Path) -> None:

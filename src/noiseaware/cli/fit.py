@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseaware.basics.numerals import INTERVAL
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
 from noiseaware.cli.files import check_output, write_or_say
-from noiseaware.numerals import INTERVAL
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -115,7 +115,7 @@ def fit(
     same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.
     """
     import noiseaware as na
-    from noiseaware.files import CheckpointError
+    from noiseaware.basics.files import CheckpointError
     from noiseaware.sampler.progress import Rows
 
     with reading():
@@ -179,7 +179,7 @@ class Wanted:
 
     def keep(self, checkpoint: Path | None, *, begins: bool = False) -> None:
         """Write it into a checkpoint; at the beginning only if that is of no other run."""
-        from noiseaware.files import write_json
+        from noiseaware.basics.files import write_json
         from noiseaware.running.checkpoint import BESIDE
 
         if checkpoint is None or (begins and checkpoint.exists() and any(checkpoint.iterdir())):
@@ -216,8 +216,8 @@ class Wanted:
 def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: bool) -> None:
     """Save the posterior, show what it says, and write the report."""
     import noiseaware as na
-    from noiseaware.cells_file import read_frame, write_cells
-    from noiseaware.stored import Wishes, remember
+    from noiseaware.documents.cells_file import read_frame, write_cells
+    from noiseaware.documents.stored import Wishes, remember
 
     drawn = ["--draws", str(posterior.attrs["draws"])] if posterior.attrs["draws"] != DRAWS else []
     command = [*wanted.command, *drawn, "--seed", posterior.attrs["random_seed"]]
@@ -246,7 +246,7 @@ def _check_options(
     interval: float,
 ) -> None:
     """Raise ValueError for a number that cannot be."""
-    from noiseaware.arguments import whole_number
+    from noiseaware.basics.arguments import whole_number
 
     for option, value, least in (
         ("--draws", draws, 1),
@@ -283,8 +283,8 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
     """Return what the files say, and notes; ValueError also if the model does not fit them."""
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
-    from noiseaware.cells_file import SUFFIXES, is_cells_file, read_cells
-    from noiseaware.model_file import read_model_file
+    from noiseaware.documents.cells_file import SUFFIXES, is_cells_file, read_cells
+    from noiseaware.documents.model_file import read_model_file
 
     if estimates is not None and not (is_cells_file(release) and is_cells_file(estimates)):
         names = " or ".join(SUFFIXES)
@@ -358,7 +358,7 @@ def _show(
 
 
 def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
-    from noiseaware.stored import number_of_records, wishes_of
+    from noiseaware.documents.stored import number_of_records, wishes_of
 
     to = show.console()
     question = wishes_of(posterior).question

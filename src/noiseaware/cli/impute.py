@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseaware.basics.files import write_table
 from noiseaware.cli import show
 from noiseaware.cli.errors import fail, reading
 from noiseaware.cli.files import check_output, write_or_say
-from noiseaware.files import write_table
 
 
 def impute(

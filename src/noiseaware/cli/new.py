@@ -53,7 +53,7 @@ def new(
     - `noiseaware new smoking`
     """
     from noiseaware.agreement.fit import check_fit
-    from noiseaware.model_file import read_model_file
+    from noiseaware.documents.model_file import read_model_file
     from noiseaware.release import Release
 
     release_file, model_file = folder / "release.json", folder / "model.toml"

@@ -49,8 +49,8 @@ def resume(
     """
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
-    from noiseaware.arguments import whole_number
-    from noiseaware.files import CheckpointError
+    from noiseaware.basics.arguments import whole_number
+    from noiseaware.basics.files import CheckpointError
     from noiseaware.sampler.progress import Rows
     from noiseaware.sampling import stored_run
 

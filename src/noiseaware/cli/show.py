@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseaware.basics.numerals import numeral
 from noiseaware.cli.errors import printable
-from noiseaware.numerals import numeral
 
 Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from noiseaware.arguments import check_memory
+from noiseaware.basics.arguments import check_memory
 from noiseaware.contract import CountsPrior, Model, Theta, mechanism_abilities, model_abilities
 from noiseaware.counts.lattice import connect, find_table, open_directions, same_columns
 from noiseaware.mechanisms.terms import EXACT

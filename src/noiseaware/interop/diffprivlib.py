@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from noiseaware import mechanisms
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import query_abilities
 from noiseaware.interop import diffprivlib_tools as tools
 from noiseaware.interop.diffprivlib_models import fitted

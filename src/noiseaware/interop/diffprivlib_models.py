@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware import mechanisms, queries
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.interop.errors import cannot_read
 from noiseaware.release import Release
 

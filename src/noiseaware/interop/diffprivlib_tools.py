@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from noiseaware import mechanisms, queries
-from noiseaware.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats
 from noiseaware.interop.errors import cannot_read
 from noiseaware.mechanisms.guarantee import Guarantee

@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.cells import log_h
 from noiseaware.contract import mechanism_abilities
+from noiseaware.maths.cells import log_h
 from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, LAPLACE, TABLE, CellLaws
 
 Floats = NDArray[np.float64]

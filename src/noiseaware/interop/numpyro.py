@@ -54,7 +54,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta, kernel_abilities, model_abilities
 from noiseaware.interop.numpyro_noisy import Noisy, true_values
 from noiseaware.kernels.hamiltonian import Hamiltonian, needs

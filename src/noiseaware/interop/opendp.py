@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware import mechanisms, queries
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.interop.errors import cannot_read
 from noiseaware.interop.opendp_frames import frame
 from noiseaware.release import Release

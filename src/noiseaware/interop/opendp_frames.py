@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware import mechanisms, queries
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.interop.errors import cannot_read
 from noiseaware.interop.tables import columns_by_name
 from noiseaware.queries import Neighbours
@@ -169,7 +169,7 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
                 None if limit is None or limit != limit else float(limit),
                 _unsigned(name, table[name], first, signed),
                 keys,
-                dict(zip(index or [()], numbers, strict=True)),
+                dict(zip(index if keys else [()], numbers, strict=True)),
             )
         )
     return found

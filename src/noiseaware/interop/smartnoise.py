@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from noiseaware.arguments import positive, probability
+from noiseaware.basics.arguments import positive, probability
 from noiseaware.interop import tables
 from noiseaware.interop.errors import cannot_read
 from noiseaware.release import Release

@@ -32,7 +32,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from noiseaware import mechanisms
-from noiseaware.arguments import positive
+from noiseaware.basics.arguments import positive
 from noiseaware.interop.errors import cannot_read
 from noiseaware.interop.opendp_frames import frame
 from noiseaware.queries import Neighbours

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Maps, Model, model_abilities
 from noiseaware.kernels.density import Target
 from noiseaware.kernels.hamiltonian import Hamiltonian, needs

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, ModelAbilities, Theta
 
 

@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Maps, Model, missing
 from noiseaware.kernels.density import State, Target
 from noiseaware.kernels.jax_coordinates import JaxCoordinates

@@ -1,4 +1,4 @@
-"""The unconstrained coordinates of `noiseaware.coordinates`, with a v -> theta written in JAX.
+"""The unconstrained coordinates of `noiseaware.maths.coordinates`, with v -> theta written in JAX.
 
 The maps v -> theta and the logarithms of their Jacobians are those of the table there; here they
 can be differentiated, so that a gradient of log p(v | x) is the gradient of the density that the
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.coordinates import COVARIANCE, POSITIVE, REAL, SUPPORTS, UNIT, Coordinates
+from noiseaware.maths.coordinates import COVARIANCE, POSITIVE, REAL, SUPPORTS, UNIT, Coordinates
 from noiseaware.parameters import Parameter
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.adapt import log_change
+from noiseaware.basics.adapt import log_change
 from noiseaware.kernels.density import DensityKernel, State, Target, log_density
 from noiseaware.kernels.precision import Precision
 

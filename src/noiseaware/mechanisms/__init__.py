@@ -65,7 +65,7 @@ Example
 from __future__ import annotations
 
 from noiseaware import contract
-from noiseaware.deprecated import renamed
+from noiseaware.basics.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
 from noiseaware.mechanisms.attributes import Attributes
 from noiseaware.mechanisms.count_laws import CellKey, LocalExact, RandomRounding

@@ -43,9 +43,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import positive
+from noiseaware.basics.arguments import positive
+from noiseaware.basics.described import bound_words
 from noiseaware.contract import Floats
-from noiseaware.described import bound_words
 from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism, is_additive
 from noiseaware.mechanisms.laplace import Laplace
 from noiseaware.mechanisms.ready import check_values, mechanism_words

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import query_words
+from noiseaware.basics.frames import as_table
 from noiseaware.contract import (
     Floats,
     Mechanism,
@@ -27,8 +29,6 @@ from noiseaware.contract import (
     missing,
     query_abilities,
 )
-from noiseaware.described import query_words
-from noiseaware.frames import as_table
 from noiseaware.mechanisms.local import LocalMechanism
 from noiseaware.mechanisms.randomized_response import RandomizedResponse
 from noiseaware.mechanisms.ready import log_normaliser, mechanism_words

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from noiseaware.arguments import positive, probability
+from noiseaware.basics.arguments import positive, probability
 from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
 from noiseaware.mechanisms.guarantee import Guarantee, Kind, pure_or_unknown

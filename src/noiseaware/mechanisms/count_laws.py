@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import first_line
 from noiseaware.contract import Floats
-from noiseaware.described import first_line
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.local import LocalMechanism, stochastic
 from noiseaware.mechanisms.terms import EXACT, GAUSSIAN, N_PARAMETERS, TABLE, CellLaws

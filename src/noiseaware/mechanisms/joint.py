@@ -36,8 +36,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Floats
-from noiseaware.deprecated import renamed
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import SeparableDensity, formula
 

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import positive
+from noiseaware.basics.arguments import positive
 from noiseaware.contract import Floats, Neighbours, loss_abilities
 from noiseaware.mechanisms import joint, losses
 from noiseaware.mechanisms.calibrate import utility_noise

@@ -55,7 +55,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.frames import as_floats
+from noiseaware.basics.frames import as_floats
 from noiseaware.mechanisms.additive import SeparableMechanism
 from noiseaware.mechanisms.ready import as_numbers
 from noiseaware.mechanisms.terms import LINEAR, N_PARAMETERS, SeparableDensity

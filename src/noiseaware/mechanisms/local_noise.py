@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.frames import as_floats
 from noiseaware.contract import Floats, Query, check_query, query_abilities
-from noiseaware.frames import as_floats
 from noiseaware.mechanisms.additive import (
     AdditiveNoise,
     check_noise_query,
@@ -419,7 +419,8 @@ def tails(family: NDArray[np.int64], parameters: Floats) -> Floats:
 
     There is no closed form, and a sum for each x of each record would cost as much as all else. A
     withheld record gets the place of its table, plus 1, as its fourth parameter; see
-    `noiseaware.cells.log_h`. The table of a scale goes from -38 to 9 scales, in whole numbers.
+    `noiseaware.maths.cells.log_h`. The table of a scale goes from -38 to 9 scales, in whole
+    numbers.
     """
     rows = np.flatnonzero((family == BETWEEN + 3) & (parameters[:, 0] == -np.inf))
     inverses = np.unique(parameters[rows, 1])

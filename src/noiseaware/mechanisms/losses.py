@@ -18,10 +18,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.deprecated import renamed
+from noiseaware.basics.described import Described, clamped_words
 from noiseaware.contract import Floats, Loss, Neighbours, loss_abilities, missing
-from noiseaware.deprecated import renamed
-from noiseaware.described import Described, clamped_words
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,

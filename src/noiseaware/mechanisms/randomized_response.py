@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.calibrate import check_one_way, positive, probability
 from noiseaware.mechanisms.guarantee import Guarantee

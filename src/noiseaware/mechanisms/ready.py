@@ -12,7 +12,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import positive
+from noiseaware.basics.arguments import positive
+from noiseaware.basics.described import WithExample, first_line, written
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import (
     Floats,
     Neighbours,
@@ -21,8 +23,6 @@ from noiseaware.contract import (
     mechanism_abilities,
     query_abilities,
 )
-from noiseaware.described import WithExample, first_line, written
-from noiseaware.frames import as_array
 from noiseaware.mechanisms.guarantee import Guarantee, check_neighbours, confirmed
 from noiseaware.registry import LOSSES, MECHANISMS, QUERIES
 from noiseaware.release import Release

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseaware.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.described import Described
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.described import Described
 from noiseaware.mechanisms.losses import from_triangle
 from noiseaware.queries.arguments import as_float_records, check_norm, check_numbers
 from noiseaware.registry import LOSSES

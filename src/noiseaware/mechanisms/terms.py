@@ -52,7 +52,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.deprecated import renamed
+from noiseaware.basics.deprecated import renamed
 from noiseaware.mechanisms.intervals import (
     log_discrete_gaussian_between,
     log_discrete_laplace_between,

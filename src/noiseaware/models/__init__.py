@@ -41,6 +41,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noiseaware.contract import Model
+from noiseaware.maths.quantities import with_quantities as derived
 from noiseaware.models.bernoulli import Bernoulli as Bernoulli
 from noiseaware.models.categorical import Categorical as Categorical
 from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
@@ -61,7 +62,6 @@ from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMean
 from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
 from noiseaware.models.two_means import TwoMeans as TwoMeans
 from noiseaware.models.two_proportions import TwoProportions as TwoProportions
-from noiseaware.quantities import with_quantities as derived
 from noiseaware.registry import MODELS
 
 __all__ = [*MODELS.names, "derived", "from_dict"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.frames import columns_of
+from noiseaware.basics.frames import columns_of
 
 
 def real_number(name: str, value: Any) -> float:

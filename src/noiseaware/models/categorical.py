@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import read_integers, read_parameter

@@ -37,7 +37,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from noiseaware.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
+from noiseaware.basics.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
 
 SMALLEST = 2.0**-1022
 """Least value given to a probability, so that its logarithm is finite."""

@@ -38,7 +38,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import variable_names, whole_number
+from noiseaware.basics.arguments import variable_names, whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import check_levels, read_integers, read_parameter
 from noiseaware.models.conjugate import SMALLEST

@@ -32,10 +32,10 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware import cells
-from noiseaware.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
+from noiseaware.basics.frames import columns_of
 from noiseaware.contract import Floats, Theta
-from noiseaware.frames import columns_of
+from noiseaware.maths import cells
+from noiseaware.maths.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
 from noiseaware.models.arguments import (
     feature_columns,
     positive_number,
@@ -219,7 +219,7 @@ class CountRegression(ReadyModel):
     def count_law(
         self, theta: Theta, n: int, index: ArrayLike | None = None
     ) -> tuple[int, Floats, Floats]:
-        """Return the law of n cells, as `noiseaware.cells.log_mass` reads it: code, rate, size."""
+        """Return the law of n cells as `maths.cells.log_mass` reads it: code, rate, size."""
         rate = np.exp(np.clip(self._eta(theta, n, index), *LOG_RATES))
         size = np.zeros(n)
         if self.family == "negative-binomial":

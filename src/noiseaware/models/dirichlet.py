@@ -65,9 +65,9 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_gamma
+from noiseaware.maths.densities import log_gamma
 from noiseaware.models.arguments import (
     POSITIVE,
     PRIOR_SHAPE,

@@ -47,9 +47,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import (
+from noiseaware.maths.densities import (
     LOG_2PI,
     log_inverse_gamma,
     log_inverse_wishart,

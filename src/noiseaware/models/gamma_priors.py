@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_gamma
+from noiseaware.maths.densities import log_gamma
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.ready import CompiledModel
 

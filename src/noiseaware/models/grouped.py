@@ -25,9 +25,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import LOG_2PI
+from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import check_levels, read_floats, read_parameter, refuse_records
 from noiseaware.models.inverse_cdf import inside, uniform_of
 from noiseaware.models.ready import Compiled, CompiledModel

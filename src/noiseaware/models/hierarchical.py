@@ -39,7 +39,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_normal_iid, softplus
+from noiseaware.maths.densities import log_normal_iid, softplus
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import Grouped
 from noiseaware.models.inverse_cdf import inside

@@ -51,8 +51,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
-from noiseaware.densities import log_inverse_gamma
-from noiseaware.formulas import RegressionFormula, RegressionPrior
+from noiseaware.maths.densities import log_inverse_gamma
+from noiseaware.maths.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models import regression_kernels as kernels
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import not_both_known, one_or_each

@@ -39,9 +39,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
-from noiseaware.formulas import CellsFormula
+from noiseaware.maths.formulas import CellsFormula
 from noiseaware.models import estimates
 from noiseaware.models.arguments import positive_number, read_parameter
 from noiseaware.models.conjugate import normalise_rows

@@ -45,8 +45,8 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from noiseaware.basics.linear_algebra import copy_vector
 from noiseaware.contract import Theta
-from noiseaware.linear_algebra import copy_vector
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.count_cdf import largest_mean, log_rising

@@ -36,7 +36,7 @@ from numba import njit
 from numpy.random import Generator
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.densities import LOG_2PI, log_inverse_gamma
+from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, not_both_known
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter

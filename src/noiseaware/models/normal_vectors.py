@@ -36,15 +36,15 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.linear_algebra import cholesky
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import (
+from noiseaware.maths.densities import (
     LOG_2PI,
     log_inverse_wishart,
     log_inverse_wishart_constant,
     log_normal_iid,
 )
-from noiseaware.linear_algebra import cholesky
 from noiseaware.models.arguments import (
     covariance_matrix,
     positive_number,

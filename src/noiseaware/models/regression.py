@@ -27,7 +27,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import LOG_2PI, log_normal_iid
+from noiseaware.maths.densities import LOG_2PI, log_normal_iid
 from noiseaware.models.arguments import feature_columns, read_floats, read_parameter
 from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import CompiledModel, needed

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.basics.linear_algebra import cholesky, copy_vector
 from noiseaware.contract import Floats
-from noiseaware.densities import LOG_2PI
-from noiseaware.linear_algebra import cholesky, copy_vector
+from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.conjugate import (
     draw_from_precision,
     draw_inverse_wishart,

@@ -43,8 +43,8 @@ import math
 import numpy as np
 from numba import njit
 
-from noiseaware.densities import softplus
-from noiseaware.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
+from noiseaware.basics.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
+from noiseaware.maths.densities import softplus
 from noiseaware.models.normal_vectors import build_vectors, log_density_of_vectors, recover_vectors
 
 LOGISTIC, POISSON = 0, 1

@@ -61,7 +61,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import log_inverse_gamma
+from noiseaware.maths.densities import log_inverse_gamma
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.models.hierarchical import POOL, SPREAD_OF_MEANS, Pooled, slice_step, weigh

@@ -1,6 +1,6 @@
 """A kernel for the regression of cells, with the counts summed out.
 
-Given theta the cells are independent, and `noiseaware.cells` gives, for each, log p(s_i | eta_i),
+Given theta the cells are independent, and `maths.cells` gives, for each, log p(s_i | eta_i),
 E(x_i | s_i) and Var(x_i | s_i) in one pass, with a draw of x_i. From these follow the derivatives
 in the linear predictor. With m_i = E(x_i), e_i = E(x_i | s_i), v_i = Var(x_i | s_i), and a factor
 c_i that is 1 for Poisson and binomial counts and r / (r + m_i) for negative binomial ones, Fisher's
@@ -58,8 +58,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from noiseaware.adapt import StepSize
-from noiseaware.cells import (
+from noiseaware.basics.adapt import StepSize
+from noiseaware.contract import Floats, Theta
+from noiseaware.maths.cells import (
     BETWEEN,
     BINOMIAL,
     LARGEST,
@@ -70,7 +71,6 @@ from noiseaware.cells import (
     Summed,
     sum_out,
 )
-from noiseaware.contract import Floats, Theta
 
 LOG_RATES = (math.log(SMALLEST), math.log(LARGEST))
 

@@ -41,7 +41,7 @@ from numba import njit
 from numpy.random import Generator
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import LOG_2PI, log_inverse_gamma
+from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter
 from noiseaware.models.grouped import NormalGroups, sum_squares
 from noiseaware.parameters import Parameter

@@ -39,8 +39,8 @@ array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
 """
 
 from noiseaware import contract
+from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Neighbours
-from noiseaware.deprecated import renamed
 from noiseaware.queries.by_group import ByGroup, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
 from noiseaware.queries.count import Count

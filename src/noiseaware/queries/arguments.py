@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats
-from noiseaware.frames import as_array
 
 Bound = float | tuple[float, ...]
 """A bound on a record: one number for all of its entries, or one for each."""

@@ -23,10 +23,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import Described, query_words
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
-from noiseaware.described import Described, query_words
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import as_labels, check_norm
 from noiseaware.queries.count import Count
 from noiseaware.queries.counts import possible_counts

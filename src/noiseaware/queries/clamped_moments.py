@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.described import Described, clamped_words
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours, Reading
-from noiseaware.described import Described, clamped_words
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import function_name
+from noiseaware.basics.arguments import function_name
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours, Reading
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_flat, check_real_dtype
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.registry import QUERIES

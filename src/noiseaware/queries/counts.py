@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.described import Described
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.described import Described
 from noiseaware.queries.arguments import check_norm, vector_norm
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Reading
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import query_words
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Query, query_abilities
-from noiseaware.described import query_words
-from noiseaware.frames import as_array
 from noiseaware.queries.by_group import GroupedQuery
 from noiseaware.queries.count import Count
 from noiseaware.registry import QUERIES

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import Described
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.described import Described
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
     check_columns,

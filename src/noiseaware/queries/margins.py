@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import variable_names, whole_number
-from noiseaware.frames import as_array
+from noiseaware.basics.arguments import variable_names, whole_number
+from noiseaware.basics.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
     as_labels,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import function_name
+from noiseaware.basics.arguments import function_name
+from noiseaware.basics.described import Described
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.described import Described
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm
 
 

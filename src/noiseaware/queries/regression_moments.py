@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import clamped_words
 from noiseaware.contract import Floats
-from noiseaware.described import clamped_words
 from noiseaware.queries.clamped_moments import MomentsQuery, product_names
 from noiseaware.registry import QUERIES
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.described import Described
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.described import Described
 from noiseaware.queries.arguments import check_columns, check_norm, check_numbers
 from noiseaware.registry import QUERIES
 

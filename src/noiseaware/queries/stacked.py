@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.described import query_words
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities
-from noiseaware.described import query_words
 from noiseaware.queries.counts import possible_counts
 
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from noiseaware.basics.described import Described, clamped_words
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours, Reading
-from noiseaware.described import Described, clamped_words
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import (
     Bound,
     as_bounds,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.described import Described
+from noiseaware.basics.frames import as_array
 from noiseaware.contract import Neighbours
-from noiseaware.described import Described
-from noiseaware.frames import as_array
 from noiseaware.queries.arguments import check_norm, check_numbers
 from noiseaware.registry import QUERIES
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import escape
 
-from noiseaware.numerals import INTERVAL, numeral
+from noiseaware.basics.numerals import INTERVAL, numeral
 
 __all__ = [
     "ENDS",

@@ -12,28 +12,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from noiseaware import cell_plots, checks, plots
+from noiseaware import cell_plots, plots
+from noiseaware.basics.described import query_words
+from noiseaware.basics.files import write_whole
 from noiseaware.contract import Model, mechanism_abilities
-from noiseaware.databases import column_names, imputed
-from noiseaware.described import query_words
-from noiseaware.estimates import estimates
-from noiseaware.files import write_whole
-from noiseaware.mechanisms.ready import mechanism_words
-from noiseaware.posterior import need_posterior
-from noiseaware.release import Release
-from noiseaware.report.numbers import ENDS, PROBABILITY, Number, number, percent, share_of_draws
-from noiseaware.report.parts import DATABASES, Parts, variance_parts
-from noiseaware.report.pictures import draw
-from noiseaware.report.rows import Row, all_picture, answer, comparison, picture
-from noiseaware.report.words import promise
-from noiseaware.scalars import Scalar, all_scalars, pick_scalars
-from noiseaware.stored import (
+from noiseaware.documents.stored import (
     naive_draws,
     naive_note,
     number_of_records,
     release_of,
     wishes_of,
 )
+from noiseaware.mechanisms.ready import mechanism_words
+from noiseaware.release import Release
+from noiseaware.report.numbers import ENDS, PROBABILITY, Number, number, percent, share_of_draws
+from noiseaware.report.parts import DATABASES, Parts, variance_parts
+from noiseaware.report.pictures import draw
+from noiseaware.report.rows import Row, all_picture, answer, comparison, picture
+from noiseaware.report.words import promise
+from noiseaware.results import checks
+from noiseaware.results.databases import column_names, imputed
+from noiseaware.results.estimates import estimates
+from noiseaware.results.posterior import need_posterior
+from noiseaware.results.scalars import Scalar, all_scalars, pick_scalars
 
 if TYPE_CHECKING:
     from xarray import DataTree

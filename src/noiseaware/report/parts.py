@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noiseaware.contract import Model, ModelAbilities, model_abilities
-from noiseaware.posterior import need_posterior, with_derived
-from noiseaware.scalars import all_scalars
-from noiseaware.stored import model_of
+from noiseaware.documents.stored import model_of
+from noiseaware.results.posterior import need_posterior, with_derived
+from noiseaware.results.scalars import all_scalars
 
 if TYPE_CHECKING:
     from xarray import DataTree

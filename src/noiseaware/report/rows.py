@@ -12,7 +12,7 @@ from markupsafe import Markup
 from noiseaware import plots
 from noiseaware.report.numbers import PROBABILITY, Number, Spread, factor, share_of_draws
 from noiseaware.report.pictures import draw, forest
-from noiseaware.scalars import Scalar
+from noiseaware.results.scalars import Scalar
 
 __all__ = ["Row", "all_picture", "answer", "comparison", "picture"]
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware._version import __version__
-from noiseaware.files import (
+from noiseaware.basics.files import (
     PART,
     SHARE,
     CheckpointError,

@@ -14,8 +14,8 @@ from joblib import Parallel
 from joblib.parallel import get_active_backend
 
 from noiseaware.agreement.fit import check_fit
+from noiseaware.basics.files import CheckpointError
 from noiseaware.contract import Model, Move, Size, missing, move_abilities
-from noiseaware.files import CheckpointError
 from noiseaware.release import Release
 from noiseaware.running.checkpoint import Checkpoint
 from noiseaware.running.workers import call_all, terminable

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.agreement.blame import blame
-from noiseaware.arguments import check_memory
+from noiseaware.basics.arguments import check_memory
 from noiseaware.contract import Move, move_abilities
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState, Draws

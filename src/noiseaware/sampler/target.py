@@ -41,7 +41,7 @@ from noiseaware.contract import (
     model_abilities,
     query_abilities,
 )
-from noiseaware.coordinates import Coordinates, check_theta
+from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.release import Release

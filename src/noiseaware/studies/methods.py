@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model
-from noiseaware.posterior import with_derived
 from noiseaware.release import Release
+from noiseaware.results.posterior import with_derived
 from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1

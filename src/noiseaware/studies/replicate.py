@@ -17,8 +17,8 @@ import numpy as np
 
 from noiseaware.baselines import bootstrap, naive, non_private
 from noiseaware.contract import Model, draw_records, model_abilities
-from noiseaware.posterior import with_derived
 from noiseaware.release import Release
+from noiseaware.results.posterior import with_derived
 from noiseaware.studies.methods import (
     PER_METHOD,
     PER_PARAMETER,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.arguments import check_memory, whole_number
+from noiseaware.basics.arguments import check_memory, whole_number
+from noiseaware.basics.deprecated import warn
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
-from noiseaware.coordinates import check_theta
-from noiseaware.deprecated import warn
+from noiseaware.maths.coordinates import check_theta
 from noiseaware.running.checkpoint import words_of
 from noiseaware.running.run import prepare
 from noiseaware.studies.methods import read_baselines, read_samplers

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from noiseaware.files import SHARE, CheckpointError, agree, locked, write_whole
+from noiseaware.basics.files import SHARE, CheckpointError, agree, locked, write_whole
 from noiseaware.running.run import backend_is_chosen
 from noiseaware.running.workers import say_died, terminable, unordered, worker_deaths
 from noiseaware.studies.progress import Advance

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware.agreement.blame import blame
-from noiseaware.arguments import whole_number
-from noiseaware.checks import Checks, Verdict
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Mechanism, missing, model_abilities
+from noiseaware.results.checks import Checks, Verdict
 from noiseaware.validation import chains, models, releases
 from noiseaware.validation.case import Case
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from noiseaware.agreement import fit
 from noiseaware.agreement.arrays import usual_array
-from noiseaware.checks import Verdict
 from noiseaware.contract import (
     Mechanism,
     MechanismAbilities,
@@ -21,8 +20,9 @@ from noiseaware.contract import (
     model_abilities,
     query_abilities,
 )
-from noiseaware.coordinates import Coordinates, check_theta
+from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.release import Release
+from noiseaware.results.checks import Verdict
 
 
 @dataclass

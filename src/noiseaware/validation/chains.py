@@ -13,7 +13,7 @@ from noiseaware.agreement import fit
 from noiseaware.agreement.arrays import short
 from noiseaware.calibration import geweke
 from noiseaware.contract import Move, MoveAbilities, kernel_abilities, move_abilities
-from noiseaware.coordinates import check_theta
+from noiseaware.maths.coordinates import check_theta
 from noiseaware.release import Release
 from noiseaware.running.run import prepare
 from noiseaware.sampler import chain

@@ -11,7 +11,7 @@ import numpy as np
 
 from noiseaware.agreement import fit
 from noiseaware.agreement.arrays import as_innovations, usual_array
-from noiseaware.coordinates import Coordinates, check_theta
+from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.validation import compare
 from noiseaware.validation.case import Case, refuses, repeats
 from noiseaware.validation.compare import Difference, Joint, columns, directions, largest_difference

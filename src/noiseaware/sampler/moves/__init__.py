@@ -7,9 +7,9 @@ after another is a sampler; `algorithm1()` is the paper's.
 
 from __future__ import annotations
 
+from noiseaware.basics.deprecated import renamed
 from noiseaware.counts.move import CountMove
 from noiseaware.counts.transport import CountTransport
-from noiseaware.deprecated import renamed
 from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.conditional import ConditionalMove
 from noiseaware.sampler.moves.finite import FiniteMove

@@ -5,7 +5,7 @@ For a model whose records are counts with a known law given theta (`count_law`),
 
     p(theta | s_dp)  proportional to  p(theta) prod_i sum_x f(x | theta) h(s_i | x)
 
-costs one pass over the cells (`noiseaware.cells`). The model's own kernel moves theta so that this
+costs one pass over the cells (`maths.cells`). The model's own kernel moves theta so that this
 is invariant, and with every value of theta it visits comes a draw of x from p(x | theta, s_dp). A
 proposal (theta', x') is accepted by the ratio of p(theta | s_dp) alone: with x' drawn from its
 conditional, the joint density over the density of the proposal is p(theta', x' | s) / p(x' |

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target

@@ -45,9 +45,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from noiseaware.adapt import log_change
-from noiseaware.coordinates import constrain, fill_simplex
-from noiseaware.formulas import (
+from noiseaware.basics.adapt import log_change
+from noiseaware.basics.linear_algebra import copy_vector
+from noiseaware.maths.coordinates import constrain, fill_simplex
+from noiseaware.maths.formulas import (
     Formula,
     approximate,
     clamped,
@@ -56,7 +57,6 @@ from noiseaware.formulas import (
     read_theta,
     solve,
 )
-from noiseaware.linear_algebra import copy_vector
 from noiseaware.mechanisms.terms import SeparableDensity, needs_long, term
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.tuning import FEW_RECORDS
 from noiseaware.sampler.state import ChainState

@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noiseaware.adapt import StepSize
+from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler.moves.geometry import DIFFERENCE, differences, moments
 from noiseaware.sampler.moves.proposals import SPREAD, WANTED
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place

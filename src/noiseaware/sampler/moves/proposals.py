@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
-from noiseaware.adapt import StepSize
+from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.target import Target
 

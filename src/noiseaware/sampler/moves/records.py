@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import add_terms, needs_long, term
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, log_jointly

@@ -38,8 +38,8 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.adapt import StepSize
-from noiseaware.arguments import whole_number
+from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 

@@ -51,7 +51,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta
 from noiseaware.sampler.moves.formula import formula_jump
 from noiseaware.sampler.moves.geometry import Geometry

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.frames import columns_of
 from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities, model_abilities
-from noiseaware.frames import columns_of
-from noiseaware.posterior import need_posterior
 from noiseaware.release import Release
+from noiseaware.results.posterior import need_posterior
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree

@@ -1,6 +1,7 @@
 """The JSON Schema of the release file, made from the classes that a file can name.
 
-`python -m noiseaware.release_schema` prints it; docs/release-file.schema.json is what it printed.
+`python -m noiseaware.documents.release_schema` prints it; docs/release-file.schema.json is what it
+printed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
     sd = "sd"
     name = "county"
 
-It is a model file (`noiseaware.model_file`) in which `features`, `exposure`, `groups` and `trials`
+It is a model file (`documents.model_file`) in which `features`, `exposure`, `groups` and `trials`
 are names of columns, with a table `[cells]` that says how the numbers were published: the column
 `value`, empty where a number was withheld or not asked for; the `law` of the noise, as in
 `noiseaware.interop.tables`, or a column with it, or a local mechanism such as "RandomRounding"; its
@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noiseaware.basics.files import write_table, write_whole
+from noiseaware.basics.frames import as_floats
 from noiseaware.contract import mechanism_abilities, query_abilities
-from noiseaware.files import write_table, write_whole
-from noiseaware.frames import as_floats
+from noiseaware.documents.model_file import ModelFile, read_content, read_toml
 from noiseaware.interop import tables
-from noiseaware.model_file import ModelFile, read_content, read_toml
 from noiseaware.queries import Value
 from noiseaware.registry import MECHANISMS, nearest
 from noiseaware.release import Release

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noiseaware.checks import check
-from noiseaware.files import write_table, write_whole
-from noiseaware.frames import LIBRARIES
-from noiseaware.scalars import all_scalars
+from noiseaware.basics.files import write_table, write_whole
+from noiseaware.basics.frames import LIBRARIES
+from noiseaware.results.checks import check
+from noiseaware.results.scalars import all_scalars
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -52,8 +52,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from noiseaware.densities import log_inverse_gamma, log_inverse_wishart, log_normal_iid
-from noiseaware.linear_algebra import cholesky, copy_vector
+from noiseaware.basics.linear_algebra import cholesky, copy_vector
+from noiseaware.maths.densities import log_inverse_gamma, log_inverse_wishart, log_normal_iid
 
 Floats = NDArray[np.float64]
 
@@ -385,7 +385,7 @@ def log_volume(p, v):
 def solve(formula, summary, total, v, room):
     """Fill `v` so that the formula without clamping gives `total`; return whether there is one.
 
-    As `approximate`, with v as in `noiseaware.coordinates`; all of theta is unknown.
+    As `approximate`, with v as in `noiseaware.maths.coordinates`; all of theta is unknown.
     """
     p = formula.mean.shape[0]
     size, y = p + 2, p + 1

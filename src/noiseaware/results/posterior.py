@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware._version import __version__
+from noiseaware.basics.files import write_whole
+from noiseaware.basics.numerals import INTERVAL, numeral
+from noiseaware.basics.text_files import kind_of
 from noiseaware.contract import Model, model_abilities, move_abilities
-from noiseaware.files import write_whole
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
-from noiseaware.numerals import INTERVAL, numeral
 from noiseaware.running.checkpoint import as_json
 from noiseaware.running.run import Run
 from noiseaware.sampler.record_sums import PROBABILITIES, together
@@ -35,7 +36,6 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 from noiseaware.scrutiny.conflict import Conflict
 from noiseaware.scrutiny.scouts import Scouts
-from noiseaware.text_files import kind_of
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.posterior import need_posterior
+from noiseaware.results.posterior import need_posterior
 from noiseaware.sampler.record_sums import PROBABILITIES
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 
 from noiseaware import baselines, models
 from noiseaware.contract import Model
-from noiseaware.posterior import need_posterior, with_derived
 from noiseaware.release import Release
+from noiseaware.results.posterior import need_posterior, with_derived
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from noiseaware.linear_algebra import cholesky, solve_lower
+from noiseaware.basics.linear_algebra import cholesky, solve_lower
 
 LOG_2PI = math.log(2.0 * math.pi)
 

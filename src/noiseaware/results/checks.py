@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noiseaware.mechanisms.acceptance import MISS
-from noiseaware.posterior import need_posterior
+from noiseaware.results.posterior import need_posterior
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree

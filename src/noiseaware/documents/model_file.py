@@ -15,7 +15,7 @@ model inside a model a table with its own `type`. `[report]` is optional, and so
 it; `parameters` are those that the question is about, which the report shows first.
 
 Quantities that follow from the parameters, and should stand beside them, are formulas of numbers,
-parameters, their entries, + - * / ** and a few functions (`noiseaware.quantities`):
+parameters, their entries, + - * / ** and a few functions (`noiseaware.maths.quantities`):
 
     [derived]
     odds_ratio = "exp(coefficients[1])"
@@ -39,10 +39,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from noiseaware import models
+from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Model, Size, model_abilities
 from noiseaware.registry import MODELS, nearest
 from noiseaware.sizes import from_dict as read_size
-from noiseaware.text_files import kind_of, read_text
 
 __all__ = ["ModelFile", "read_content", "read_model_file"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noiseaware.frames import LIBRARIES
-from noiseaware.posterior import need_posterior
+from noiseaware.basics.frames import LIBRARIES
+from noiseaware.results.posterior import need_posterior
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.posterior import need_posterior
+from noiseaware.results.posterior import need_posterior
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -1,0 +1,1 @@
+"""What every room uses and what knows nothing of privacy: arguments, files, frames, caches."""

@@ -1,0 +1,1 @@
+"""Formulas that models and moves share: theta as a vector, counts summed out, priors, totals."""
