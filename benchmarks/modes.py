@@ -39,7 +39,7 @@ RELEASES = 20
 
 
 class OfValue:
-    """A query of one number a record, by a function of it that lies between 0 and `largest`."""
+    """A query of one number per record, by a function of it that lies between 0 and `largest`."""
 
     def __init__(self, name: str, function: Any, largest: float) -> None:
         self.names: Sequence[str] = (name,)

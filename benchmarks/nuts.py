@@ -216,7 +216,7 @@ def regression_by_run(
 def main() -> None:
     """Print the smallest ESS per second of NUTS on the paper's regression.
 
-    Over two releases a setting, two chains each.
+    Over two releases per setting, two chains each.
     """
     measure.pin_to_one_core()  # before JAX makes its threads
     if not available():

@@ -166,7 +166,7 @@ class Files(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Write one heading and one docstring a file."""
+        """Write one heading and one docstring per file."""
         package = importlib.import_module(self.arguments[0])
         text = StringList()
         for found in pkgutil.iter_modules(package.__path__):

@@ -3,7 +3,7 @@
 All people and page views are made up. The files have the columns of the real ones, so that the
 two examples can be pointed at a real file:
 
-- Census 2020 noisy measurements: one row a query of a place, with `query_name`, a column for each
+- Census 2020 noisy measurements: one row per query of a place, with `query_name`, a column for each
   variable that says how it enters, `query_shape`, the noisy counts in `value`, row by row, and the
   `variance` of the discrete Gaussian noise. The real files are Parquet; here it is one JSON object
   a line, with the same columns.

@@ -133,7 +133,7 @@ def sbc(
     ranks : int
         Draws that are kept from each chain, evenly spaced; the ranks go from 0 to this number.
     draws, warmup, moves
-        As in `sample`; one chain a replicate. `draws` should be several autocorrelation times
+        As in `sample`; one chain per replicate. `draws` should be several autocorrelation times
         for each kept draw, or the ranks of an exact sampler are not uniform either.
     random_seed, cores
         Same seed, same ranks, for any number of cores.

@@ -24,7 +24,7 @@ from noiseaware.basics import deprecated
 from noiseaware.parameters import Innovations, Parameter
 
 Theta = dict[str, NDArray[np.float64]]
-"""The parameters of a model, one array a name."""
+"""The parameters of a model, one array per name."""
 
 Neighbours = Literal["change", "add-remove"]
 """Which databases a guarantee compares. `"change"`: the same number of records, one of them
@@ -478,7 +478,7 @@ class Kernel(Protocol):
     """
 
     def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
-        """Change `state.theta` so that p(theta | x) is invariant; return one number a report."""
+        """Change `state.theta` so that p(theta | x) is invariant; return one number per report."""
         ...
 
 
@@ -524,7 +524,7 @@ class Move(Protocol):
         ...
 
     def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
-        """Change `state` in place so that p(theta, x | s_dp) is invariant; one number a report."""
+        """Change `state` in place so that p(theta, x | s_dp) is invariant; a number per report."""
         ...
 
     def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ class Maximum:
     Attributes
     ----------
     estimate
-        theta, with what is derived from it: one array a name. NaN where the likelihood says
+        theta, with what is derived from it: one array per name. NaN where the likelihood says
         nothing of a parameter, as of what the groups of a hierarchical model have in common.
     standard_error
         From the observed information, by the delta method: likewise.

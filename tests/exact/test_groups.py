@@ -339,7 +339,7 @@ def test_records_are_in_the_group_of_their_index():
     assert model.sample_records(theta, 3, rng, index=[4, 0, 2])[:, 0].tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="n must be at most the model's 5 records; got 6"):
         model.sample_records(theta, 6, rng)
-    with pytest.raises(ValueError, match=r"index must have shape \(2,\), one a record"):
+    with pytest.raises(ValueError, match=r"index must have shape \(2,\), one per record"):
         model.sample_records(theta, 2, rng, index=[1])
     with pytest.raises(ValueError, match="index must be from 0 to 4; got 3 to 5"):
         model.sample_records(theta, 2, rng, index=[3, 5])
@@ -476,7 +476,7 @@ def exact_proportions(model, release, scale, grid):
     return densities
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one release", "a release a group"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one release", "one release per group"])
 def test_posterior_of_two_proportions(apart):
     """Means and second moments, of the proportions and of their difference, to 5 MC errors.
 

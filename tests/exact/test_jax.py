@@ -475,7 +475,7 @@ WRONG = {
     "a param": (wrong(extra=lambda m: numpyro.param("p", 1.0)), "'p' is a param"),
     "one observation only": (
         wrong(observed=lambda n, x, m: numpyro.sample("x", dist.Normal(m, 1.0), obs=x)),
-        "one a record",
+        "one per record",
     ),
     "a mask": (wrong(observed=masked), "masked"),
     "a scale": (wrong(observed=scaled), "scaled"),
@@ -520,7 +520,7 @@ def test_geweke(seed):
 
 
 def moments(model, release, seed, draws, moves=None):
-    """Return mean, standard deviation and the Monte Carlo errors of both, a row a parameter."""
+    """Return mean, standard deviation and the Monte Carlo errors of both, one row per parameter."""
     posterior = na.sample(
         model, release, moves=moves, draws=draws, warmup=1000, random_seed=seed, progressbar=False
     )

@@ -56,7 +56,7 @@ def shares(logs):
 
 
 def clamped_sum(logs, upper=10.0):
-    """The clamped sum over the first axis of exp(logs), as one statistic a replicate."""
+    """The clamped sum over the first axis of exp(logs), as one statistic per replicate."""
     return np.minimum(np.exp(np.minimum(logs, 700.0)), upper).sum(axis=0)[:, np.newaxis]
 
 

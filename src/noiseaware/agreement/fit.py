@@ -292,7 +292,7 @@ def check_kernel(model: Model, theta: Theta, records: np.ndarray, rng: np.random
 
 
 def check_log_likelihood(model: Model, theta: Theta, records: np.ndarray) -> None:
-    """Raise if log f is not one number a record."""
+    """Raise if log f is not one number per record."""
     able = model_abilities(model)
     if able.log_likelihood is None:
         return

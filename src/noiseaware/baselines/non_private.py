@@ -2,8 +2,8 @@
 
 It is what the noise-aware posterior would be without privacy, for studies in which the records are
 simulated and known. The model's own kernel for p(theta | x) is iterated. Where the kernel is an
-exact draw, one iteration a draw is enough; where it is a Gibbs scan or a random walk, the chain is
-thinned twice as much until the kept draws are nearly independent.
+exact draw, one iteration per draw is enough; where it is a Gibbs scan or a random walk, the chain
+is thinned twice as much until the kept draws are nearly independent.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ def count_steps(density, table, slopes, counts, used, chances, seen, jumps, unif
     jumps : (2, kinds)
         Counted up: how often a kind was picked, and the sum of log2(1 + |k|).
     uniforms : (LOOKS + m, ...)
-        One row a look, then one a step.
+        One row per look, then one per step.
     """
     n_cells = counts.shape[0]
     sums, change = np.empty(table.fixed.shape[0]), np.zeros(table.fixed.shape[0])

@@ -477,7 +477,7 @@ def _known_columns(
                 f"known must name arguments of the model ({', '.join(arguments)}); got {name!r}"
             )
         if column.ndim == 0 or column.dtype.kind not in "iufb":
-            raise TypeError(f"known must hold arrays of numbers, one row a record; {name!r} is not")
+            raise TypeError(f"known must hold arrays of numbers, a row per record; {name!r} is not")
         if not np.isfinite(column.astype(np.float64)).all():
             raise ValueError(f"known must have no missing values; {name!r} has one")
     lengths = {name: len(column) for name, column in columns.items()}
@@ -522,7 +522,7 @@ def _check_length(name: str, site: Any) -> None:
     shape = site["fn"].log_prob(value).shape
     if value.shape[:1] != (n,) or shape != (n,):
         raise ValueError(
-            f"the site {name!r} must have n values and n log probabilities, one a record: put it "
+            f"the site {name!r} must have n values and n log probabilities, one per record: put it "
             f"into numpyro.plate('records', n). With n = {n} its values have shape {value.shape} "
             f"and its log probabilities {shape}"
         )

@@ -1,4 +1,4 @@
-"""Tables of published cells: a CSV file, a Parquet file or a frame, one row a cell.
+"""Tables of published cells: a CSV file, a Parquet file or a frame, one row per cell.
 
     name,value,scale,law
     north,140,10,discrete gaussian

@@ -4,7 +4,7 @@ Given x, the posterior of v is about as wide as the inverse of its precision,
 
     precision  =  sum_i s_i s_i'  +  that of the prior,        s_i = d log f(x_i | theta(v)) / d v.
 
-The scores s_i come from central differences of `log_likelihood`, which gives one number a record:
+The scores s_i come from central differences of `log_likelihood`, which gives one number per record:
 two calls for each coordinate, no derivatives. Their outer products have the Fisher information as
 their mean if x comes from the model at v, as it nearly does along a chain, and they add up to a
 matrix that is never indefinite, as a matrix of second differences could be.

@@ -415,7 +415,7 @@ MOST_TAILS = 20_000_000
 
 
 def tails(family: NDArray[np.int64], parameters: Floats) -> Floats:
-    """Return log P(T + e <= high) of discrete Gaussian noise as tables over high - T, one a scale.
+    """Return log P(T + e <= high) of discrete Gaussian noise, a table over high - T per scale.
 
     There is no closed form, and a sum for each x of each record would cost as much as all else. A
     withheld record gets the place of its table, plus 1, as its fourth parameter; see

@@ -105,7 +105,7 @@ class Grouped(CompiledModel):
             index = np.arange(n)
         index = np.asarray(index)
         if index.shape != (n,):
-            raise ValueError(f"index must have shape ({n},), one a record; got {index.shape}")
+            raise ValueError(f"index must have shape ({n},), one per record; got {index.shape}")
         if n and not (index.min() >= 0 and index.max() < self.n_records):
             raise ValueError(
                 f"index must be from 0 to {self.n_records - 1}; got {index.min()} to {index.max()}"

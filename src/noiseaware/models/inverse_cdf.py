@@ -14,7 +14,7 @@ floating point two things can break that, and both are met here:
 * low + v (high - low) with v < 1 can round up to ``high``, which belongs to the next level.
   `uniform_between` then takes the float before it.
 
-A table of edges is 2-D, one distribution a row, the first J + 1 entries of the row in use, so that
+A table of edges is 2-D, a distribution per row, the first J + 1 entries of the row in use, so that
 rows with different numbers of levels can share a table.
 """
 

@@ -68,7 +68,7 @@ def write_report(
 ) -> Path:
     """Write a posterior as one HTML page that can be read without knowing MCMC.
 
-    It says, in this order: the answer in one sentence a parameter; the posterior against the
+    It says, in this order: the answer in one sentence per parameter; the posterior against the
     prior and against the analysis that takes the noisy numbers as exact; where the uncertainty
     comes from; what the release promises; the checks; the chains; the imputed databases; how it
     was made. See `docs/report.md`.

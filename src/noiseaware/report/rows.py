@@ -84,7 +84,7 @@ def all_picture(rows: list[Row]) -> Markup:
 
 
 def comparison(rows: list[Row]) -> list[dict[str, str]]:
-    """Return one sentence a parameter on what the naive analysis would have said."""
+    """Return one sentence per parameter on what the naive analysis would have said."""
     return [
         {"label": row.label, "text": _compared(row, ours)}
         for row in rows

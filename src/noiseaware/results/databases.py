@@ -26,7 +26,7 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
     posterior : DataTree
         What `sample(..., keep_records=...)` or `load` returned.
     as_frame : {"pandas", "polars"} or None
-        One long table with a row a record: the columns chain, draw and record, then those of the
+        A long table, one row per record: the columns chain, draw and record, then those of the
         records. None: an array (databases, n, ...), the chains one after another.
 
     Examples

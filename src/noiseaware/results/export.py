@@ -21,7 +21,7 @@ __all__ = ["to_frame", "to_posteriordb", "write_draws"]
 
 
 def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pandas") -> Any:
-    """Return the draws as a table: a row a draw, a column a scalar.
+    """Return the draws as a table: one row per draw, one column per scalar.
 
     Parameters
     ----------

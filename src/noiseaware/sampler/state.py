@@ -16,7 +16,7 @@ class ChainState:
     Attributes
     ----------
     theta
-        The parameters, one array a name.
+        The parameters, one array per name.
     records
         The imputed confidential database, first axis the record.
     innovations
