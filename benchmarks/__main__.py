@@ -11,6 +11,7 @@ steps       what the parts of a transport move cost, against the constants of th
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
 cells       published cells: counties, cost for each cell; --parts coverage for that
+odd         odd priors, few records, odd releases: the default call against the exact answer (long)
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
 ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
@@ -45,6 +46,7 @@ SECTIONS = (
     "own",
     "models",
     "cells",
+    "odd",
     "modes",
     "ablation",
     "mixing",
@@ -83,7 +85,9 @@ def options() -> argparse.Namespace:
         help=f"mixing, peers, ablation: of {','.join(MODELS)} (peers: known only)",
     )
     parser.add_argument(
-        "--sizes", type=listed(int), help="mixing, models, peers, ablation: n, such as 100,1000"
+        "--sizes",
+        type=listed(int),
+        help="mixing, models, odd, peers, ablation: n, such as 100,1000",
     )
     parser.add_argument(
         "--epsilons", type=listed(float), help="mixing, models, peers, ablation: such as 0.1,1"
@@ -95,12 +99,12 @@ def options() -> argparse.Namespace:
         "cells (50)",
     )
     parser.add_argument(
-        "--examples", type=listed(str), help="first, models: only these, such as Normal,Gamma"
+        "--examples", type=listed(str), help="first, models, odd: only these, such as Normal,Gamma"
     )
     parser.add_argument("--parts", type=listed(str), help="ablation, cells: only these parts")
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
     parser.add_argument(
-        "--fresh", action="store_true", help="mixing, models, ablation: forget what is on file"
+        "--fresh", action="store_true", help="mixing, models, odd, ablation: forget what is on file"
     )
     chosen = parser.parse_args()
     for section in chosen.sections:

@@ -135,7 +135,7 @@ EXAMPLES: dict[str, Example] = {
         na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 1.0]),
         {"coefficients": [-0.5, 1.0], "feature_mean": [0.5], "feature_covariance": [[1.0]]},
     ),
-    "LogisticRegression, 2 features": (
+    "LogisticRegression (2 features)": (
         na.models.LogisticRegression(2),
         na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 1.0]),
         {"coefficients": [-0.5, 1.0, -0.7], **TWO_FEATURES},
@@ -145,7 +145,7 @@ EXAMPLES: dict[str, Example] = {
         na.queries.RegressionMoments(1, [-4.0, 0.0], [4.0, 15.0]),
         {"coefficients": [0.8, 0.5], "feature_mean": [0.5], "feature_covariance": [[1.0]]},
     ),
-    "PoissonRegression, 2 features": (
+    "PoissonRegression (2 features)": (
         na.models.PoissonRegression(2),
         na.queries.RegressionMoments(2, [-4.0, -4.0, 0.0], [4.0, 4.0, 15.0]),
         {"coefficients": [0.8, 0.5, -0.3], **TWO_FEATURES},

@@ -2,7 +2,8 @@
 
 An iteration of algorithm1() in microseconds, and, in such iterations, the start of a transport
 move, one more step of each of its proposals, and preparing a formula: as measured, and as counted
-in calls and passes over the records.
+in calls and passes over the records. Then what the methods of each ready model do, in calls and in
+plain passes, next to what the model says of it (`Work`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from typing import Any
 import numpy as np
 
 import noiseaware as na
-from benchmarks import measure, tables
+from benchmarks import measure, models, tables
 from benchmarks.subjects import subject
+from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves
 from noiseaware.sampler.moves import Transport
-from noiseaware.sampler.moves.tuning import costs
+from noiseaware.sampler.moves.tuning import CALL, costs
+from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 MODELS = ("regression", "unknown", "naive-bayes")
 SIZES = (100, 1_000, 10_000)
+PLAIN_PASS = 7e-9
+"""Seconds for a record of a plain pass: building and adding up the records of a regression."""
 
 
 def run(options: Namespace) -> None:
@@ -40,6 +45,47 @@ def run(options: Namespace) -> None:
         rows,
     )  # fmt: skip
     tables.write(options.out / "steps.csv", rows)
+    works = [_work(name) for name in options.examples or models.EXAMPLES]
+    tables.show(
+        "What the methods of a model do, in calls and plain passes (in brackets: what it says)",
+        {"model": "", **dict.fromkeys(Work._fields, "")},
+        works,
+    )
+    tables.write(options.out / "work.csv", works)
+
+
+def _work(name: str) -> dict[str, Any]:
+    """Return what the methods of one model cost: straight lines through 200 and 2,000 records."""
+    times = [_methods(name, n) for n in (200, 2_000)]
+    slopes = (times[1] - times[0]) / 1_800
+    calls = (times[0][2] - 200 * slopes[2]) / (CALL * PLAIN_PASS)
+    found = Work(calls, *slopes / PLAIN_PASS)
+    said = models.EXAMPLES[name][0].innovations.work
+    return {"model": name} | {
+        field: f"{a:.1f} ({b:g})" for field, a, b in zip(Work._fields, found, said, strict=True)
+    }
+
+
+def _methods(name: str, n: int) -> np.ndarray:
+    """Return the seconds that update, draw, build and recover take; the last two with a total."""
+    model, query, given = models.sized(name, n)
+    rng = np.random.default_rng(1)
+    theta = model.sample_prior(rng)
+    theta |= {key: np.asarray(value, dtype=np.float64) for key, value in given.items()}
+    release = na.mechanisms.Laplace(query, epsilon=1.0).privatize(
+        model.sample_records(theta, n, rng), rng
+    )
+    target = Target(model, release)
+    state = ChainState(theta, *target.propose(theta, n, rng), rng)
+    u, count = target.recover(state), max(20_000 // n, 10)
+    total = _best(lambda: target.total(state.records), count)
+    calls = (
+        lambda: model.update_parameters(theta, state.records, rng),
+        lambda: target.propose(theta, n, rng),
+        lambda: target.build(theta, u),
+        lambda: target.recover(state),
+    )
+    return np.array([_best(call, count) for call in calls]) + total * np.array([0, 0, 1, 1])
 
 
 def _parts(model: str, n: int) -> list[dict[str, Any]]:
@@ -50,19 +96,19 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
     state = chain.start(target, moves, np.random.Generator(np.random.SFC64(1)))
     state, _ = chain.advance(target, moves, schedule, state, 200)
     place = [type(move) for move in moves[0].moves].index(Transport)
-    transport, tuning = moves[0].moves[place], state.tunings[0]["moves"][place]
-    proposals = tuning["proposals"]
+    transport, learned = moves[0].moves[place], state.tunings[0]["moves"][place]
+    proposals = learned["proposals"]
     count = max(20_000 // n, 10)
 
     def seconds(steps: list[int]) -> float:
-        told = {**tuning, "steps": steps}
+        told = {**learned, "steps": steps}
         return _best(lambda: transport.step(target, state, told), count)
 
     iteration = sum(
         _best(lambda move=move: move.step(target, state, {}), count)
         for move in na.moves.algorithm1()
     )
-    counted = costs(n, proposals)
+    counted = costs(n, target.work, proposals)
     rows = [("iteration of algorithm1()", iteration, 1.0)]
     seen: set[type] = set()
     for k, proposal in enumerate(proposals):
@@ -75,7 +121,7 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
         steps[k] = 4
         each = (seconds(steps) - one) / 3
         rows.append((type(proposal).__name__, each, float(counted.each[k])))
-        first = counted.start + (counted.hold if counted.holds[k] else 0.0)
+        first = counted.start + (counted.build if counted.holds[k] else 0.0)
         rows.append((f"start of {type(proposal).__name__}", one - each, first))
     return [
         {"model": model, "n": n, "part": part, "microseconds": 1e6 * found,

@@ -16,7 +16,7 @@ from noiseaware.calibration import geweke, sbc
 from noiseaware.cell_plots import plot_estimates
 from noiseaware.evidence import Evidence, evidence
 from noiseaware.maximum import Maximum, mle
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.plots import (
     plot_acceptance,
     plot_against_naive,
@@ -45,6 +45,7 @@ __all__ = [
     "Parameter",
     "Query",
     "Release",
+    "Work",
     "baselines",
     "check",
     "estimates",

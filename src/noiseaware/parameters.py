@@ -5,7 +5,8 @@ values live (the *support*) and the labels that a summary should print. The samp
 support to move on unconstrained coordinates; the posterior reads the dimensions and coordinates.
 
 A model whose records can be written x_i = F(u_i; theta), with u_i drawn from a fixed distribution,
-says which distribution that is with `Innovations`.
+says which distribution that is with `Innovations`. If its methods do much more than simple
+arithmetic, it may say so with `Work`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["INNOVATION_KINDS", "SUPPORTS", "Innovations", "Parameter"]
+__all__ = ["INNOVATION_KINDS", "SUPPORTS", "Innovations", "Parameter", "Work"]
 
 SUPPORTS = ("real", "positive", "unit", "simplex", "table", "covariance")
 INNOVATION_KINDS = ("normal", "uniform")
@@ -115,6 +116,32 @@ class Parameter:
         return [f"{self.name}[{', '.join(map(str, place))}]" for place in places]
 
 
+class Work(NamedTuple):
+    """What the methods of a model do, next to simple arithmetic with each record.
+
+    The unit is a plain pass over the records, such as adding them up. The sampler divides its time
+    by these numbers; draws are exact whatever they are. `python -m benchmarks steps` measures them.
+
+    Attributes
+    ----------
+    calls
+        What building the records costs whatever their number, in calls of a compiled function.
+    update, draw
+        `update_parameters` and `sample_records`, in passes.
+    build, recover
+        `build_records` and `recover_innovations`, each with the total of the query, in passes.
+    """
+
+    calls: float = 1.0
+    update: float = 2.0
+    draw: float = 4.0
+    build: float = 1.0
+    recover: float = 1.0
+
+
+PLAIN_WORK = Work()
+
+
 @dataclass(frozen=True)
 class Innovations:
     """The distribution of u_i in x_i = F(u_i; theta).
@@ -126,10 +153,13 @@ class Innovations:
         entries on [0, 1).
     width : int
         The number of entries of u_i.
+    work : Work
+        What the model's methods cost, where that is much more than simple arithmetic.
     """
 
     kind: str
     width: int
+    work: Work = PLAIN_WORK
 
     def __post_init__(self) -> None:
         if self.kind not in INNOVATION_KINDS:
@@ -138,6 +168,8 @@ class Innovations:
             )
         if isinstance(self.width, bool) or int(self.width) != self.width or self.width < 1:
             raise ValueError(f"width must be a positive integer; got {self.width!r}")
+        if not isinstance(self.work, Work):
+            raise TypeError(f"work must be a noiseaware.Work; got {self.work!r}")
         object.__setattr__(self, "width", int(self.width))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,8 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import small_release
+from mutants.planting import Edit, planted
+from noiseaware.results import checks
 
 
 def tree(values, **attrs):
@@ -85,6 +87,22 @@ def test_labels_are_told_from_chains_that_disagree():
     assert "one class from another" in verdict.message
     values["features"][2, :, 0, 1] += 0.1  # and now a chain is elsewhere, too
     assert "have not yet found" in verdicts(classes_tree(values))["chains agree"].message
+
+
+ORDERED = "plain.isel({axis: key.argsort(key.get_axis_num(axis))})"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Edit(checks, "_labels", ORDERED, "plain"),
+        Edit(checks, "_labels", "_largest(rhat(ordered))[0]", "1.0"),
+    ],
+    ids=["nothing is put in order", "every disagreement is one of labels"],
+)
+def test_a_wrong_word_about_labels_is_caught(edit):
+    with planted(edit), pytest.raises(AssertionError):
+        test_labels_are_told_from_chains_that_disagree()
 
 
 def test_chains_with_a_long_memory():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
 from noiseaware.sampler.moves.tuning import Costs, choose_steps, costs, expected_time
 from noiseaware.sampler.target import Target
 
-COST = Costs(start=0.2, each=np.array([0.2, 0.2, 0.9]), hold=0.3, holds=[False, False, True])
+COST = Costs(start=0.2, build=0.3, each=np.array([0.2, 0.2, 0.9]), holds=[False, False, True])
 NOTHING = np.zeros(2)
 
 
@@ -55,7 +56,9 @@ def test_walks_and_the_prior_get_their_share():
     walks = [Walk(index, 0, given_u=True), Walk(index, 0, given_u=False)]
     proposals = [PriorJump(), *walks, Jump(index, 0)]
     gains = np.array([[0.0, 0.0], [0.001, 0.001], [0.001, 0.001], [0.1, 0.1]])
-    steps = choose_steps(proposals, gains, NOTHING, costs(100, proposals), least=0, most=20.0)
+    steps = choose_steps(
+        proposals, gains, NOTHING, costs(100, Work(), proposals), least=0, most=20.0
+    )
     total = sum(steps[1:])
     assert total >= 10
     assert steps[1] == steps[2] == math.ceil(total / 5)
@@ -65,8 +68,8 @@ def test_walks_and_the_prior_get_their_share():
 def test_costs_are_counted_in_calls_and_passes():
     """With many records a step is an eighth of an iteration, with few about half of one."""
     proposals = [PriorJump(), Jump(np.arange(2), 0)]
-    assert costs(10**9, proposals).each == pytest.approx([1 / 8, 1 / 8], rel=1e-3)
-    assert costs(1, proposals).each == pytest.approx([1 / 2, 1 / 2], rel=1e-2)
+    assert costs(10**9, Work(), proposals).each == pytest.approx([1 / 8, 1 / 8], rel=1e-3)
+    assert costs(1, Work(), proposals).each == pytest.approx([1 / 2, 1 / 2], rel=1e-2)
 
 
 def test_all_rounds_are_done():

@@ -8,7 +8,8 @@ import noiseaware as na
 from later import only
 from mutants.planting import Edit, planted
 from noiseaware.basics.adapt import StepSize
-from noiseaware.sampler.moves import level
+from noiseaware.sampler import chain
+from noiseaware.sampler.moves import BlockSweep, level
 from noiseaware.sampler.moves.geometry import differences, moments
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -117,3 +118,41 @@ def test_a_model_of_counts_cannot_follow():
     target = Target(na.models.Bernoulli(), na.Release([3.0], mechanism, 10))
     with pytest.raises(ValueError, match="records are no integers"):
         level.LevelMove().check(target)
+
+
+def period(scale):
+    """How often the move is made for a regression with clamped responses, after a warm-up."""
+    query = na.queries.RegressionMoments(1, -2.0, 2.0)
+    model = na.models.LinearRegression(1)
+    rng = np.random.default_rng(7)
+    theta = {"coefficients": [0.5, 1.0], "noise_variance": 2.0}
+    theta |= {"feature_mean": [0.3], "feature_covariance": [[1.0]]}
+    theta = {name: np.array(value) for name, value in theta.items()}
+    records = model.sample_records(theta, 40, rng)
+    target = Target(model, na.mechanisms.Laplace(query, scale=scale).privatize(records, rng))
+    moves = (*na.moves.algorithm1()[:1], na.moves.Transport(), level.LevelMove(), BlockSweep())
+    state = chain.start(target, moves, rng)
+    state, _ = chain.advance(target, moves, chain.Schedule(500, 1), state, 500)
+    return state.tunings[2]["period"]
+
+
+def test_the_move_is_made_as_often_as_records_need_it():
+    """Noise of 0.001 lets no record change otherwise, while theta jumps about; 0.3 lets many."""
+    assert period(0.001) == 1
+    assert period(0.3) == 16
+
+
+SHARE = '(renewed - tuning["renewed"]) / len(state.records)'
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Edit(level, "_and_records", "math.sqrt(2.0 * renewed)", "0.0"),
+        Edit(level.LevelMove, "step", SHARE, "1.0"),
+    ],
+    ids=["records are no coordinate", "others are thought to renew all"],
+)
+def test_a_rate_that_forgets_the_records_is_caught(edit):
+    with planted(edit), pytest.raises(AssertionError):
+        test_the_move_is_made_as_often_as_records_need_it()

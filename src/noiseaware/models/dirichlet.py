@@ -86,7 +86,7 @@ from noiseaware.models.conjugate import (
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.ready import Compiled, CompiledModel, needed
 from noiseaware.models.shape_kernels import slice_step, step_width
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
 
 _POOL = 12
@@ -234,7 +234,8 @@ class Dirichlet(CompiledModel):
             Parameter("mean", (k,), "simplex", ("part",), {"part": self.column_names}),
             Parameter("precision", (), "positive"),
         )
-        self.innovations = Innovations("normal", k)
+        work = Work(2.0 + 2.0 * k, update=1.0 * k, draw=4.5 * k, build=3.5 * k, recover=13.0 * k)
+        self.innovations = Innovations("normal", k, work)
         self._concentration, self._exponents = concentration, concentration - 1.0
         self._constant = log_dirichlet_constant(concentration)
 

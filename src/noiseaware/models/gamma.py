@@ -73,7 +73,7 @@ from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.ready import Compiled
 from noiseaware.models.shape_kernels import slice_step, step_width
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
 
 _POOL = 32
@@ -162,7 +162,9 @@ class Gamma(GammaPriors):
     rate_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
     rate_rate: float = field(default=1.0, metadata=POSITIVE)
 
-    innovations = Innovations("normal", 1)
+    innovations = Innovations(
+        "normal", 1, Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=10.0)
+    )
     compiled = Compiled(_build_records, None, _log_likelihood)
     derived = (Parameter("mean", (), "positive"),)
 

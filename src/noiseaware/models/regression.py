@@ -31,7 +31,7 @@ from noiseaware.maths.densities import LOG_2PI, log_normal_iid
 from noiseaware.models.arguments import feature_columns, read_floats, read_parameter
 from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import CompiledModel, needed
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import PLAIN_WORK, Innovations, Parameter, Work
 
 
 class Regression(CompiledModel):
@@ -50,6 +50,8 @@ class Regression(CompiledModel):
 
     _response_normals = 1
     """How many normals make the response, besides one for each feature."""
+    _work: ClassVar[Work] = PLAIN_WORK
+    """What the methods cost."""
     _response_type: ClassVar[type] = np.float64
     """The type of records that are responses alone."""
 
@@ -77,11 +79,11 @@ class Regression(CompiledModel):
         labels = {"coefficient": ["intercept", *(self.features or features.labels)]}
         coefficients = Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)
         self.parameters = (coefficients, *features.parameters)
-        self.innovations = Innovations("normal", p + self._response_normals)
+        self.innovations = Innovations("normal", p + self._response_normals, self._work)
         self.column_names = [*features.labels, "y"]
         if self._known is not None:
             self.width, self.uses_index, self.n_records = None, True, len(self._known)
-            self.innovations = Innovations("normal", self._response_normals)
+            self.innovations = Innovations("normal", self._response_normals, self._work)
             self.column_names = ["y"]
 
     def _know_features(self) -> Floats | None:

@@ -44,6 +44,7 @@ from noiseaware.contract import (
 from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
+from noiseaware.parameters import Work
 from noiseaware.release import Release
 from noiseaware.sampler.size import SizedCoordinates, with_size, without_size
 from noiseaware.sampler.state import ChainState
@@ -405,6 +406,12 @@ class Target:
         """Return log p(theta), up to a constant, of a model that has it."""
         assert self.abilities.log_prior is not None  # seen to by the moves that ask
         return self.abilities.log_prior(theta)
+
+    @property
+    def work(self) -> Work:
+        """What the methods of a model that builds its records cost."""
+        assert self.abilities.innovations is not None
+        return self.abilities.innovations.work
 
     def formula(self) -> Any:
         """Return the model's formula for the total of this query, or None if there is none."""

@@ -221,7 +221,8 @@ class LevelMove:
                 tuning["frame"] = frame
                 # Until warm-up ends: about as much as an iteration of Algorithm 1.
                 looks = 4.0 * len(frame.hold) + MOST_TRIES
-                tuning["period"] = max(1, math.ceil(looks * costs(target.n, []).start))
+                cost = looks * costs(target.n, target.work).build
+                tuning["period"] = max(1, math.ceil(cost))
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Choose how often the move is made: so that an effective draw is cheapest."""
@@ -231,7 +232,8 @@ class LevelMove:
             variances = np.maximum(np.var(history[len(history) // 2 :], axis=0), 1e-12)
             variances = np.append(variances, 1.0)
             own, others = gains.of_proposals(variances), gains.of_others(variances)
-            cost = tuning["looks"] / gains.tried[0] * costs(target.n, []).start
+            one = costs(target.n, target.work)
+            cost = one.start + tuning["looks"] / gains.tried[0] * one.build
 
             def price(period: int) -> float:
                 # An iteration is one of Algorithm 1, and about as much again of transport.

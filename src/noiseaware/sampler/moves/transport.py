@@ -227,7 +227,7 @@ class Transport:
         # history shows of that in warm-up is carried over to the steps chosen now.
         expected = expected_time(gains, others, tuning["steps"])
         excess = max(1.0, geometry.autocorrelation_time() / expected)
-        cost = costs(target.n, proposals)
+        cost = costs(target.n, target.work, proposals)
         if self.steps is None:
             few = target.n < FEW_RECORDS
             formula = any(proposal.formula_total is not None for proposal in proposals)

@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noiseaware.parameters import Work
 from noiseaware.sampler.moves.proposals import Proposal
 
 CALL = 1500.0
 """The Python calls around one pass over the records, as a number of records passed over: they cost
 the same where there are so many records. Measured by `python -m benchmarks steps`."""
 
-SWEEP = 8.0
-"""What an iteration of Algorithm 1, with its random numbers and decisions, does for each record,
-in plain passes. Measured by `python -m benchmarks steps`."""
-
+DECIDE = 2.0
+"""Statistics of the proposed records, and a decision about each, in plain passes; likewise."""
 
 FEW_RECORDS = 1000
 """With fewer an iteration is mostly calls, and takes less than a millisecond: making it longer
@@ -79,40 +78,40 @@ class Costs(NamedTuple):
     ----------
     start
         Finding u, and T there.
+    build
+        Building the records of a theta, with T: also what preparing a formula costs.
     each
         One step of each proposal, (proposals,).
-    hold
-        Preparing a formula.
     holds
-        Which of the proposals need it.
+        Which of the proposals need a formula.
     """
 
     start: float
+    build: float
     each: np.ndarray
-    hold: float
     holds: Sequence[bool]
 
     def total(self, steps: Sequence[int]) -> float:
         """Return what a transport move with these steps costs."""
         if not any(steps):
             return 0.0
-        hold = self.hold if any(compress(steps, self.holds)) else 0.0
+        hold = self.build if any(compress(steps, self.holds)) else 0.0
         return self.start + hold + float(self.each @ steps)
 
 
-def costs(n: int, proposals: Sequence[Proposal]) -> Costs:
+def costs(n: int, work: Work, proposals: Sequence[Proposal] = ()) -> Costs:
     """Return what a transport move costs with n records.
 
-    Every part is counted in calls and in passes over the records. An iteration of Algorithm 1 is
-    two moves, with `SWEEP` passes in all; finding u and T, preparing a formula, and a step are one
-    call and one pass each; what a proposal computes besides it says itself.
+    Every part is counted in calls and in passes over the records, by what the model says of its
+    methods. An iteration of Algorithm 1 draws theta, and draws records and decides about them;
+    what a proposal computes besides building the records it says itself.
     """
-    iteration = 2.0 * CALL + SWEEP * n
-    one = (CALL + n) / iteration
+    iteration = (1.0 + work.calls) * CALL + (work.update + work.draw + DECIDE) * n
+    build = (work.calls * CALL + work.build * n) / iteration
     return Costs(
-        start=one,
-        each=np.array([one + CALL * proposal.more_calls / iteration for proposal in proposals]),
-        hold=one,
+        start=(work.calls * CALL + work.recover * n) / iteration,
+        build=build,
+        each=np.array([build + CALL * proposal.more_calls / iteration for proposal in proposals]),
         holds=[proposal.formula_total is not None for proposal in proposals],
     )
 
