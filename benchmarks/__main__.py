@@ -6,6 +6,7 @@ first       CPU seconds of the first and of the second process of each ready mod
 foundation  Algorithm 1 against fused loops, large n, memory, import, a new process
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
+dp_pf       seconds for an effective draw beside those published of a particle filter
 plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
@@ -41,6 +42,7 @@ SECTIONS = (
     "foundation",
     "mechanisms",
     "peers",
+    "dp_pf",
     "plot",
     "steps",
     "own",
@@ -95,8 +97,8 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--releases",
         type=int,
-        help="at each setting: mixing (20), models (1), modes (20), peers (3), ablation (1), "
-        "cells (50)",
+        help="at each setting: mixing (20), models (1), modes (20), peers (3), dp_pf (5), "
+        "ablation (1), cells (50)",
     )
     parser.add_argument(
         "--examples", type=listed(str), help="first, models, odd: only these, such as Normal,Gamma"

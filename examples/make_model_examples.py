@@ -153,6 +153,13 @@ def surveys() -> dict[str, Survey]:
             mechanisms.Laplace(queries.Shares(3, squares=True), epsilon=1.0),
             300,
         ),
+        "unknown_sizes": Survey(
+            {"proportions": np.array([0.31, 0.2]), "shares": np.array([0.6, 0.4])},
+            mechanisms.DiscreteLaplace(
+                queries.ByGroup(queries.Histogram(n_levels=2), 2), epsilon=1.0
+            ),
+            300,
+        ),
     }
 
 

@@ -358,7 +358,7 @@ def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> n
     if likelihood is not None:
         densities.append(float(np.sum(likelihood(theta, records))))
     values = [np.reshape(theta[p.name], -1) for p in target.model.parameters]
-    number = [] if target.size is None else [len(records)]
+    number = [] if target.size is None else [target.number(records)]
     return np.concatenate([*values, number, total, densities])
 
 

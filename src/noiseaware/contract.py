@@ -76,7 +76,8 @@ class CountsPrior(NamedTuple):
         log p(x) = sum_c [log Gamma(a_c + x_c) + b_c x_c - log x_c!]
                    + sum_r s_r log Gamma(h_r + (M x)_r) + constant,
 
-    without the first term of a cell where a_c = 0.
+    without the first term of a cell where a_c = 0. The constant is -log Gamma(`whole` + n), n the
+    number of records.
     """
 
     concentrations: Floats
@@ -89,6 +90,8 @@ class CountsPrior(NamedTuple):
     """s, (R,)."""
     slopes: Floats | None = None
     """b, (C,); None: zeros."""
+    whole: float | None = None
+    """Only needed where the number of records is not known. 0: there is no such term."""
 
 
 class Model(Protocol):
@@ -264,6 +267,16 @@ class Size(Protocol):
     def sample(self, rng: np.random.Generator) -> int:
         """Draw n. Starts a chain."""
         ...
+
+
+@dataclass(frozen=True)
+class SizeAbilities:
+    """What a prior for n can do beyond `Size`. A field is its own, or the default if absent."""
+
+    size: Any
+
+    flat: bool = False
+    """Every n from `lower` to `upper` has the same probability."""
 
 
 # ------------------------------------------------------------------ queries
@@ -633,6 +646,11 @@ def draw_records(
     assert able.build_records is not None
     assert able.innovations is not None
     return able.build_records(theta, able.innovations.draw(len(index), rng), **able.index(index))
+
+
+def size_abilities(size: Any) -> SizeAbilities:
+    """Return what a prior for the number of records can do."""
+    return _look(SizeAbilities, size)
 
 
 def query_abilities(query: Any) -> QueryAbilities:

@@ -59,7 +59,7 @@ from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
-from noiseaware.running.run import pick_moves
+from noiseaware.running.run import prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -113,7 +113,7 @@ def evidence(
     model: Model,
     release: Release,
     *,
-    error: float = 0.02,
+    error: float = 0.015,
     size: Size | None = None,
     random_seed: int | None = None,
     moves: Sequence[Move] | None = None,
@@ -154,9 +154,14 @@ def evidence(
         whole_number("random_seed", random_seed, 0)
     check_fit(model, release, size)
     constant = log_normaliser(release.mechanism, release.values)
-    target = Target(model, release, size)
+    target, picked = prepare(model, release, moves, size)
+    if target.has_exact:
+        raise ValueError(
+            "the evidence needs noise on every number; the release has exact numbers (Exact), "
+            "which a draw of the prior hardly ever gives"
+        )
     check_proper(target)
-    rungs = _climb(target, pick_moves(moves, target), np.random.SeedSequence(random_seed))
+    rungs = _climb(target, picked, np.random.SeedSequence(random_seed))
     made = _bridge(rungs)
     deviations = np.sqrt(made.variances * [len(rung) for rung in rungs])
     if made.error > error:

@@ -77,6 +77,7 @@ DRAWN = {
     "naive": ("x--", "naive (noisy numbers taken as exact)"),
     "non-private": ("k:", "non-private"),
     "bootstrap": ("s-.", "parametric bootstrap"),
+    "debiased-bootstrap": ("d-.", "debiased bootstrap"),
 }
 """How a method is drawn, and what the legend calls it."""
 

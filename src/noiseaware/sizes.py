@@ -56,6 +56,7 @@ class Uniform(Described):
 
     lower: int
     upper: int
+    flat = True
 
     def __init__(self, lower: int, upper: int) -> None:
         lower = whole_number("lower", lower)

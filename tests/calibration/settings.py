@@ -77,6 +77,28 @@ MODELS = {
         na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 3),
         8,
     ),
+    "unknown-sizes-means": (
+        na.models.UnknownSizes(na.models.TwoMeans(mean_sd=2.0)),
+        na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 2),
+        8,
+    ),
+    "unknown-sizes-stratified": (
+        na.models.UnknownSizes(
+            na.models.StratifiedMeans(labels=["a", "b"], location_sd=2.0, spread_scale=1.0)
+        ),
+        na.queries.ByGroup(na.queries.Sum(-3.0, 3.0), 2),
+        8,
+    ),
+    "unknown-sizes-counts": (
+        na.models.UnknownSizes(na.models.TwoProportions(a=2.0, b=1.5), concentration=2.0),
+        na.queries.ByGroup(na.queries.Histogram(n_levels=2), 2),
+        10,
+    ),
+    "unknown-sizes-proportions": (
+        na.models.UnknownSizes(na.models.StratifiedProportions(labels=["a", "b", "c"])),
+        na.queries.ByGroup(na.queries.Histogram(n_levels=2), 3),
+        10,
+    ),
     "table": (
         na.models.ContingencyTable([2, 3]),
         na.queries.Margins([2, 3], [[0], [1]]),
@@ -152,6 +174,10 @@ QUICK = {
     "two-means": "gaussian",
     "stratified-proportions": "laplace",
     "stratified-means": "laplace",
+    "unknown-sizes-means": "laplace",
+    "unknown-sizes-stratified": "gaussian",
+    "unknown-sizes-counts": "discrete-laplace",
+    "unknown-sizes-proportions": "laplace",
     "table": "discrete-gaussian",
     "poisson": "discrete-laplace",
     "negative-binomial": "gaussian",

@@ -414,7 +414,7 @@ def window_matrix(made, line, points, level):
     for here, x in enumerate(points):
         counts = np.array(x)
         moves.add_up(table, counts, sums)
-        lo, hi = moves.bounds(counts, cells, steps, len(cells))
+        lo, hi = moves.bounds(made.target.table, counts, 0.0, cells, steps, len(cells))
         for j in range(moves.WINDOW):
             first = moves.window_start(lo, hi, stride, (j + 0.5) / moves.WINDOW)
             where = (cells, steps, len(cells), change, rows, touched, lo, hi, first, stride)

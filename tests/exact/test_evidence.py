@@ -248,6 +248,10 @@ def test_categorical():
         release = na.Release([6.0, 1.0, 4.0], mechanism, 10)
         exactly = categorical(mechanism, release.values, 10)
         assert compare(Categorical(3), release, exactly) < SIX_SIGMA
+    mechanism = KNorm(Histogram(n_levels=3), scale=1.5)
+    release = na.Release([6.0, 1.0, 4.0], mechanism, 10)
+    exactly = categorical(mechanism, release.values, 10)
+    assert compare(Categorical(3), release, exactly, 0.04) < SIX_SIGMA
 
 
 def test_normal_with_gaussian_noise():
@@ -281,16 +285,18 @@ def test_two_models_are_ranked_as_the_sums_rank_them():
 
 @pytest.mark.full
 def test_the_error_covers_the_truth():
-    """Within two errors in at least 86 of 100 runs: fewer has probability 1e-4 at 95.4%."""
+    """Within two errors in at least 83 of 100 runs: fewer has probability 1e-6 at 95.4%."""
     mechanism = Gaussian(Count(), scale=1.5)
     release, exactly = na.Release([9.0], mechanism, 12), bernoulli(mechanism, 9.0, 12)
     runs = [na.evidence(Bernoulli(), release, random_seed=k, error=0.05) for k in range(100)]
-    assert sum(abs(e.log_evidence - exactly) < 2 * e.error for e in runs) >= 86
+    assert sum(abs(e.log_evidence - exactly) < 2 * e.error for e in runs) >= 83
 
 
 DENSE = Gaussian(Sum(0, 1), scale=0.7)
+TRANSPORT = (na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.RecordSweep())
 PLANTED = {
-    "the default": (LAWS["laplace"], None, "log_g", "self.power * log_density", "log_density"),
+    "counts": (LAWS["laplace"], None, "tempered", "._replace(power=power)", ""),
+    "transport": (LAWS["laplace"], TRANSPORT, "log_g", "self.power * log_density", "log_density"),
     "cells": (LAWS["laplace"], na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
     "dense": (DENSE, na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
 }
@@ -328,6 +334,12 @@ class Flat(Bernoulli):
     def log_prior(self, theta):
         p = float(theta["probability"])
         return -math.log(p) - math.log1p(-p)
+
+
+def test_exact_numbers_are_refused():
+    parts = [LAWS["laplace"], na.mechanisms.Exact(Count(None))]
+    with pytest.raises(ValueError, match="needs noise on every number; the release has exact"):
+        na.evidence(Bernoulli(), na.Release([9.0, 12.0], Several(parts), 12))
 
 
 def test_an_improper_prior_is_refused():

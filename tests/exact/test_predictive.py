@@ -3,9 +3,12 @@
 Each comparison fails a right one with probability below 1e-6.
 """
 
+import warnings
+
 import arviz_stats
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import noiseaware as na
 from mutants.planting import Edit, planted
@@ -96,6 +99,70 @@ def test_an_unknown_number_of_records():
     )
     made = na.posterior_predictive(posterior, MODEL, draws=20, random_seed=1)
     assert made["posterior_predictive"]["release"].shape == (4, 20, 1)
+
+
+CELLS = np.linspace(-1.0, 1.0, 12)
+LOCAL = {
+    "cells": (
+        na.models.CountRegression(CELLS[:, None]),
+        na.Release(
+            [1.3, -2.0, 4.4, 0.2, 3.1, 5.0, 2.2, 1.0, 6.1, 3.3, 0.4, 7.0],
+            na.mechanisms.LocalGaussian(na.queries.Value(), scale=2.0),
+            12,
+        ),
+        lambda theta, s: special.logsumexp(
+            stats.poisson.logpmf(
+                np.arange(80)[:, None],
+                np.exp(theta["coefficients"][0] + theta["coefficients"][1] * CELLS),
+            )
+            + stats.norm.logpdf(s, np.arange(80)[:, None], 2.0),
+            axis=0,
+        ),
+    ),
+    "answers": (
+        Bernoulli(2.0, 2.0),
+        na.Release([1, 0, 1, 1, 0, 1], na.mechanisms.RandomizedResponse(n_levels=2, truth=0.8), 6),
+        lambda theta, s: np.log(
+            np.where(s == 1, 0.6 * theta["probability"] + 0.2, 0.8 - 0.6 * theta["probability"])
+        ),
+    ),
+}
+
+
+def likelihood_difference(name):
+    """The largest difference of log p(s_i | theta) from sums by hand, over draws and records."""
+    model, release, exactly = LOCAL[name]
+    posterior = na.sample(
+        model, release, draws=200, warmup=60, random_seed=1, progressbar=False, chains=2
+    )
+    made = na.posterior_predictive(posterior, model, draws=200, random_seed=1)
+    values = made["log_likelihood"]["release"].values.reshape(-1, len(release.values))
+    drawn = predictive.thetas(posterior["posterior"].to_dataset(), model)
+    wanted = [exactly(theta, release.values) for theta in drawn]
+    return made, np.abs(values - wanted).max()
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_pointwise_likelihood_of_local_releases(name):
+    made, difference = likelihood_difference(name)
+    assert difference < 1e-12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about few draws
+        assert np.isfinite(arviz_stats.loo(made).elpd)
+        assert arviz_stats.loo_pit(made)["release"].shape == made["observed_data"]["release"].shape
+        for group in ("likelihood", "prior"):
+            assert np.isfinite(arviz_stats.psense(made, group=group).to_array()).all()
+
+
+def test_a_likelihood_without_its_constant_is_seen():
+    edit = Edit(predictive, "pointwise", "laws, rng).log_p + constants", "laws, rng).log_p")
+    with planted(edit):
+        assert likelihood_difference("cells")[1] > 1e-12
+
+
+def test_a_total_has_no_pointwise_likelihood(posterior):
+    made = na.posterior_predictive(posterior, MODEL, draws=5, random_seed=1)
+    assert "log_likelihood" not in made.children
 
 
 def test_mistakes(posterior):

@@ -21,12 +21,13 @@ from exact.known import SEED
 from later import only
 from mutants.planting import Edit, planted
 from noiseaware import sizes
+from noiseaware.counts import target as counts
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace, Several
 from noiseaware.models import Bernoulli, LinearRegression, Normal, TwoMeans
 from noiseaware.queries import Count, RegressionMoments, Sum
 from noiseaware.sampler import size as sampler_size
+from noiseaware.sampler.moves import level, transport
 from noiseaware.sampler.moves import size as size_move
-from noiseaware.sampler.moves import transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -42,6 +43,14 @@ PRIORS = {
 }
 SAMPLERS = {
     "default": None,
+    "of records": (
+        na.moves.Interweave(
+            na.moves.ParameterUpdate(),
+            na.moves.Transport(),
+            na.moves.SizeMove(),
+            na.moves.BlockSweep(),
+        ),
+    ),
     "Algorithm 1": (*na.moves.algorithm1(), na.moves.SizeMove()),
     "transport alone": (
         na.moves.ParameterUpdate(),
@@ -92,7 +101,7 @@ def test_against_sums_over_n(prior):
     assert largest_difference(PRIORS[prior]) < HIGHEST
 
 
-@pytest.mark.parametrize("sampler", ["Algorithm 1", "transport alone"])
+@pytest.mark.parametrize("sampler", ["of records", "Algorithm 1", "transport alone"])
 def test_against_sums_over_n_with_parts_of_the_sampler(sampler):
     assert largest_difference(PRIORS["Poisson"], SAMPLERS[sampler]) < HIGHEST
 
@@ -120,6 +129,15 @@ BUGS = {
         "transport alone",
         Edit(sampler_size.SizedCoordinates, "from_vector", "log_jacobian + v[-1]", "log_jacobian"),
     ),
+    "counts without n!": (
+        "default", Edit(counts, "with_size_rows", "[-1.0, 1.0]", "[-1.0, 0.0]"),
+    ),
+    "counts without the prior's constant": (
+        "default", Edit(counts, "with_size_rows", "[-1.0, 1.0]", "[0.0, 1.0]"),
+    ),
+    "counts without the prior of n": (
+        "default", Edit(counts, "tabulate", "size.log_pmf(n) for", "0.0 for"),
+    ),
     "innovations used twice": (
         "transport alone",
         Edit(
@@ -136,12 +154,125 @@ DRAWS = {bug: 4000 if bug == "innovations used twice" else 1000 for bug in BUGS}
 
 
 @pytest.mark.parametrize(
-    "bug", only(["no prior of n when records are added", "no Jacobian of n"], BUGS)
+    "bug",
+    only(
+        [
+            "no prior of n when records are added",
+            "no Jacobian of n",
+            "counts without n!",
+            "counts without the prior's constant",
+            "counts without the prior of n",
+        ],
+        BUGS,
+    ),
 )
 def test_a_planted_bug_is_caught(bug):
     sampler, edit = BUGS[bug]
     with planted(edit):
         assert largest_difference(PRIORS["Poisson"], SAMPLERS[sampler], DRAWS[bug]) > HIGHEST
+
+
+WITH_COUNTS = {
+    "Bernoulli": Bernoulli(A, B),
+    "Categorical": na.models.Categorical(3, 0.7),
+    "NaiveBayes": na.models.NaiveBayes(2, [2, 2]),
+    "ContingencyTable": na.models.ContingencyTable([2, 2]),
+    "UnknownSizes": na.models.UnknownSizes(
+        na.models.TwoProportions(a=A, b=B), concentration=0.8
+    ),
+}  # fmt: skip
+
+
+def log_counts(prior, x):
+    """The prior of a table of counts as `CountsPrior` describes it, with what n adds to it."""
+    a, n = prior.concentrations, sum(x)
+    value = math.lgamma(n + 1) - math.lgamma(prior.whole + n)
+    for c, m in zip(a, x, strict=True):
+        value += (math.lgamma(c + m) if c > 0 else 0.0) - math.lgamma(m + 1)
+    if prior.matrix is not None:
+        for row, shift, sign in zip(prior.matrix, prior.shifts, prior.signs, strict=True):
+            value += sign * math.lgamma(shift + float(row @ np.array(x)))
+    return value
+
+
+@pytest.mark.parametrize("name", WITH_COUNTS)
+def test_the_prior_of_counts_has_the_same_mass_for_every_n(name):
+    """sum_x p(x | n) does not depend on n: to 1e-12, and not without one of the constants."""
+    prior = WITH_COUNTS[name].counts_prior
+    cells = len(prior.concentrations)
+
+    def mass(prior, n):
+        tables = itertools.product(range(n + 1), repeat=cells)
+        return sum(math.exp(log_counts(prior, x)) for x in tables if sum(x) == n)
+
+    one = mass(prior, 1)
+    assert all(math.isclose(mass(prior, n), one, rel_tol=1e-12) for n in (2, 3))
+    wrong = prior._replace(whole=prior.whole + 1.0)
+    assert not math.isclose(mass(wrong, 3), mass(wrong, 1), rel_tol=1e-3)
+
+
+# Normal records whose mean is nearly known, so that n and the records move together.
+
+MEAN, MEAN_SD, VARIANCE, OF_SUM, OF_ALL = 2.0, 0.1, 1.0, 1.0, 20.0
+NORMAL = Normal(variance=VARIANCE, mean_mean=MEAN, mean_sd=MEAN_SD)
+FOLLOWING = {
+    "transport": (
+        na.moves.ParameterUpdate(), na.moves.Transport(steps=1), na.moves.RecordSweep()
+    ),
+    "level": (
+        na.moves.ParameterUpdate(), na.moves.LevelMove(), na.moves.SizeMove(1),
+        na.moves.RecordSweep(),
+    ),
+}  # fmt: skip
+
+
+def normal_difference(moves, draws=1500):
+    """Return |z| of the mean of n: given n, the noisy sum is normal."""
+    prior = sizes.Poisson(60.0)
+    parts = [
+        Gaussian(Sum(-100.0, 100.0), scale=OF_SUM, neighbours="add-remove"),
+        Gaussian(Count(None), scale=OF_ALL, neighbours="add-remove"),
+    ]
+    seen = na.Release([130.0, 60.0], Several(parts), n_records=None)
+    n = np.arange(1, 200)
+    spread = np.sqrt((n * MEAN_SD) ** 2 + n * VARIANCE + OF_SUM**2)
+    logs = stats.norm.logpdf(130.0, n * MEAN, spread) + stats.norm.logpdf(60.0, n, OF_ALL)
+    logs += stats.poisson.logpmf(n, 60.0)
+    weights = np.exp(logs - logs.max())
+    posterior = na.sample(
+        NORMAL, seen, size=prior, moves=moves, draws=draws, chains=2, random_seed=SEED,
+        progressbar=False,
+    )  # fmt: skip
+    x = posterior["posterior"]["n_records"].values
+    off = x.mean() - weights @ n / weights.sum()
+    return abs(off) / (x.std() / math.sqrt(array_stats.ess(x, method="mean")))
+
+
+@pytest.mark.parametrize("sampler", FOLLOWING)
+def test_records_and_theta_follow_n(sampler):
+    assert normal_difference(FOLLOWING[sampler]) < HIGHEST
+
+
+FOLLOWING_BUGS = {
+    "no density of innovations that lean": (
+        "transport",
+        Edit(
+            transport.Position, "log_lean", "- 0.5 * n * float(d @ d)", "+ 0.5 * n * float(d @ d)"
+        ),
+    ),
+    "no prior of n when theta follows": (
+        "level",
+        Edit(level.Level, "resize", "return prior.log_pmf(n_new) - prior.log_pmf(n)", "return 0.0"),
+    ),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bug", FOLLOWING_BUGS)
+def test_a_planted_bug_of_following_is_caught(bug):
+    sampler, edit = FOLLOWING_BUGS[bug]
+    with planted(edit):
+        assert normal_difference(FOLLOWING[sampler], 6000) > HIGHEST
 
 
 def test_detailed_balance_of_adding_and_removing():

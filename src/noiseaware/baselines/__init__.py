@@ -8,15 +8,18 @@ and is labelled as what it is:
   not positive definite);
 - `non_private`: p(theta | x), the posterior of somebody who may look at the confidential records;
 - `bootstrap`: the parametric bootstrap of Ferrando, Wang and Sheldon (2022). It knows the noise,
-  is not Bayesian and uses no prior; its coverage is right in the limit of many records.
+  is not Bayesian and uses no prior; its coverage is right in the limit of many records, but not
+  where records are clamped;
+- `debiased_bootstrap`: that of Wang, Chang and Awan (2025), around an estimate that clamping does
+  not bias, for any model and mechanism that can be simulated from.
 
 The files: `closed_forms` (models for which the released numbers are all that the records say),
-`small_noise` (the naive analysis of everything else), `resampling` (the
-bootstrap).
+`small_noise` (the naive analysis of everything else), `resampling` and `indirect` (the bootstraps).
 """
 
+from noiseaware.baselines.indirect import debiased_bootstrap
 from noiseaware.baselines.naive import naive, naive_note
 from noiseaware.baselines.non_private import non_private
 from noiseaware.baselines.resampling import Bootstrap, bootstrap
 
-__all__ = ["Bootstrap", "bootstrap", "naive", "naive_note", "non_private"]
+__all__ = ["Bootstrap", "bootstrap", "debiased_bootstrap", "naive", "naive_note", "non_private"]

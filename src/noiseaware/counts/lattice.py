@@ -345,9 +345,9 @@ def open_directions(matrix: sparse.csc_array) -> list[dict[int, int]]:
 
 
 def find_table(
-    matrix: sparse.csc_array, values: np.ndarray, rng: np.random.Generator
+    matrix: sparse.csc_array, lower: np.ndarray, upper: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return nonnegative integers x with F x = e, at a random corner; ValueError if there are none.
+    """Return integers x >= 0 with lower <= F x <= upper, at a random corner; ValueError if none.
 
     An integer program, by HiGHS. Its solution is rounded, and added up exactly.
     """
@@ -355,15 +355,17 @@ def find_table(
         rng.random(matrix.shape[1]),
         integrality=np.ones(matrix.shape[1]),
         bounds=Bounds(0.0, np.inf),
-        constraints=LinearConstraint(matrix, values, values),
+        constraints=LinearConstraint(matrix, lower, upper),
     )
     if solved.x is None:
         raise ValueError(
             "the exact numbers must be those of a table of counts; no nonnegative integers have "
-            "them all (they contradict one another, the number of records, or the sizes of groups)"
+            "them all (they contradict one another, the number of records or its prior, size, or "
+            "the sizes of groups)"
         )
     counts = np.rint(solved.x).astype(np.int64)
-    if (counts < 0).any() or not np.array_equal(matrix @ counts, values):
+    made = matrix @ counts
+    if (counts < 0).any() or (made < lower).any() or (made > upper).any():
         raise ValueError(
             "no table of counts with the exact numbers was found: they are too large to be solved "
             "for in floating-point numbers"

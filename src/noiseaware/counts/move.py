@@ -72,7 +72,8 @@ LEVELS = 14
 """Strides 8^0, ..., 8^13, and no more: a line has less than 2^53 points."""
 
 FURTHEST = 2**40
-"""Most steps along a line that no count ends, because the number of records is not known."""
+"""Most steps along a line that no count ends, because the number of records is not known and has
+no prior."""
 
 LOOKS = 4
 """Changes of one record that are scored in an iteration, for the checks of the release."""
@@ -264,6 +265,8 @@ def fill_window(density, table, slopes, counts, sums, line, window):
                 value += density.power * term(long, family, parameters, row, total)
             else:
                 value += table.signs[row - d] * math.lgamma(table.shifts[row - d] + total)
+            if row == table.size_row and table.size_logs.shape[0] > 1:
+                value += table.size_logs[int(total) - table.size_range[0]]
         window[i] = value
 
 
@@ -289,9 +292,14 @@ def pick_one(window, uniform):
 
 
 @njit(cache=True, nogil=True)
-def bounds(counts, cells, steps, number):
-    """Return the smallest and the largest k with which no count is negative."""
-    lo, hi = -FURTHEST, FURTHEST
+def bounds(table, counts, n, cells, steps, number):
+    """Return the smallest and the largest k with which no count is negative, and n possible."""
+    lo, hi, more = -FURTHEST, FURTHEST, 0
+    for i in range(number):
+        more += steps[i]
+    if table.size_row >= 0 and more != 0:
+        down, up = int(n) - table.size_range[0], table.size_range[1] - int(n)
+        lo, hi = (-(down // more), up // more) if more > 0 else (-(up // -more), down // -more)
     for i in range(number):
         if steps[i] > 0:
             lo = max(lo, -(counts[cells[i]] // steps[i]))
@@ -328,7 +336,8 @@ def move_on_line(density, table, slopes, counts, sums, line, used, seen, uniform
     """
     cells, steps, number, change, rows, touched = line
     window = np.empty(WINDOW)
-    lo, hi = bounds(counts, cells, steps, number)
+    n = sums[table.size_row] if table.size_row >= 0 else 0.0
+    lo, hi = bounds(table, counts, n, cells, steps, number)
     if lo == hi:
         return 0
     top, stride, far = coarsest(hi - lo + 1), 1, 0
@@ -469,6 +478,7 @@ class CountMove:
     reports = ("count_moves", "acceptance_rate", "lowest_log_acceptance")
     lowest = ("lowest_log_acceptance",)
     on_counts = True
+    moves_size = True
 
     def __repr__(self) -> str:
         return "CountMove()"

@@ -16,6 +16,10 @@ so that
   rows with phi = +-log Gamma(h + .). Otherwise theta is held, and b_c = log f(v_c | theta).
 - What is fixed: the number of records, or that of each group, and every exact row of a release.
   phi is 0 at the value and minus infinity elsewhere, so that no move may change such a row.
+- The number of records n = sum_c x_c, where it is not known but has a prior p(n). There are
+  n! / prod_c x_c! databases for one table, and an integrated prior has 1 / Gamma(w + n) for its
+  concentrations' sum w (`CountsPrior.whole`), which are constants where n is known. So phi(n) =
+  log p(n) + log n! - log Gamma(w + n), without the last term where theta is held.
 
 A change of x along a direction d changes only the rows with (M d)_r != 0: the cost of a move does
 not depend on the number of records, and hardly on the number of rows.
@@ -36,7 +40,15 @@ import numpy as np
 from scipy import sparse
 
 from noiseaware.basics.arguments import check_memory
-from noiseaware.contract import CountsPrior, Model, Theta, mechanism_abilities, model_abilities
+from noiseaware.contract import (
+    CountsPrior,
+    Model,
+    Size,
+    Theta,
+    mechanism_abilities,
+    model_abilities,
+    size_abilities,
+)
 from noiseaware.counts.lattice import connect, find_table, open_directions, same_columns
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
@@ -53,15 +65,26 @@ MOST_PATTERNS = 200
 """Ways to group the variables of a table from which a step picks."""
 
 
-def why_not(model: Model, release: Release) -> str:
+MOST_SIZES = 10**7
+"""Numbers of records for which log p(n) is tabulated, unless it is flat."""
+
+
+def why_not(model: Model, release: Release, size: Size | None = None) -> str:
     """Return why the state cannot be counts, in words; "" if it can."""
     able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
-    if release.n_records is None and not able.random_size:
+    if release.n_records is None and size is None and not able.random_size:
         return "the number of records is not known"
+    if size is not None and able.random_size:
+        return f"{able.name} is about the number of records itself"
+    wide = size is not None and size.upper - size.lower >= MOST_SIZES
+    if wide and not size_abilities(size).flat:
+        return f"the prior for the number of records is not flat on {MOST_SIZES:,} numbers"
     if able.record_values is None:
         return f"{able.name} does not list all possible records in record_values"
     if mechanism.terms is None or mechanism.statistic is not None:
         return f"the noise of {mechanism.name} is not added to totals, one number at a time"
+    if size is not None and able.counts_prior is not None and able.counts_prior.whole is None:
+        return f"the counts_prior of {able.name} does not say what `whole` is"
     if able.uses_index and able.value_groups is None:
         return f"the records of {able.name} depend on their index"
     held = able.update_from_counts is not None or able.log_prior is not None
@@ -103,6 +126,12 @@ class Table(NamedTuple):
         The cells of these sets, one after another.
     most_sets : int
         Most sets of an element.
+    size_row : int
+        The row of the number of records, where that is not known; else -1.
+    size_range : (2,)
+        The smallest and the largest number of records.
+    size_logs
+        log p(n) for each of them; one number if they are all alike.
     """
 
     start: np.ndarray
@@ -127,6 +156,9 @@ class Table(NamedTuple):
     sets: np.ndarray
     set_start: np.ndarray
     most_sets: int
+    size_row: int = -1
+    size_range: np.ndarray = np.zeros(2, np.int64)
+    size_logs: np.ndarray = np.zeros(1)
 
     @property
     def kinds(self) -> int:
@@ -155,11 +187,11 @@ class CountTarget(Target):
 
     on_counts = True
 
-    def __init__(self, model: Model, release: Release) -> None:
-        reason = why_not(model, release)
+    def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
+        reason = why_not(model, release, size)
         if reason:
             raise ValueError(f"a chain of counts is not possible: {reason}")
-        super().__init__(model, release)
+        super().__init__(model, release, size)
         able = self.abilities
         self.cell_values = np.ascontiguousarray(able.record_values)
         n_cells = self.n = len(self.cell_values)
@@ -172,6 +204,8 @@ class CountTarget(Target):
         self._by_cell = self._columns()
         self.integrated = able.counts_prior is not None
         prior = able.counts_prior or CountsPrior(np.zeros(n_cells))
+        if size is not None:
+            prior = with_size_rows(prior)
         self.slopes = np.zeros(n_cells) if prior.slopes is None else prior.slopes
         sized = sparse.csr_array(
             (np.ones(n_cells), (self.groups, np.arange(n_cells))),
@@ -188,6 +222,9 @@ class CountTarget(Target):
         self._held_values = np.append(self.terms.parameters[exact, 0], self._sizes)
         seen = sparse.vstack([self._by_cell, sized])
         self.table = make_table(matrix, fixed, prior, self._grid(), sparse.csc_array(seen))
+        if size is not None:
+            # The last of the prior's rows, as nothing is fixed but what is exact.
+            self.table = self.table._replace(size_row=matrix.shape[0] - 1, **tabulate(size))
         self._density = able.log_likelihood
         self.abilities = replace(
             able,
@@ -207,9 +244,10 @@ class CountTarget(Target):
         """Return the target p(x | theta, s_dp): b_c is log f(v_c | theta), and theta is held."""
         other = copy.copy(self)
         other.slopes = self.log_values(theta)
-        other.table = self.table._replace(
-            concentrations=np.zeros(self.n), signs=np.zeros_like(self.table.signs)
-        )
+        signs = np.zeros_like(self.table.signs)
+        if self.size is not None:
+            signs[-1] = 1.0  # log n!
+        other.table = self.table._replace(concentrations=np.zeros(self.n), signs=signs)
         other.abilities = replace(
             self.abilities, update_from_counts=lambda theta, counts, rng: theta
         )
@@ -272,11 +310,11 @@ class CountTarget(Target):
         self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, None]:
         """Draw the counts of all records from f(. | theta)."""
-        if not len(self._sizes):
+        if not len(self._sizes) and self.size is None:
             return rng.poisson(np.exp(self.slopes_at(theta, held=True))), None
         p = self.probabilities(theta)
         counts = np.zeros(self.n, dtype=np.int64)
-        for group, size in enumerate(self._sizes):
+        for group, size in enumerate([m] if self.size is not None else self._sizes):
             inside = self.groups == group
             counts[inside] = rng.multinomial(size, p[inside])
         return counts, None
@@ -287,7 +325,15 @@ class CountTarget(Target):
 
     def find_table(self, rng: np.random.Generator) -> np.ndarray:
         """Return a table with all that is fixed, (C,); ValueError if there is none."""
-        return find_table(self._held, self._held_values, rng)
+        if self.size is None:
+            return find_table(self._held, self._held_values, self._held_values, rng)
+        rows = sparse.vstack([self._held, sparse.csr_array(np.ones((1, self.n)))])
+        ends = (np.append(self._held_values, n) for n in (self.size.lower, self.size.upper))
+        return find_table(rows, *ends, rng)
+
+    def number(self, records: np.ndarray) -> int:
+        """Return how many records these counts are of."""
+        return int(records.sum())
 
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return the counts of a list of records."""
@@ -309,7 +355,7 @@ class CountTarget(Target):
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a list of records as the prior would have it."""
-        return self._expand(self.propose(self.sample_prior(rng), self.n, rng)[0], rng)
+        return self._expand(self.propose(self.sample_prior(rng), self.draw_n(rng), rng)[0], rng)
 
     def _expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         parts = []
@@ -317,6 +363,29 @@ class CountTarget(Target):
             inside = np.flatnonzero(self.groups == group)
             parts.append(rng.permutation(np.repeat(inside, counts[inside])))
         return self.cell_values[np.concatenate(parts)]
+
+
+def with_size_rows(prior: CountsPrior) -> CountsPrior:
+    """Return the prior of counts with what is constant for one n: -log Gamma(w + n) and log n!."""
+    cells = len(prior.concentrations)
+    shifts, signs = ([prior.whole, 1.0], [-1.0, 1.0]) if prior.whole else ([1.0], [1.0])
+    rows = [sparse.csr_array(np.ones((len(shifts), cells)))]
+    if prior.matrix is not None:
+        rows.insert(0, sparse.csr_array(prior.matrix))
+    return prior._replace(
+        matrix=sparse.vstack(rows),
+        shifts=np.append(prior.shifts, shifts),
+        signs=np.append(prior.signs, signs),
+    )
+
+
+def tabulate(size: Size) -> dict[str, np.ndarray]:
+    """Return the fields of `Table` about the prior for the number of records."""
+    numbers = range(size.lower, size.lower + 1 if size_abilities(size).flat else size.upper + 1)
+    return {
+        "size_range": np.array([size.lower, size.upper], dtype=np.int64),
+        "size_logs": np.array([size.log_pmf(n) for n in numbers], dtype=np.float64),
+    }
 
 
 def make_table(

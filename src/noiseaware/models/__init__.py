@@ -23,6 +23,7 @@ x = F(u; theta):
 | `two_means.py`              | a group of two, and a float                    |
 | `stratified_proportions.py` | a group of many, and 0 or 1                    |
 | `stratified_means.py`       | a group of many, and a float                   |
+| `unknown_sizes.py`          | the same, of groups whose sizes nobody says    |
 | `dirichlet.py`              | shares that sum to 1                           |
 
 All derive from the classes of `ready.py`. What some share is in `conjugate.py` (draws and log
@@ -62,6 +63,7 @@ from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMean
 from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
 from noiseaware.models.two_means import TwoMeans as TwoMeans
 from noiseaware.models.two_proportions import TwoProportions as TwoProportions
+from noiseaware.models.unknown_sizes import UnknownSizes as UnknownSizes
 from noiseaware.registry import MODELS
 
 __all__ = [*MODELS.names, "derived", "from_dict"]

@@ -107,7 +107,7 @@ class Bernoulli(CompiledModel):
         self.a = positive_number("a", a)
         self.b = positive_number("b", b)
         self._log_constant = log_dirichlet_constant(np.array([self.a, self.b]))
-        self.counts_prior = CountsPrior(np.array([self.b, self.a]))
+        self.counts_prior = CountsPrior(np.array([self.b, self.a]), whole=self.a + self.b)
 
     def _read(self, theta: Theta) -> tuple[float]:
         return (float(theta["probability"]),)

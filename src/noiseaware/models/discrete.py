@@ -234,7 +234,7 @@ class Discrete(CompiledModel):
         """
         a, (n_classes, *n_levels) = self._concentrations, self._sizes
         if not n_levels:
-            return CountsPrior(a)
+            return CountsPrior(a, whole=float(a.sum()))
         if self.record_values is None:
             return None
         cells = self._cells
@@ -246,7 +246,13 @@ class Discrete(CompiledModel):
                 shifts += [*a[:levels], a[:levels].sum()]
                 signs += [1.0] * levels + [-1.0]
         matrix = np.array(rows, dtype=np.float64)
-        return CountsPrior(np.zeros(len(cells)), matrix, np.array(shifts), np.array(signs))
+        return CountsPrior(
+            np.zeros(len(cells)),
+            matrix,
+            np.array(shifts),
+            np.array(signs),
+            whole=float(a[:n_classes].sum()),
+        )
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""

@@ -58,8 +58,8 @@ def _add_up(records, yes_no, totals, sizes):
 class Grouped(CompiledModel):
     """Groups of known sizes, with names; a base of dataclasses."""
 
-    sizes: Sequence[int]
-    """The number of records in each group."""
+    sizes: Sequence[int] | None
+    """The number of records in each group; None inside of `UnknownSizes`."""
     labels: Sequence[str] | None
     """A name for each group; "0", "1", ... if not given."""
 
@@ -73,15 +73,15 @@ class Grouped(CompiledModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         sizes, labels = self.sizes, self.labels
-        if isinstance(sizes, str) or not np.iterable(sizes):
-            raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
-        self.sizes = tuple(
-            whole_number(f"the size of group {group}", size) for group, size in enumerate(sizes)
-        )
-        G = self._n_groups = len(self.sizes)
-        if G < 2 or (self.number or G) != G:
-            wanted = f"{self.number} numbers" if self.number else "at least 2 numbers"
-            raise ValueError(f"sizes must be {wanted}, one for each group; got {list(sizes)!r}")
+        if sizes is None:
+            G = self.number or (0 if labels is None else len(labels))
+            if G < 2:
+                raise ValueError(
+                    f"labels must name at least 2 groups where sizes are not given; got {labels!r}"
+                )
+        else:
+            G = len(self._read_sizes(sizes))
+        self._n_groups = G
         is_list = np.iterable(labels) and not isinstance(labels, str)
         if labels is not None and not (is_list and all(isinstance(a, str) for a in labels)):
             raise TypeError(f"labels must be a list of texts; got {labels!r}")
@@ -90,8 +90,22 @@ class Grouped(CompiledModel):
         if len(names) != G or len(set(names)) != G:
             raise ValueError(f"labels must be {G} different texts; got {names!r}")
         self._coords = {"group": names}
-        self.n_records = sum(self.sizes)
-        self._ends = np.cumsum(self.sizes)
+        if self.sizes is not None:
+            self.n_records = sum(self.sizes)
+            self._ends = np.cumsum(self.sizes)
+
+    def _read_sizes(self, sizes: Any) -> Sequence[int]:
+        """Take the sizes of the groups, after a look at them."""
+        if isinstance(sizes, str) or not np.iterable(sizes):
+            raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
+        self.sizes = tuple(
+            whole_number(f"the size of group {group}", size) for group, size in enumerate(sizes)
+        )
+        G = len(self.sizes)
+        if G < 2 or (self.number or G) != G:
+            wanted = f"{self.number} numbers" if self.number else "at least 2 numbers"
+            raise ValueError(f"sizes must be {wanted}, one for each group; got {list(sizes)!r}")
+        return self.sizes
 
     def _each(self, name: str, support: str) -> Parameter:
         """Return a parameter with one value for each group."""
@@ -99,6 +113,11 @@ class Grouped(CompiledModel):
 
     def _groups(self, n: int, index: ArrayLike | None) -> NDArray[np.int64]:
         """Return the groups of n records: those with these numbers, or the first n."""
+        if self.sizes is None:
+            raise ValueError(
+                f"sizes of {type(self).__name__} must be given, the number of records in each "
+                "group; where nobody says them, noiseaware.models.UnknownSizes takes the model"
+            )
         if index is None:
             if n > self.n_records:
                 raise ValueError(f"n must be at most the model's {self.n_records} records; got {n}")
@@ -117,8 +136,14 @@ class Grouped(CompiledModel):
     ) -> NDArray[Any]:
         """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
+        return self.build_in(theta, self._groups(len(innovations), index), innovations)
+
+    def build_in(
+        self, theta: Theta, groups: NDArray[np.int64], innovations: Floats
+    ) -> NDArray[Any]:
+        """Return records of these groups, ``(n, 2)``, of innovations ``(n, 1)``."""
         records: NDArray[Any] = np.empty((len(innovations), 2), dtype=self.dtype)
-        records[:, 0] = self._groups(len(innovations), index)
+        records[:, 0] = groups
         self.compiled.build(*self._read(theta), innovations, records)
         return records
 
@@ -129,6 +154,16 @@ class Grouped(CompiledModel):
         if not _add_up(self._read_records(records), yes_no, totals, sizes):
             self.check_records(records)
         return totals, sizes
+
+
+def without_sizes(model: Any) -> Grouped:
+    """Return the model, if it is one of groups and was not told their sizes; else ValueError."""
+    if not isinstance(model, Grouped) or model.sizes is not None:
+        raise ValueError(
+            "groups must be a model of groups made without sizes, such as TwoMeans() or "
+            f"StratifiedMeans(labels=[...]); got {model!r}"
+        )
+    return model
 
 
 # ------------------------------------------------------------------ yes-or-no outcomes
@@ -180,8 +215,10 @@ class YesNoGroups(Grouped):
         return np.indices((self._n_groups, 2), dtype=np.int64).reshape(2, -1).T.copy()
 
     @property
-    def value_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def value_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """The group of each of these, and the sizes of the groups."""
+        if self.sizes is None:
+            return None
         return self.record_values[:, 0].copy(), np.array(self.sizes, dtype=np.int64)
 
     def _read(self, theta: Theta) -> tuple[Floats]:

@@ -288,6 +288,8 @@ class Pooled(Grouped):
         )
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the mean of the groups of draws of theta, weighted by their sizes."""
-        weights = np.array(self.sizes) / self.n_records
-        return {"overall": np.asarray(theta[self.group_parameter]) @ weights}
+        """Return the mean of the groups of draws of theta, weighted by sizes or shares."""
+        levels = np.asarray(theta[self.group_parameter])
+        if self.sizes is None:
+            return {"overall": (levels * theta["shares"]).sum(axis=-1)}
+        return {"overall": levels @ (np.array(self.sizes) / self.n_records)}

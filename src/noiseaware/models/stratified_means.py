@@ -140,7 +140,7 @@ class StratifiedMeans(Pooled, NormalGroups):
            [1., 4.]])
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int] | None = None
     _: KW_ONLY
     location_mean: float = field(default=0.0, metadata=REAL)
     location_sd: float = field(default=10.0, metadata=POSITIVE)

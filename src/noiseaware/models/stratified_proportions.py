@@ -128,7 +128,7 @@ class StratifiedProportions(Pooled, YesNoGroups):
            [1, 0]])
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int] | None = None
     _: KW_ONLY
     location_mean: float = field(default=0.0, metadata=REAL)
     location_sd: float = field(default=1.5, metadata=POSITIVE)

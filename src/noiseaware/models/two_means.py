@@ -90,7 +90,7 @@ class TwoMeans(NormalGroups):
            [1. , 4. ]])
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int] | None = None
     _: KW_ONLY
     mean_mean: float = field(default=0.0, metadata=REAL)
     mean_sd: float = field(default=10.0, metadata=POSITIVE)

@@ -76,7 +76,7 @@ class TwoProportions(YesNoGroups):
            [1, 0]])
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int] | None = None
     a: float = field(default=1.0, metadata=POSITIVE)
     b: float = field(default=1.0, metadata=POSITIVE)
     _: KW_ONLY
@@ -129,7 +129,9 @@ class TwoProportions(YesNoGroups):
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the proportions given exact counts, a Beta each, and their estimates."""
-        parts = reading.values(self.sizes) if reading.kind == "groups" else None
+        if reading.kind != "groups" or self.sizes is None:
+            return None
+        parts = reading.values(self.sizes)
         if parts is None:
             return None
         found = [

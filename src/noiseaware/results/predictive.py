@@ -4,10 +4,15 @@ For a draw theta of the posterior, a new database of n records from f(. | theta)
 mechanism that made the release. If the model is right, the release looks like one of these. The
 same with theta from the prior says what was expected before the release was seen.
 
-Only s_dp was observed, as one whole: given theta its numbers are not independent, because they are
-about the same records, and p(s_dp | theta) is an integral over all databases. So there is no
+A noisy total is observed as one whole: given theta its numbers are not independent, because they
+are about the same records, and p(s_dp | theta) is an integral over all databases. So there is no
 pointwise log likelihood to store, and no leave-one-out cross-validation; docs/beyond.md says what
-can be asked instead.
+can be asked instead. It is different where every record has a value of its own and its possible
+values can be summed over,
+
+    p(s_dp | theta) = prod_i p(s_i | theta),    p(s_i | theta) = sum_x f(x | theta) h(s_i | x):
+
+then `log_likelihood` is log p(s_i | theta), by the sums of `cells` and of `agreement.listed`.
 """
 
 from __future__ import annotations
@@ -18,9 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.agreement.listed import listed_laws
+from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.frames import columns_of
-from noiseaware.contract import Model, Theta, draw_records, mechanism_abilities, model_abilities
+from noiseaware.contract import (
+    Floats,
+    Model,
+    Theta,
+    draw_records,
+    mechanism_abilities,
+    model_abilities,
+)
+from noiseaware.maths.cells import sum_out
 from noiseaware.release import Release
 from noiseaware.results.posterior import need_posterior
 
@@ -61,7 +75,9 @@ def posterior_predictive(
     xarray.DataTree
         The posterior with two groups more in ArviZ's schema, `posterior_predictive` and
         `prior_predictive`: `release` beside the `release` of `observed_data`, and `records` if
-        some are kept. With a model that has its log prior also `log_prior`, of every draw.
+        some are kept. With a model that has its log prior also `log_prior`, of every draw; and
+        where every record has a value of its own and its law is a sum, `log_likelihood`, of every
+        draw and value.
 
     Examples
     --------
@@ -92,7 +108,30 @@ def posterior_predictive(
     log_prior = model_abilities(model).log_prior
     if log_prior is not None:
         tree["log_prior"] = simulator.score(posterior["posterior"].to_dataset(), log_prior)
+    seen = pointwise(model, simulator.release)
+    if seen is not None:
+        tree["log_likelihood"] = simulator.explain(posterior["posterior"].to_dataset(), seen)
     return tree
+
+
+def pointwise(model: Model, release: Release) -> Callable[[Theta], Floats] | None:
+    """Return theta -> log p(s_i | theta), (n,); None where it is no sum over one record."""
+    able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
+    if mechanism.per_record != 1 or release.n_records is None:
+        return None
+    n = release.n_records
+    constants = np.zeros(n)
+    if mechanism.record_constants is not None:
+        constants = mechanism.record_constants(release.values)
+    laws = None if mechanism.record_laws is None else mechanism.record_laws(release.values)
+    count_law, log_f = able.count_law, able.log_likelihood
+    if count_law is not None and laws is not None:
+        rng = np.random.default_rng(0)  # for the draws of the counts, which are not used
+        return lambda theta: sum_out(*count_law(theta, n), laws, rng).log_p + constants
+    listed = listed_laws(model, release)
+    if listed is None or log_f is None:
+        return None
+    return lambda theta: listed.log_seen(log_f(theta, listed.values)) + constants
 
 
 def predict(
@@ -229,6 +268,17 @@ class Simulator:
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
         return Dataset({"prior": (("chain", "draw"), np.reshape(values, shape))}, coords=labels)
+
+    def explain(self, drawn: Dataset, seen: Callable[[Theta], Floats]) -> Dataset:
+        """Return log p(s_i | theta) of every draw and value."""
+        from xarray import Dataset
+
+        shape = (drawn.sizes["chain"], drawn.sizes["draw"], len(self.release.values))
+        check_memory("the log likelihood of every draw and value", 8 * int(np.prod(shape)))
+        values = np.reshape([seen(theta) for theta, _ in self._thetas(drawn)], shape)
+        labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
+        labels["released"] = list(self.release.names)  # type: ignore[assignment]
+        return Dataset({"release": (("chain", "draw", "released"), values)}, coords=labels)
 
     def _thetas(self, drawn: Dataset) -> list[tuple[Theta, int]]:
         """Return theta and the number of records of each draw, one chain after another."""

@@ -166,7 +166,7 @@ class _Kept:
         for name, value in state.theta.items():
             self.theta[name][done] = value
         if self.sizes is not None:
-            self.sizes[done] = len(state.records)
+            self.sizes[done] = self._target.number(state.records)
         for columns, values in zip(self._columns, results, strict=True):
             for (column, lowest), number in zip(columns, values, strict=True):
                 column[done] = min(column[done], number) if lowest else number

@@ -35,8 +35,8 @@ def make_target(
     size: Size | None = None,
 ) -> Target:
     """Return what is sampled by some moves: counts, if they are about these or nobody chose."""
-    on_counts = not why_not(model, release) if moves is None else _about_counts(moves)
-    return CountTarget(model, release) if on_counts else Target(model, release, size)
+    on_counts = not why_not(model, release, size) if moves is None else _about_counts(moves)
+    return (CountTarget if on_counts else Target)(model, release, size)
 
 
 def _about_counts(moves: Sequence[Move]) -> bool:

@@ -196,6 +196,7 @@ class Target:
 
     on_counts = False
     integrated = False
+    has_exact = False
     summed_kernel: Any = None
     listed: Any = None
     column_laws: Any = None
@@ -374,6 +375,10 @@ class Target:
         """Return the number of records, or draw it from its prior."""
         return self.n if self.size is None else self.size.sample(rng)
 
+    def number(self, records: np.ndarray) -> int:
+        """Return how many records a state with these holds."""
+        return len(records)
+
     def sample_moved(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior, and where n is not known n too."""
         theta = self.sample_prior(rng)
@@ -418,8 +423,6 @@ class Target:
         make = self.abilities.formula
         if make is None or self.terms is None or self._own_statistic is not None:
             return None
-        if self.size is not None:
-            return None  # a formula is for one n
         return make(self.release.query, self.n)
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:

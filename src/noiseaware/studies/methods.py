@@ -1,8 +1,9 @@
 """What a study runs on a release, and the numbers that it keeps of each.
 
-A *method* is a sampler (`Sampler`, by name) or one of the baselines "naive", "non-private" and
-"bootstrap". Every method gives draws of the parameters; what is kept of each scalar is its mean,
-its standard deviation, the ends of its equal-tailed interval and its effective sample size.
+A *method* is a sampler (`Sampler`, by name) or one of the baselines "naive", "non-private",
+"bootstrap" and "debiased-bootstrap". Every method gives draws of the parameters; what is kept of
+each scalar is its mean, its standard deviation, the ends of its equal-tailed interval and its
+effective sample size.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LABELS = {
     "naive": "naive: the noisy numbers taken as exact",
     "non-private": "non-private posterior p(theta | x)",
     "bootstrap": "parametric bootstrap (Ferrando et al. 2022)",
+    "debiased-bootstrap": "debiased bootstrap (Wang et al. 2025)",
 }
 """The names of methods in words."""
 
@@ -66,7 +68,7 @@ SAMPLERS = {
     "default": Sampler(),
     "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000),
 }
-BASELINES = ("naive", "non-private", "bootstrap")
+BASELINES = ("naive", "non-private", "bootstrap", "debiased-bootstrap")
 
 
 def read_samplers(samplers: Any) -> dict[str, Sampler]:

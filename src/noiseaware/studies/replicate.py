@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.baselines import bootstrap, naive, non_private
+from noiseaware.baselines import bootstrap, debiased_bootstrap, naive, non_private
 from noiseaware.contract import Model, draw_records, model_abilities
 from noiseaware.release import Release
 from noiseaware.results.posterior import with_derived
@@ -137,15 +137,19 @@ def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[
 def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
     """Run another analysis of a release."""
     model, names = plan.model, plan.names
+    outcome = None
     if name == "bootstrap":
         outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
+    elif name == "debiased-bootstrap":
+        outcome = debiased_bootstrap(model, release, random_seed=seed)
+    if outcome is not None:
         drawn = with_derived(model, outcome.replicates)
     elif name == "naive":
         drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
     else:
         drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
     kept = summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
-    if name == "bootstrap":
+    if outcome is not None:
         estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
         kept["mean"] = flatten(estimate, names, 1)[0]
     return kept

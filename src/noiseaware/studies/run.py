@@ -78,8 +78,8 @@ def study(
         "default", "algorithm1" (the paper's protocol: 10,000 iterations, half of them dropped), or
         samplers of your own by name.
     baselines : sequence of str
-        Other analyses of the same releases: "naive", "non-private", "bootstrap"; see
-        `noiseaware.baselines` for what they are.
+        Other analyses of the same releases: "naive", "non-private", "bootstrap",
+        "debiased-bootstrap"; see `noiseaware.baselines` for what they are.
     parameters : sequence of str, optional
         The parameters to report; all if None.
     random_seed : int, optional

@@ -375,14 +375,17 @@ class FormulaJump(Proposal):
 
     Attributes
     ----------
+    mean, with_size, centre
+        The posterior mean of v, and, where n is not known, how it goes with log n: r is the mean
+        plus with_size (log n - centre). n is held as u is; `transport` moves it otherwise.
     reference
         r, as a vector.
     summary
         What the formula needs of the u that it is conditioned on.
     """
 
-    scratch = ("counts", "noise", "summary")
-    learned = ("reference", "steps")
+    scratch = ("counts", "noise", "summary", "formula", "reference")
+    learned = ("mean", "with_size", "centre", "steps")
     softer = 0.95
     """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
     this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured
@@ -392,7 +395,8 @@ class FormulaJump(Proposal):
         assert target.terms is not None
         self.formula = formula
         self.coordinates = target.coordinates
-        self.reference = np.zeros(target.coordinates.size)
+        self.mean = self.reference = self.with_size = np.zeros(target.coordinates.size)
+        self.centre = 0.0
         self.summary = np.empty((0, 0))
         self.formula_total = self.total
         self.formula_steps = STEPS
@@ -427,20 +431,31 @@ class FormulaJump(Proposal):
 
     def condition_on(self, target: Target, u: np.ndarray) -> None:
         """Prepare for steps with this u: one look at the records, at r."""
+        self.formula = self.formula.of(len(u))
         self.summary = self.formula.summarise(u)
+        self.reference = self.mean + self.with_size * (math.log(len(u)) - self.centre)
+        for b, width in enumerate(self.steps.widths.tolist()):
+            self.steps.means[b, :width] = self.reference[self.steps.blocks[b, :width]]
         theta, _ = target.coordinates.from_vector(self.reference)
         offset = target.total(target.build(theta, u)) - self.total(self.reference)
         self.noise = self.noise._replace(offset=offset)
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the shapes of the proposals, and the posterior mean as the reference."""
+        """Take the shapes of the proposals, given n where it moves, and the posterior mean."""
+        k = len(self.mean)
+        covariance, given_u = geometry.covariance, geometry.covariance_given_u
+        self.mean = geometry.mean[:k].copy()
+        if len(covariance) > k:
+            self.with_size = covariance[:k, k] / covariance[k, k]
+            self.centre = float(geometry.mean[k])
+            covariance, given_u = (
+                c[:k, :k] - np.outer(c[:k, k], c[k, :k]) / c[k, k] for c in (covariance, given_u)
+            )
         for b, width in enumerate(self.steps.widths.tolist()):
             index = self.steps.blocks[b, :width]
             factors = self.steps.factors[:, b, :width, :width]
-            factors[WALK_GIVEN_U] = factor_of(geometry.covariance_given_u, index)
-            factors[WALK] = factors[JUMP] = factor_of(geometry.covariance, index)
-            self.steps.means[b, :width] = geometry.mean[index]
-        self.reference = geometry.mean.copy()
+            factors[WALK_GIVEN_U] = factor_of(given_u, index)
+            factors[WALK] = factors[JUMP] = factor_of(covariance, index)
 
     def tune(self, count: int) -> None:
         """Tune the sizes of the walks in every block."""
@@ -466,7 +481,8 @@ class FormulaJump(Proposal):
     def propose(self, v, prepared, k, proposed) -> float:
         """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
         proposed[:] = v
-        before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), proposed)
+        own = proposed[: len(self.mean)]
+        before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), own)
         return before - after
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:

@@ -43,6 +43,12 @@ response beyond its bound, moves a part of theta that is too small to be seen in
 with it nothing but this move. So the records are a coordinate more: if other moves draw a share f
 of the innovations afresh, an innovation of variance 1 changes by 2 f in mean square.
 
+**Where n is not known** the database is the first n of an endless row of innovations
+(`transport`), and theta follows n too: n' = n + a symmetric integer step, and the equation is
+solved with the first n' of u'. The u_i behind the n-th are drawn afresh, which leaves p(u)
+invariant, so that r only has the factor p(n') / p(n) more. How theta goes with n on average, c
+log(n' / n), is added to N (a' - a): both change sign on the way back.
+
 Reference
 ---------
 Zappa, E., Holmes-Cerfon, M. and Goodman, J. (2018). Monte Carlo on manifolds: sampling densities
@@ -80,6 +86,9 @@ FARTHEST = 50.0
 """Posterior standard deviations after which the solver is given up: nothing is accepted so far
 out, and records there may overflow."""
 
+SEEN = 100
+"""Records that are looked at to tell whether some of their entries are whole numbers."""
+
 PERIODS = (1, 2, 4, 8, 16)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
@@ -87,20 +96,30 @@ TotalAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Frame(NamedTuple):
-    """A (r, d), M (k, r) and N (k, k - r): what is held, what follows, and what is free."""
+    """A (r, d), M (k, r) and N (k, k - r): what is held, what follows, and what is free.
+
+    `with_size` is c, (k,), and `spread` the standard deviation of log n; 0 where n is known.
+    """
 
     hold: np.ndarray
     follow: np.ndarray
     free: np.ndarray
+    with_size: np.ndarray = np.zeros(0)
+    spread: float = 0.0
 
     @staticmethod
     def of(jacobian: np.ndarray, inverse_scales: np.ndarray, covariance: np.ndarray) -> Frame:
-        """Return the frame that the module docstring derives."""
-        factor = np.linalg.cholesky(covariance)
+        """Return the frame that the module docstring derives; log n is the last where it moves."""
+        k = jacobian.shape[1]
+        factor = np.linalg.cholesky(covariance[:k, :k])
         left, width, right = np.linalg.svd(inverse_scales[:, None] * (jacobian @ factor))
         r = int((width > 1.0).sum())
         basis = factor @ right.T
-        return Frame(left.T[:r] * inverse_scales, basis[:, :r], basis[:, r:])
+        with_size, spread = np.zeros(k), 0.0
+        if len(covariance) > k:
+            with_size = covariance[:k, k] / covariance[k, k]
+            spread = math.sqrt(covariance[k, k])
+        return Frame(left.T[:r] * inverse_scales, basis[:, :r], basis[:, r:], with_size, spread)
 
     def slopes(self, total_at: TotalAt, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return A J M at v and u, (r, r)."""
@@ -162,7 +181,7 @@ class LevelMove:
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin without a frame: it takes a few iterations to learn one."""
-        v = target.coordinates.to_vector(state.theta)
+        v = _coordinates(target, state)
         return {
             "frame": NO_FRAME,
             "size": StepSize(1.0, WANTED, 1e-4, 10.0),
@@ -180,23 +199,24 @@ class LevelMove:
         warming, accept = history is not None, math.nan
         if warming:
             renewed = int(state.acceptance.sum())
-            share = min(1.0, (renewed - tuning["renewed"]) / len(state.records))
+            share = min(1.0, max(0, renewed - tuning["renewed"]) / len(state.records))
             tuning["renewed"] = renewed
-            v = target.coordinates.to_vector(state.theta)
+            v = _coordinates(target, state)
             gains.record_others(_and_records(v, share), _and_records(history[-1], 0.0))
         if len(tuning["frame"].hold) and state.iteration % tuning["period"] == 0:
             here = Level(target, state, tuning["frame"])
             log_ratio = here.propose(state.rng, tuning["size"].size, warming)
             accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
+            before = _coordinates(target, state) if warming else history
+            if accept:
+                here.accept(state)
             if warming:
                 tuning["looks"] += here.looks
                 tuning["size"].note(log_ratio)
-                there = _and_records(here.v_new, here.renewed)
-                gains.record_step(0, _and_records(here.v, 0.0), there, accept > 0.0)
-            if accept:
-                here.accept(state)
+                there = _and_records(_coordinates(target, state), here.renewed)
+                gains.record_step(0, _and_records(before, 0.0), there, accept > 0.0)
         if warming:
-            history.append(target.coordinates.to_vector(state.theta))
+            history.append(_coordinates(target, state))
         return (accept,)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -212,7 +232,7 @@ class LevelMove:
         assert target.terms is not None  # `check` saw to it
         _, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
         u, v = target.recover(state), target.coordinates.to_vector(state.theta)
-        widths = DIFFERENCE * np.sqrt(np.diag(covariance))
+        widths = DIFFERENCE * np.sqrt(np.diag(covariance)[: len(v)])
         jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
         tuning["frame"] = NO_FRAME
         if np.isfinite(jacobian).all():
@@ -281,21 +301,25 @@ class Level:
         deviations is the best for a normal target (Roberts, Gelman and Gilks 1997); t moves by
         about s in all. In warm-up, and far from the release, t goes there at once.
         """
-        frame, target, n = self.frame, self.target, self.target.n
+        frame, target, n = self.frame, self.target, len(self.u)
         held, free = len(frame.hold), frame.free.shape[1]
         normals = rng.standard_normal(1 + held + free)
         size *= math.exp(SPREAD * normals[0])
+        assert target.abilities.innovations is not None  # `check` saw to it
+        fresh = rng.random((n, 1)) < size * size
+        self.renewed = float(fresh.mean())
+        self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
+        log_ratio = self.resize(rng, size)
+        if log_ratio == -math.inf:
+            return log_ratio
         along = frame.free @ (size * 2.4 / math.sqrt(max(free, 1)) * normals[1 : 1 + free])
+        along += frame.with_size * math.log(len(self.u_new) / n)
         level = frame.hold @ self.total
         level_new = level + size / math.sqrt(held) * normals[1 + free :]
-        assert target.abilities.innovations is not None  # `check` saw to it
         assert target.terms is not None
         released = frame.hold @ most_likely_total(target.terms)
         if warming and np.abs(level - released).max() > CLOSE:
             level_new = released
-        fresh = rng.random((n, 1)) < size * size
-        self.renewed = float(fresh.mean())
-        self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
         slopes = frame.slopes(self.total_at, self.v, self.u)
         there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, level_new)
         if there is None:
@@ -308,16 +332,34 @@ class Level:
         self.theta, log_jacobian = target.coordinates.from_vector(there)
         self.records = target.build(self.theta, self.u_new)
         return (
-            target.log_prior(self.theta) + log_jacobian - self.log_prior
+            log_ratio + target.log_prior(self.theta) + log_jacobian - self.log_prior
             + target.log_g(target.total(self.records)) - target.log_g(self.total)
             + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(slopes_new)[1]
         )  # fmt: skip
 
+    def resize(self, rng: np.random.Generator, size: float) -> float:
+        """Let u' be longer or shorter, where n is not known; return log p(n') - log p(n)."""
+        prior, n, innovations = self.target.size, len(self.u), self.target.abilities.innovations
+        if prior is None:
+            return 0.0
+        assert innovations is not None
+        n_new = n + round(size * self.frame.spread * self.target.n * rng.standard_normal())
+        if not prior.lower <= n_new <= prior.upper:
+            return -math.inf
+        more = innovations.draw(max(n_new - n, 0), rng)
+        self.u_new = np.concatenate([self.u_new[:n_new], more])
+        return prior.log_pmf(n_new) - prior.log_pmf(n)
+
     def accept(self, state: ChainState) -> None:
         """Go where the proposal leads."""
-        state.theta, state.records = self.theta, self.records
-        if state.innovations is not None:
-            state.innovations = self.u_new
+        state.theta = self.theta
+        state.set_records(self.records, None if state.innovations is None else self.u_new)
+
+
+def _coordinates(target: Target, state: ChainState) -> np.ndarray:
+    """Return theta as a vector, with log n where it is not known."""
+    v = target.coordinates.to_vector(state.theta)
+    return v if target.size is None else np.append(v, math.log(len(state.records)))
 
 
 def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
@@ -328,9 +370,20 @@ def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
 def can_follow(target: Target) -> bool:
     """Whether theta can follow: records are built from innovations and are no integers."""
     able = target.abilities
-    if not able.can_transport or target.terms is None or target.size is not None:
+    if not able.can_transport or target.terms is None:
         return False
     if target.uses_cells or target.query_abilities.integer_valued:
         return False
     rng = np.random.default_rng(0)
-    return target.propose(target.sample_prior(rng), 1, rng)[0].dtype.kind == "f"
+    assert able.innovations is not None
+    u = able.innovations.draw(min(target.n, SEEN), rng)
+    with np.errstate(all="ignore"):
+        first, second = (target.build(target.sample_prior(rng), u) for _ in range(2))
+    if first.dtype.kind != "f":
+        return False
+    # A column of whole numbers that answers to theta, such as a response of yes or no.
+    columns = (first.reshape(len(u), -1).T, second.reshape(len(u), -1).T)
+    return not any(
+        np.array_equal(a, np.rint(a)) and not np.array_equal(a, b)
+        for a, b in zip(*columns, strict=True)
+    )

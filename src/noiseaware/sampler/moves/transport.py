@@ -33,6 +33,17 @@ the database, and the same ratio holds with p(n) in it: `size` has its coordinat
 behind the n-th are independent of everything that is seen, so they are drawn when a proposal
 first asks for them, and those that the database has no use for at the end are forgotten.
 
+A known total that grows with n, as of features whose law is known, pins down n with u held,
+although a few per cent more records would do as well if all of them were a little smaller. So with
+normal innovations the row that is held is not u but e with u_i = e_i + c (log n - l), i <= n. The
+vector c and the number l are constants, learned in warm-up as the regression of the mean of u on
+log n. In (theta, n, e) the target has a factor
+
+    prod_{i <= n} phi(e_i + d) / phi(e_i)  =  exp(-d' sum_{i <= n} e_i - n |d|^2 / 2)
+
+more, with d = c (log n - l), because the e_i behind the n-th are standard normal whatever n is.
+`Position.log_lean` is its logarithm, which goes with the prior of n.
+
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
 jump from the prior; `formula` has one more, for models and queries with a formula for T. An
 iteration does a few steps of each with the same u; how many is chosen in warm-up, from how far each
@@ -47,7 +58,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,6 +93,26 @@ which is less than a hundredth of what it does later."""
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many: so
 that one round of `Interweave` and, with few, eight are within its limits."""
+
+
+class Lean(NamedTuple):
+    """c, (width,), and l: how the innovations go with n; see "Where n is not known"."""
+
+    slopes: np.ndarray
+    centre: float
+
+    @property
+    def moves(self) -> bool:
+        """Whether they do."""
+        return len(self.slopes) > 0
+
+    def shift(self, n: int) -> np.ndarray:
+        """Return d = c (log n - l), (width,)."""
+        return self.slopes * (math.log(n) - self.centre)
+
+
+NO_LEAN = Lean(np.zeros(0), 0.0)
+"""Innovations stay as they are."""
 
 
 class Transport:
@@ -154,6 +185,8 @@ class Transport:
             "geometry": geometry,
             "gains": Gains(len(proposals), coordinates.size),
             "outlook": (0.0, 0.0),
+            "lean": NO_LEAN,
+            "means": [],
         }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
@@ -162,7 +195,7 @@ class Transport:
         if not any(numbers):
             return (math.nan,)
         warming, gains = tuning["warming"], tuning["gains"]
-        here = Position(target, state)
+        here = Position(target, state, tuning["lean"])
         if warming:
             here.find_v()
             if tuning["geometry"].history:
@@ -173,7 +206,7 @@ class Transport:
                 continue
             if proposal.needs_v:
                 here.find_v()
-            proposal.condition_on(target, here.u)
+            proposal.condition_on(target, here.own_u())
             prepared = proposal.prepare(steps, rng)
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
@@ -191,6 +224,8 @@ class Transport:
             here.put_into(state)
         if warming:
             tuning["geometry"].history.append(here.v.copy())
+            if can_lean(target):
+                tuning["means"].append(here.own_u().mean(axis=0))
         return (accepted / sum(numbers),)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -204,7 +239,8 @@ class Transport:
             if count >= FIRST_WINDOW:
                 geometry.learn()
                 tuning["gains"].fade()
-            estimate_jacobian(target, state, geometry)
+                _learn_lean(tuning)
+            estimate_jacobian(target, state, geometry, tuning["lean"])
             for proposal in proposals:
                 proposal.set_geometry(geometry)
 
@@ -212,10 +248,11 @@ class Transport:
         """Learn for the last time, choose the number of steps, and drop the history."""
         if len(tuning["geometry"].history) >= FIRST_WINDOW:
             tuning["geometry"].learn()
+            _learn_lean(tuning)
             for proposal in tuning["proposals"]:
                 proposal.set_geometry(tuning["geometry"])
             self._choose(target, tuning)
-        tuning.update(geometry=None, gains=None, warming=False)
+        tuning.update(geometry=None, gains=None, means=[], warming=False)
 
     def _choose(self, target: Target, tuning: dict[str, Any]) -> None:
         """Choose the steps, unless they are given, and say what they promise."""
@@ -256,9 +293,12 @@ class Position:
         theta as a vector, and its log density there, from when `find_v` is first called.
     """
 
-    def __init__(self, target: Target, state: ChainState) -> None:
-        self.target = target
+    def __init__(self, target: Target, state: ChainState, lean: Lean = NO_LEAN) -> None:
+        self.target, self.lean = target, lean
+        self.rng = state.rng
         self.u = target.recover(state)
+        if lean.moves:
+            self.u = self.u - lean.shift(len(self.u))
         self.theta = self.theta_new = state.theta
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
@@ -276,7 +316,21 @@ class Position:
             self.found = True
 
     def _place(self) -> tuple[np.ndarray, float]:
-        return place(self.target.moved, self.target.log_prior_moved, self.theta)
+        return place(self.target.moved, self.log_prior_moved, self.theta)
+
+    def log_prior_moved(self, theta: Theta) -> float:
+        """Return the log prior density of theta and n, with `log_lean`."""
+        value = self.target.log_prior_moved(theta)
+        return value + self.log_lean(theta) if value > -math.inf else value
+
+    def log_lean(self, theta: Theta) -> float:
+        """Return the log of the factor that the module docstring derives; 0 where u is held."""
+        if not self.lean.moves:
+            return 0.0
+        n = without_size(theta)[1]
+        self.draw_row(n)
+        d = self.lean.shift(n)
+        return -float(d @ self.u[:n].sum(axis=0)) - 0.5 * n * float(d @ d)
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
         """Make a proposal, and return the log of its ratio r."""
@@ -286,14 +340,16 @@ class Position:
         self.moved_v = False
         self.theta_new = self.target.sample_moved(rng)
         self.rebuild(rng)
-        return self.log_g_new - self.log_g  # q is the prior, so that the two cancel
+        # q is the prior, so that the two cancel
+        lean = self.log_lean(self.theta_new) - self.log_lean(self.theta)
+        return self.log_g_new - self.log_g + lean
 
     def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
         """Return how much higher the log density is at v, with u held."""
         target = self.target
         self.v_new, self.moved_v = v, True
         self.theta_new, log_jacobian = target.moved.from_vector(v)
-        self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
+        self.log_prior_new = self.log_prior_moved(self.theta_new) + log_jacobian
         log_ratio = self.log_prior_new - self.log_prior
         if log_ratio > -math.inf:
             self.rebuild(rng)
@@ -361,12 +417,24 @@ class Position:
         if self.target.size is None:
             return self.target.build(theta, self.u)
         own, n = without_size(theta)
+        # At least one: a difference that estimates dT/dn may ask for none.
+        return self.target.build(own, self.first(max(n, 1)))
+
+    def draw_row(self, n: int) -> None:
+        """See to it that there are n innovations in the row."""
         innovations = self.target.abilities.innovations
         assert innovations is not None
         if n > len(self.u):
-            self.u = np.concatenate([self.u, innovations.draw(n - len(self.u), rng)])
-        # At least one: a difference that estimates dT/dn may ask for none.
-        return self.target.build(own, self.u[: max(n, 1)])
+            self.u = np.concatenate([self.u, innovations.draw(n - len(self.u), self.rng)])
+
+    def first(self, n: int) -> np.ndarray:
+        """Return the u of a database of n records."""
+        self.draw_row(n)
+        return self.u[:n] + self.lean.shift(n) if self.lean.moves else self.u[:n]
+
+    def own_u(self) -> np.ndarray:
+        """Return the u of the database where the move is."""
+        return self.u if self.target.size is None else self.first(len(self.records))
 
     def put_into(self, state: ChainState) -> None:
         """Leave the chain where the move is."""
@@ -374,7 +442,7 @@ class Position:
             state.theta, state.records = self.theta, self.records
             return
         state.theta, n = without_size(self.theta)
-        held = None if state.innovations is None else self.u[:n].copy()
+        held = None if state.innovations is None else self.first(n).copy()
         state.set_records(self.records, held)
 
     def accept(self) -> None:
@@ -388,6 +456,22 @@ class Position:
             self.log_prior = self.log_prior_new
 
 
+def can_lean(target: Target) -> bool:
+    """Whether n moves, and the innovations have a density that `Lean` can use."""
+    innovations = target.abilities.innovations
+    return target.size is not None and innovations is not None and innovations.kind == "normal"
+
+
+def _learn_lean(tuning: dict[str, Any]) -> None:
+    """Learn c and l from the later half of the history."""
+    means = tuning["means"][len(tuning["means"]) // 2 :]
+    if means:
+        log_n = np.stack(tuning["geometry"].history[-len(means) :])[:, -1]
+        off = log_n - log_n.mean()
+        slopes = off @ np.stack(means) / max(float(off @ off), 1e-12)
+        tuning["lean"] = Lean(slopes, float(log_n.mean()))
+
+
 def make_proposals(target: Target) -> list[Proposal]:
     """Return all proposals that a target allows, in the order in which they are made."""
     blocks = target.moved.blocks(LARGEST_BLOCK)
@@ -397,7 +481,8 @@ def make_proposals(target: Target) -> list[Proposal]:
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
         proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
     if formula is not None:
-        proposals.append(formula_jump(formula, blocks, target))
+        own = target.coordinates.blocks(LARGEST_BLOCK)  # n is held
+        proposals.append(formula_jump(formula, own, target))
     return proposals
 
 
@@ -410,12 +495,12 @@ def place(
     return v, log_prior(inside) + log_jacobian
 
 
-def estimate_jacobian(target: Target, state: ChainState, geometry: Geometry) -> None:
+def estimate_jacobian(target: Target, state: ChainState, geometry: Geometry, lean: Lean) -> None:
     """Estimate how the total answers to theta where the chain is."""
     if target.terms is None:
         geometry.covariance_given_u = geometry.covariance
         return
-    here = Position(target, state)
+    here = Position(target, state, lean)
 
     def total_at(v: np.ndarray) -> np.ndarray:
         return target.total(here.build(target.moved.from_vector(v)[0], state.rng))

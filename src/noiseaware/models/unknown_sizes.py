@@ -1,0 +1,255 @@
+"""Groups whose sizes nobody has published.
+
+The model
+---------
+`TwoMeans`, `TwoProportions`, `StratifiedMeans` and `StratifiedProportions` are told how many
+records each group has. Here the group of a record is as random as its outcome:
+
+    shares ~ Dirichlet(a, ..., a)                    a = concentration
+    group of record i ~ Categorical(shares)
+    outcome of record i ~ what the model of the groups says.
+
+Records are then alike, and may be of any number: a known one, of which only the split is unknown,
+or an unknown one (`sample(..., size=...)`). With a = 1 every split of n records into sizes is as
+likely as another.
+
+What follows
+------------
+With m_g records in group g,
+
+* shares | x ~ Dirichlet(a + m_1, ..., a + m_G), independent of the other parameters given x, whose
+  kernel is that of the groups' model;
+* log f(x_i | theta) is that of the groups' model plus log shares_g.
+
+The counts of a model with yes-or-no outcomes, and theta integrated out: its cells of group g have
+the prior that they have for m_g given, which leaves out 1 / Gamma(w_g + m_g), w_g the sum of their
+concentrations; and the m_g are Dirichlet-multinomial, prod_g Gamma(a + m_g) / Gamma(G a + n). Both
+are rows of `CountsPrior`.
+
+The construction x = F(u; theta)
+--------------------------------
+The groups' model has its own innovations. The group is the level of a uniform number U
+(`inverse_cdf`): one more innovation if these are uniform. If they are normal, it takes two, a and
+b: U = exp(-(a^2 + b^2) / 2) is uniform, as (a^2 + b^2) / 2 is standard exponential. Given the
+group, U is uniform in its interval and the angle of (a, b) is uniform, independent of U.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.contract import CountsPrior, Floats, Theta, model_abilities
+from noiseaware.coordinates import Coordinates
+from noiseaware.models.arguments import PRIOR_SHAPE, read_floats, read_parameter
+from noiseaware.models.conjugate import SMALLEST, log_dirichlet, log_dirichlet_constant
+from noiseaware.models.grouped import without_sizes
+from noiseaware.models.inverse_cdf import fill_edges
+from noiseaware.models.ready import ReadyModel, needed
+from noiseaware.parameters import Innovations, Parameter
+from noiseaware.registry import MODELS
+
+
+class _WithShares:
+    """The coordinates of the groups' model, and then those of the shares."""
+
+    def __init__(self, own: Any, shares: Parameter) -> None:
+        self._own, self._shares = own, Coordinates((shares,))
+        self.size: int = own.size + self._shares.size
+
+    def to_vector(self, theta: Theta) -> Floats:
+        """Return v with theta(v) = theta, (size,)."""
+        return np.append(self._own.to_vector(theta), self._shares.to_vector(theta))
+
+    def from_vector(self, v: Floats) -> tuple[Theta, float]:
+        """Return theta(v), and the log of the Jacobian at v."""
+        theta, log_jacobian = self._own.from_vector(np.ascontiguousarray(v[: self._own.size]))
+        shares, more = self._shares.from_vector(np.ascontiguousarray(v[self._own.size :]))
+        return {**theta, **shares}, log_jacobian + more
+
+    def blocks(self, largest: int) -> list[NDArray[np.int64]]:
+        """Return the blocks of both, one after another."""
+        after = [self._own.size + block for block in self._shares.blocks(largest)]
+        return [*self._own.blocks(largest), *after]
+
+
+@dataclass(repr=False, eq=False)
+class UnknownSizes(ReadyModel):
+    """Groups of unknown sizes: a model of groups, and the share of each group.
+
+    Parameters
+    ----------
+    groups : TwoMeans, TwoProportions, StratifiedMeans or StratifiedProportions
+        The model of the groups, made without `sizes`; or its description, a dict.
+    concentration : float
+        a: the shares have the prior Dirichlet(a, ..., a); 1 makes every split as likely.
+
+    Notes
+    -----
+    Records are those of the groups' model, in any order. Parameters: the same, and ``shares`` (G,).
+    Derived: the same; ``overall`` is weighted by the shares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import TwoProportions, UnknownSizes
+    >>> model = UnknownSizes(TwoProportions(labels=["control", "treated"]))
+    >>> [parameter.name for parameter in model.parameters]
+    ['proportions', 'shares']
+    >>> theta = {"proportions": [0.3, 0.8], "shares": [0.6, 0.4]}
+    >>> model.build_records(theta, np.array([[0.5, 0.1], [0.5, 0.9]]))
+    array([[0, 0],
+           [1, 1]])
+    """
+
+    groups: Any
+    _: KW_ONLY
+    concentration: float = field(default=1.0, metadata=PRIOR_SHAPE)
+
+    example: ClassVar[dict[str, Any]] = {"groups": {"type": "TwoMeans"}}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        described = isinstance(self.groups, Mapping)
+        self.groups = without_sizes(MODELS.read(self.groups) if described else self.groups)
+        inner = self._able = model_abilities(self.groups)
+        shares = self.groups._each("shares", "simplex")
+        self.parameters = (*inner.parameters, shares)
+        self.derived = inner.derived
+        self._n_groups = shares.shape[0]
+        self._prior = np.full(self._n_groups, self.concentration)
+        self._log_constant = log_dirichlet_constant(self._prior)
+        own = self.groups.innovations
+        self.innovations = Innovations(own.kind, own.width + (1 if own.kind == "uniform" else 2))
+        self.column_names = self.groups.column_names
+        if inner.coordinates is not None:
+            self.coordinates = _WithShares(inner.coordinates, shares)
+        self.record_values = inner.record_values
+        if inner.scale_records is None:
+            self.scale_records = None  # type: ignore[assignment]
+        if inner.record_values is None:
+            self.update_from_counts = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON."""
+        return {**super().to_dict(), "groups": self.groups.to_dict()}
+
+    @cached_property
+    def counts_prior(self) -> CountsPrior | None:
+        """The prior of the counts; see the module docstring."""
+        inner = self._able.counts_prior
+        if inner is None:
+            return None
+        of = (self.record_values[:, 0] == np.arange(self._n_groups)[:, None]).astype(np.float64)
+        return CountsPrior(
+            inner.concentrations,
+            np.concatenate([of, of]),
+            np.append(of @ inner.concentrations, self._prior),
+            np.repeat([-1.0, 1.0], self._n_groups),
+            whole=float(self._prior.sum()),
+        )
+
+    def _shares(self, theta: Theta) -> Floats:
+        return read_parameter(theta, "shares", (self._n_groups,))
+
+    def _edges(self, theta: Theta) -> Floats:
+        """Return where the intervals of the groups begin and end, (G + 1,)."""
+        edges = np.empty((1, self._n_groups + 1))
+        fill_edges(self._shares(theta)[None], 0, self._n_groups, edges)
+        return edges[0]
+
+    def _with_shares(self, theta: Theta, sizes: ArrayLike, rng: Generator) -> Theta:
+        """Return theta of the groups with shares drawn given their sizes."""
+        drawn = rng.standard_gamma(self._prior + sizes)
+        shares = np.maximum(drawn / max(drawn.sum(), SMALLEST), SMALLEST)
+        return {**theta, "shares": shares / shares.sum()}
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        return self._with_shares(self.groups.sample_prior(rng), 0.0, rng)
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised."""
+        shares = log_dirichlet(self._shares(theta)[None], 0, self._n_groups, self._prior - 1.0)
+        return float(self.groups.log_prior(theta) + shares + self._log_constant)
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log f(x_i | theta) for each record, (n,)."""
+        given = self.groups.log_likelihood(theta, records)
+        with np.errstate(divide="ignore"):
+            return given + np.log(self._shares(theta))[np.asarray(records)[:, 0].astype(np.int64)]
+
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
+        """Return a new theta: that of the groups by its own kernel, and shares drawn given x."""
+        given = self.groups.update_parameters(theta, records, rng)
+        groups = np.asarray(records)[:, 0].astype(np.int64)
+        return self._with_shares(given, np.bincount(groups, minlength=self._n_groups), rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta, likewise, from the counts of each possible record."""
+        given = self.groups.update_from_counts(theta, counts, rng)
+        return self._with_shares(given, np.bincount(self.record_values[:, 0], counts), rng)
+
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
+        """Return the records F(u_i; theta), ``(n, 2)``."""
+        innovations = read_floats("innovations", innovations, self.innovations.width)
+        own = self.groups.innovations.width
+        edges, more = self._edges(theta), innovations[:, own:]
+        groups = np.searchsorted(edges[1:-1], _uniform(more), side="right")
+        return self.groups.build_in(theta, groups, np.ascontiguousarray(innovations[:, :own]))
+
+    def recover_innovations(
+        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
+    ) -> Floats:
+        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta)."""
+        rng = needed(rng)
+        own = self.groups.recover_innovations(theta, records, rng)
+        groups, edges = np.asarray(records)[:, 0].astype(np.int64), self._edges(theta)
+        low, high = edges[groups], edges[groups + 1]
+        uniform = np.minimum(low + rng.random(len(groups)) * (high - low), np.nextafter(high, 0.0))
+        if self.groups.innovations.kind == "uniform":
+            return np.column_stack([own, uniform])
+        angle = 2.0 * math.pi * rng.random(len(groups))
+        more = _normals(uniform, angle)
+        # A U so close to an edge that rounding takes it across is taken from the middle.
+        across = np.searchsorted(edges[1:-1], _uniform(more), side="right") != groups
+        more[across] = _normals(0.5 * (low + high)[across], angle[across])
+        return np.column_stack([own, more])
+
+    def scale_records(
+        self, theta: Theta, records: ArrayLike, amount: float
+    ) -> tuple[Theta, Floats, float]:
+        """Push the records away from their groups' means, as the groups' model does."""
+        return self.groups.scale_records(theta, records, amount)
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return what the groups' model derives."""
+        assert self._able.derive is not None
+        return dict(self._able.derive(theta))
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        self.groups.check_records(records)
+
+
+def _uniform(more: Floats) -> Floats:
+    """Return U of the innovations of the groups, (n,)."""
+    if more.shape[1] == 1:
+        return more[:, 0]
+    return cast(Floats, np.exp(-0.5 * (more**2).sum(axis=1)))
+
+
+def _normals(uniform: Floats, angle: Floats) -> Floats:
+    """Return a and b with this U and this angle, (n, 2)."""
+    radius = np.sqrt(-2.0 * np.log(np.maximum(uniform, SMALLEST)))
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+MODELS.add(UnknownSizes)
