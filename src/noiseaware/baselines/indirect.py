@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.arguments import whole_number
 from noiseaware.baselines.resampling import Bootstrap
+from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import (
     Floats,
     Model,
@@ -40,7 +40,7 @@ from noiseaware.contract import (
     mechanism_abilities,
     model_abilities,
 )
-from noiseaware.coordinates import Coordinates
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.release import Release
 
 WIDTH = 0.1

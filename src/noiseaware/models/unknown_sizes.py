@@ -47,7 +47,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import CountsPrior, Floats, Theta, model_abilities
-from noiseaware.coordinates import Coordinates
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.models.arguments import PRIOR_SHAPE, read_floats, read_parameter
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet, log_dirichlet_constant
 from noiseaware.models.grouped import without_sizes
