@@ -207,7 +207,7 @@ class LevelMove:
             here = Level(target, state, tuning["frame"])
             log_ratio = here.propose(state.rng, tuning["size"].size, warming)
             accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
-            before = _coordinates(target, state) if warming else history
+            before = _coordinates(target, state)
             if accept:
                 here.accept(state)
             if warming:
