@@ -186,6 +186,9 @@ QUICK_WITH_ALGORITHM1 = ("regression-unknown", "naive-bayes", "stratified-means"
 """Of the others, `make test` checks the kernels (`exact.test_conditionals`) and the updates of the
 records (`exact.test_enumeration`) apart."""
 
+QUICK_LATER = ("unknown-sizes-stratified", "unknown-sizes-proportions")
+"""Like others of their kind, so that `make validate` is soon enough."""
+
 QUICK_IN_SBC = ("table",)
 """SBC takes three times as long as Geweke's test."""
 

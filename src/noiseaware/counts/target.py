@@ -224,7 +224,10 @@ class CountTarget(Target):
         self.table = make_table(matrix, fixed, prior, self._grid(), sparse.csc_array(seen))
         if size is not None:
             # The last of the prior's rows, as nothing is fixed but what is exact.
-            self.table = self.table._replace(size_row=matrix.shape[0] - 1, **tabulate(size))
+            possible, logs = tabulate(size)
+            self.table = self.table._replace(
+                size_row=matrix.shape[0] - 1, size_range=possible, size_logs=logs
+            )
         self._density = able.log_likelihood
         self.abilities = replace(
             able,
@@ -328,8 +331,8 @@ class CountTarget(Target):
         if self.size is None:
             return find_table(self._held, self._held_values, self._held_values, rng)
         rows = sparse.vstack([self._held, sparse.csr_array(np.ones((1, self.n)))])
-        ends = (np.append(self._held_values, n) for n in (self.size.lower, self.size.upper))
-        return find_table(rows, *ends, rng)
+        low, high = (np.append(self._held_values, n) for n in (self.size.lower, self.size.upper))
+        return find_table(rows, low, high, rng)
 
     def number(self, records: np.ndarray) -> int:
         """Return how many records these counts are of."""
@@ -379,13 +382,11 @@ def with_size_rows(prior: CountsPrior) -> CountsPrior:
     )
 
 
-def tabulate(size: Size) -> dict[str, np.ndarray]:
-    """Return the fields of `Table` about the prior for the number of records."""
+def tabulate(size: Size) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of the number of records, (2,), and log p(n); see `Table`."""
     numbers = range(size.lower, size.lower + 1 if size_abilities(size).flat else size.upper + 1)
-    return {
-        "size_range": np.array([size.lower, size.upper], dtype=np.int64),
-        "size_logs": np.array([size.log_pmf(n) for n in numbers], dtype=np.float64),
-    }
+    logs = np.array([size.log_pmf(n) for n in numbers], dtype=np.float64)
+    return np.array([size.lower, size.upper], dtype=np.int64), logs
 
 
 def make_table(

@@ -165,15 +165,15 @@ class UnknownSizes(ReadyModel):
         fill_edges(self._shares(theta)[None], 0, self._n_groups, edges)
         return edges[0]
 
-    def _with_shares(self, theta: Theta, sizes: ArrayLike, rng: Generator) -> Theta:
+    def _with_shares(self, theta: Theta, sizes: NDArray[Any], rng: Generator) -> Theta:
         """Return theta of the groups with shares drawn given their sizes."""
-        drawn = rng.standard_gamma(self._prior + sizes)
+        drawn: Floats = rng.standard_gamma(np.asarray(self._prior + sizes, dtype=np.float64))
         shares = np.maximum(drawn / max(drawn.sum(), SMALLEST), SMALLEST)
         return {**theta, "shares": shares / shares.sum()}
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
-        return self._with_shares(self.groups.sample_prior(rng), 0.0, rng)
+        return self._with_shares(self.groups.sample_prior(rng), np.zeros(self._n_groups), rng)
 
     def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised."""

@@ -127,7 +127,12 @@ def pointwise(model: Model, release: Release) -> Callable[[Theta], Floats] | Non
     count_law, log_f = able.count_law, able.log_likelihood
     if count_law is not None and laws is not None:
         rng = np.random.default_rng(0)  # for the draws of the counts, which are not used
-        return lambda theta: sum_out(*count_law(theta, n), laws, rng).log_p + constants
+
+        def log_seen(theta: Theta) -> Floats:
+            code, rate, size = count_law(theta, n)
+            return sum_out(code, rate, size, laws, rng).log_p + constants
+
+        return log_seen
     listed = listed_laws(model, release)
     if listed is None or log_f is None:
         return None
