@@ -142,7 +142,7 @@ def test_the_move_is_made_as_often_as_records_need_it():
     assert period(0.3) == 16
 
 
-SHARE = '(renewed - tuning["renewed"]) / len(state.records)'
+SHARE = 'min(1.0, max(0, renewed - tuning["renewed"]) / len(state.records))'
 
 
 @pytest.mark.parametrize(
