@@ -1,6 +1,8 @@
 """Classes as a user would write them: plain Python, nothing inherited from the package."""
 
 import math
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +137,17 @@ def same_draws(one, other):
         assert set(one[group].data_vars) == set(other[group].data_vars)
         for name, values in one[group].data_vars.items():
             np.testing.assert_array_equal(values.values, other[group][name].values, err_msg=name)
+
+
+class Dies(na.models.Bernoulli):
+    """A model whose first kernel in a worker kills it."""
+
+    def __init__(self, parent, mark):
+        super().__init__()
+        self.parent, self.mark = parent, mark
+
+    def update_parameters(self, theta, records, rng):
+        if os.getpid() != self.parent and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().update_parameters(theta, records, rng)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
-from behaviour.examples import Coin, regression, small_release
+from behaviour.examples import Coin, Dies, regression, small_release
 from noiseaware.basics.files import CheckpointError, read_arrays, write_arrays, write_whole
 from noiseaware.cli import app
 from noiseaware.running import checkpoint as checkpoints
@@ -330,20 +330,6 @@ def test_a_checkpoint_of_python_needs_a_place_to_write(tmp_path):
     assert na.load(out)["posterior"].sizes["draw"] == 60
 
 
-class Dies(na.models.Bernoulli):
-    """A model whose first kernel in a worker kills it."""
-
-    def __init__(self, parent, mark):
-        super().__init__()
-        self.parent, self.mark = parent, mark
-
-    def update_parameters(self, theta, records, rng):
-        if os.getpid() != self.parent and not Path(self.mark).exists():
-            Path(self.mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().update_parameters(theta, records, rng)
-
-
 def test_a_worker_that_is_killed(tmp_path):
     moves = na.moves.algorithm1()
     whole = na.sample(na.models.Bernoulli(), small_release(), moves=moves, **SETTINGS)
@@ -356,11 +342,18 @@ def test_a_worker_that_is_killed(tmp_path):
 def test_workers_that_die_again_and_again(monkeypatch):
     def breaks(calls):
         list(calls)
-        raise workers.BrokenExecutor
+        raise workers.TerminatedWorkerError
 
     monkeypatch.setattr(workers.warnings, "warn", lambda *words, **options: None)
     with pytest.raises(RuntimeError, match="5 worker processes died in a row"):
         workers.call_all(breaks, len, [()])
+
+
+def test_a_class_that_workers_cannot_import(monkeypatch):
+    monkeypatch.setattr(Coin, "__module__", "nowhere")
+    monkeypatch.setitem(sys.modules, "nowhere", sys.modules[small_release.__module__])
+    with pytest.raises(TypeError, match=r"can import; they say: .*'nowhere'\. Put your class"):
+        na.sample(Coin(), small_release(), cores=2, **SETTINGS)
 
 
 ORPHANS = """

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 MOST_DEATHS = 5
@@ -35,9 +36,9 @@ def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[An
     while True:
         try:
             return list(workers(delayed(watched)(os.getpid(), function, *call) for call in calls))
-        except worker_deaths():
+        except worker_deaths() as problem:
             deaths += 1
-            say_died(deaths)
+            say_died(problem, deaths)
 
 
 def unordered(
@@ -72,8 +73,14 @@ def worker_deaths() -> tuple[type[Exception], ...]:
     return tuple(deaths)
 
 
-def say_died(deaths: int) -> None:
-    """Say that a worker died; RuntimeError if it is the last of too many."""
+def say_died(problem: Exception, deaths: int) -> None:
+    """Say that a worker died; raise if it is the last of too many, or could not read its task."""
+    if isinstance(problem, BrokenExecutor) and not isinstance(problem, TerminatedWorkerError):
+        reason = str(problem.__cause__ or problem).strip(' \n"').splitlines()[-1]
+        raise TypeError(
+            "model, release and moves must be of classes that worker processes can import; they "
+            f"say: {reason}. Put your class into a module of its own, or take cores=1"
+        ) from None
     if deaths >= MOST_DEATHS:
         raise RuntimeError(
             f"{MOST_DEATHS} worker processes died in a row, killed or out of memory: take fewer "

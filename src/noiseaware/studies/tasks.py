@@ -151,9 +151,9 @@ def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, A
                 left.remove(key)
                 deaths = 0
                 yield key, result
-        except worker_deaths():
+        except worker_deaths() as problem:
             deaths += 1
-            say_died(deaths)
+            say_died(problem, deaths)
 
 
 def _with_key(function, key):
