@@ -43,7 +43,8 @@ def at_most(function, **most):
 LONG = (
     *("kernel.md", "mechanism.md", "model.md", "move.md", "query.md"),
     *("count-regression.md", "studies.md", "tutorial.md", "cells-page-views.md"),
-    *("cells.md", "after-noise.md", "beyond.md"),
+    *("cells.md", "after-noise.md", "beyond.md", "interop.md"),
+    *("joint-mechanisms.md", "rounded-tables.md"),
 )
 """Pages that take long, most of them in `na.validate` and `na.study`: in `make validate` only."""
 

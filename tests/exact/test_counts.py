@@ -554,21 +554,21 @@ def check_iteration(name, n_draws=6000, move=None):
     assert p_values.min() > FALSE_ALARM / len(p_values), p_values
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bernoulli",
-        "2x2",
-        "2x2x2",
-        "dense",
-        "two proportions",
-        "naive bayes",
-        "three levels",
-        "exact margins 3x3",
-        "exact weighted sum",
-        "no three-way interaction",
-    ],
+ITERATED = (
+    "bernoulli",
+    "2x2",
+    "2x2x2",
+    "dense",
+    "two proportions",
+    "naive bayes",
+    "three levels",
+    "exact margins 3x3",
+    "exact weighted sum",
+    "no three-way interaction",
 )
+
+
+@pytest.mark.parametrize("name", all_but(["no three-way interaction"], ITERATED))
 def test_an_iteration_leaves_the_posterior_invariant(name):
     check_iteration(name)
 

@@ -72,7 +72,8 @@ def check_posterior(law, stream):
     assert_draws_agree(exact, lambda name: draws[name])
 
 
-@pytest.mark.parametrize("law", only(["laplace"], LAWS))
+@pytest.mark.full
+@pytest.mark.parametrize("law", LAWS)
 def test_posterior(law):
     check_posterior(law, 91)
 
