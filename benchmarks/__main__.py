@@ -103,7 +103,11 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--examples", type=listed(str), help="first, models, odd: only these, such as Normal,Gamma"
     )
-    parser.add_argument("--parts", type=listed(str), help="ablation, cells: only these parts")
+    parser.add_argument(
+        "--parts",
+        type=listed(str),
+        help="ablation, cells: only these parts; odd: only this noise (much, usual, little)",
+    )
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
     parser.add_argument(
         "--fresh", action="store_true", help="mixing, models, odd, ablation: forget what is on file"

@@ -123,7 +123,7 @@ def run(options: Namespace) -> None:
     done = {tuple(row[key] for key in KEYS) for row in rows}
     names = [name for name in EXAMPLES if not options.examples or name in options.examples]
     for n, name in itertools.product(options.sizes or SIZES, names):
-        cells = [(noise, place) for noise in NOISES for place in PLACES]
+        cells = [(noise, place) for noise in options.parts or NOISES for place in PLACES]
         cells = [cell for cell in cells if (n, name, *cell) not in done]
         if cells and (n > 1 or "halves" not in EXAMPLES[name].__code__.co_names):
             for row in measure(*EXAMPLES[name](n), n, cells):
@@ -171,6 +171,8 @@ def compare(model: Any, release: Any, theta: np.ndarray, weights: np.ndarray) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         posterior = na.sample(model, release, random_seed=1, cores=1, progressbar=False)
+        if not posterior.attrs["complete"]:
+            raise KeyboardInterrupt  # stopped while it ran: no result
         green = all(v.passed for v in na.check(posterior).verdicts if "prior" not in v.name)
         r_hat = float(na.summary(posterior)["r_hat"].max())
     draws, names = [], []

@@ -51,7 +51,7 @@ def test_what_a_move_may_cost(most):
 
 
 def test_walks_and_the_prior_get_their_share():
-    """A jump that would do all the work leaves a fifth to each walk, and a sixth to the prior."""
+    """A jump that would do all the work leaves a tenth to each walk, and a sixth to the prior."""
     index = np.arange(2)
     walks = [Walk(index, 0, given_u=True), Walk(index, 0, given_u=False)]
     proposals = [PriorJump(), *walks, Jump(index, 0)]
@@ -61,7 +61,7 @@ def test_walks_and_the_prior_get_their_share():
     )
     total = sum(steps[1:])
     assert total >= 10
-    assert steps[1] == steps[2] == math.ceil(total / 5)
+    assert steps[1] == steps[2] == math.ceil(total / 10)
     assert steps[0] == total // 6
 
 

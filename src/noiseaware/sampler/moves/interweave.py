@@ -92,14 +92,16 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
-        time = cost = 0.0
+        outlooks = []
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             can = move_abilities(move)
             if can.freeze is not None:
                 can.freeze(target, state, own)
             if can.outlook is not None:
-                time, cost = can.outlook(own)
-        if self.cycles is None:
+                outlooks.append(can.outlook(own))
+        if self.cycles is None and outlooks:
             few = target.n < FEW_RECORDS
+            # A move that is made more often than in warm-up knows better how soon a draw is due.
+            time, cost = min(time for time, _ in outlooks), sum(cost for _, cost in outlooks)
             most = min(MOST_CYCLES, LONGEST[few] / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))

@@ -191,6 +191,7 @@ class LevelMove:
             "history": [v],
             "renewed": int(state.acceptance.sum()),
             "gains": Gains(1, len(v) + 1),
+            "outlook": (math.inf, 0.0),
         }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
@@ -259,10 +260,15 @@ class LevelMove:
                 # An iteration is one of Algorithm 1, and about as much again of transport.
                 return expected_time(own, others, [1.0 / period]) * (2.0 + cost / period)
 
-            tuning["period"] = min(PERIODS, key=price)
+            period = tuning["period"] = min(PERIODS, key=price)
+            tuning["outlook"] = expected_time(own, others, [1.0 / period]), cost / period
         else:
             tuning["frame"] = NO_FRAME
         tuning.update(history=None, gains=None)
+
+    def outlook(self, tuning: dict[str, Any]) -> tuple[float, float]:
+        """Return the iterations that an effective draw should cost, and the cost of the move."""
+        return tuning["outlook"]
 
 
 class Level:

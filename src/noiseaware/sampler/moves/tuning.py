@@ -189,7 +189,7 @@ def choose_steps(
 
 
 def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
-    """Give a fifth of a block's steps, at least one, to each walk, and a sixth of all to the prior.
+    """Give a tenth of a block's steps, at least one, to each walk, and a sixth of all to the prior.
 
     Steps are chosen for how far they carry theta on average. Where the learned geometry is wrong,
     far out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the
@@ -200,7 +200,7 @@ def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
         if proposal.block is not None:
             blocks.setdefault(proposal.block, []).append(k)
     for block in blocks.values():
-        least = -(-sum(steps[k] for k in block) // 5)
+        least = -(-sum(steps[k] for k in block) // 10)
         largest = max(block, key=steps.__getitem__)
         for k in block:
             if proposals[k].walks and steps[k] < least and k != largest:
