@@ -18,12 +18,20 @@ version = release = noiseaware.__version__
 language = "en"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "docstrings",
 ]
 exclude_patterns = ["_build"]
+
+# The notebooks are run in a folder of their own, when they or the package have changed; a cell that
+# fails is a warning, and warnings are errors.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_timeout = 120
+nb_execution_show_tb = True
+nb_render_text_lexer = "none"
 
 # Headings of up to three levels can be linked to, as in the repository: page.md#the-heading.
 myst_heading_anchors = 3

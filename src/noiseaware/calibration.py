@@ -22,7 +22,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -45,6 +45,9 @@ from noiseaware.sampler.default import make_target
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["Calibration", "geweke", "sbc"]
 
@@ -72,6 +75,8 @@ class Calibration:
         The probability with which an exact sampler fails the whole check.
     values
         The ranks (replicates, names), or the compared values of the runs.
+    levels
+        How many ranks are possible; 0 if the values are none.
     """
 
     check: str
@@ -79,6 +84,23 @@ class Calibration:
     p_values: np.ndarray
     false_alarm: float
     values: np.ndarray
+    levels: int = 0
+
+    def to_datatree(self) -> DataTree:
+        """Return the ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` takes them.
+
+        Returns
+        -------
+        xarray.DataTree
+            With the group `prior_sbc`: for each name one value a replicate, uniform if the sampler
+            is exact.
+        """
+        from arviz_base import from_dict
+
+        if not self.levels:
+            raise ValueError(f"only the outcome of sbc has ranks; this is that of {self.check}")
+        columns = zip(self.names, self.values.T, strict=True)
+        return from_dict({"prior_sbc": {k: spread(v, self.levels)[None] for k, v in columns}})
 
     @property
     def threshold(self) -> float:
@@ -154,7 +176,7 @@ def sbc(
     tasks = (run(simulation, ranks, schedule, seed) for seed in seeds)
     values = np.stack(Parallel(n_jobs=cores)(tasks))
     p_values = np.array([uniform_p_value(column, ranks + 1) for column in values.T])
-    return Calibration("sbc", _names(model, size), p_values, false_alarm, values)
+    return Calibration("sbc", _names(model, size), p_values, false_alarm, values, ranks + 1)
 
 
 @dataclass(frozen=True)
@@ -229,18 +251,24 @@ def _sbc_replicate(
     return np.concatenate(result)
 
 
+def spread(ranks: np.ndarray, size: int) -> np.ndarray:
+    """Return ranks of 0, ..., size - 1 spread within their cells, u = (rank + jitter) / size.
+
+    If the ranks are uniform, u is uniform on (0, 1).
+    """
+    return (ranks + np.random.default_rng(len(ranks)).random(len(ranks))) / size
+
+
 def uniform_p_value(ranks: np.ndarray, size: int) -> float:
     """Compare ranks with the uniform distribution on 0, ..., size - 1.
 
-    Ranks spread uniformly within their cell, u = (rank + jitter) / size, are uniform on (0, 1)
-    if the ranks are right. Kolmogorov-Smirnov on u sees a shift, and on |2 u - 1| draws that are
+    Kolmogorov-Smirnov on u (see `spread`) sees a shift, and on |2 u - 1| draws that are
     too wide or too narrow. Both p-values are exact in any sample size; the smaller of the two,
     times two, is returned.
     """
     from scipy.stats import kstest
 
-    jitter = np.random.default_rng(len(ranks)).random(len(ranks))
-    u = (ranks + jitter) / size
+    u = spread(ranks, size)
     by_shift = kstest(u, "uniform").pvalue
     by_width = kstest(np.abs(2 * u - 1), "uniform").pvalue
     return float(min(1.0, 2 * min(by_shift, by_width)))

@@ -287,7 +287,8 @@ def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
     names = tuple(mechanism.query.names)
     missing = [name for name in names if name not in values]
     if missing:
-        raise ValueError(f'"values" lacks {", ".join(missing)}')
+        given = f"; got {', '.join(map(str, values))}" if values else ""
+        raise ValueError(f'"values" lacks {", ".join(missing)}{given}')
     unknown = sorted(set(values) - set(names))
     if unknown:
         raise ValueError(f'"values" has names that the query does not give: {", ".join(unknown)}')

@@ -28,6 +28,7 @@ a = 2.0
 [report]
 title = "Smokers"
 question = "How many smoke?"
+units = { probability = "of all people" }
 """
 
 
@@ -157,6 +158,8 @@ def test_fit_writes_a_report(fitted):
     page = (folder / "report.html").read_text()
     assert "How many smoke?" in page
     assert "Smokers" in page
+    assert re.search(r"is about <data[^>]*>[\d.]+</data> of all people; with", page)
+    assert "probability (of all people)" in result.stdout
     assert f"--model {folder / 'model.toml'}" in page  # the command to run it again
     assert f"The report: {folder / 'report.html'}" in result.stdout
 

@@ -123,6 +123,14 @@ MODELS = {
         MODEL + '[report]\nparameters = ["probabilty"]',
         "unknown name 'probabilty' in parameters of [report]; did you mean 'probability'?",
     ),
+    "unit that is no text": (
+        MODEL + "[report.units]\nprobability = 3",
+        "units in [report] must be a table of texts; got {'probability': 3}",
+    ),
+    "unit of what is not there": (
+        MODEL + '[report.units]\n"probabilty[1]" = "people"',
+        "unknown name 'probabilty[1]' in units of [report]",
+    ),
     "number in the report": (MODEL + "[report]\ntitle = 3", "title in [report] must be text"),
     "a model that does not fit": ('type = "LinearRegression"\nn_features = 1', "Count"),
 }

@@ -223,7 +223,21 @@ def bad_cases():
     quantile = space(int) >> dp.m.then_private_quantile(
         dp.max_divergence(), candidates=[1, 2], alpha=0.5, scale=1.0
     )
+    clamped = space(float, size=60) >> dp.t.then_clamp((0.0, 5.0))
+    scores = space(int) >> dp.t.then_quantile_score_candidates([1, 2], 0.5)
+    chosen = scores >> dp.m.then_noisy_max(dp.max_divergence(), 1.0, negate=True)
+    answered = dp.m.make_randomized_response_bool(0.75)
     return {
+        "make_variance .squares about the mean": (
+            (clamped >> dp.t.then_variance() >> laplace, 2.0),
+            {},
+        ),
+        "number of different values is no sum": (
+            (space(int) >> dp.t.then_count_distinct() >> laplace, 3, 9),
+            {},
+        ),
+        "one candidate is chosen": ((chosen, 1, 9), {}),
+        "mechanisms.RandomizedResponse": ((answered, True, 1), {}),
         "counts the records it is given": ((count >> laplace, 3, 9), {}),
         "query is needed": ((noise_alone, 3, 9), {}),
         "n_records must be the size": ((sized_sum(laplace), 3.0, 61), {}),

@@ -240,6 +240,8 @@ def test_what_cannot_be_read(made):
     }.items():
         with pytest.raises(ValueError, match=words):
             read(*made[name], bounds={"income": (0.0, 100.0)})
+    with pytest.raises(ValueError, match="'len' was released without noise"):
+        read(LEN | {"scale": [0.0]}, {"region": ["a"], "len": [12]}, signed=True)
     with pytest.raises(ValueError, match="n_records is needed"):
         read(*made["known mean"], bounds={"income": (0.0, 100.0)})
     given = read(*made["counts"], queries={"job": na.queries.Count(value=1)})

@@ -40,7 +40,7 @@ LAYERS = (
     ("results",),
     ("evidence", "maximum", "sampling"),
     ("interop",),
-    ("calibration",),
+    ("calibration", "estimators"),
     ("baselines", "validation"),
     ("documents", "studies"),
     ("cell_plots", "plots"),

@@ -134,7 +134,7 @@ def fit(
         ("--chains", chains, CHAINS),
         ("--keep-records", keep_records, None),
     )
-    titles = (described.title, described.question, described.parameters)
+    titles = (described.title, described.question, described.parameters, described.units)
     wanted = Wanted(
         str(out),
         None if report is None else str(report),
@@ -174,6 +174,7 @@ class Wanted:
     title: str | None = None
     question: str | None = None
     parameters: tuple[str, ...] | None = None
+    units: dict[str, str] | None = None
     cells: str | None = None
     estimates: str | None = None
 
@@ -203,6 +204,7 @@ class Wanted:
         try:
             found = Wanted(**json.loads(path.read_text(encoding="utf-8")))
             texts = [found.out, *found.command, *(found.parameters or ())]
+            texts += [text for pair in dict(found.units or {}).items() for text in pair]
             others = (found.report, found.title, found.question, found.cells, found.estimates)
             texts += [text for text in others if text is not None]
             right = all(isinstance(text, str) for text in texts) and 0 < found.interval < 1
@@ -221,8 +223,9 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
 
     drawn = ["--draws", str(posterior.attrs["draws"])] if posterior.attrs["draws"] != DRAWS else []
     command = [*wanted.command, *drawn, "--seed", posterior.attrs["random_seed"]]
-    titles = (wanted.title, wanted.question, wanted.parameters)
-    remember(posterior, Wishes(*titles, shlex.join(command) if wanted.command else None))
+    made = shlex.join(command) if wanted.command else None
+    titles = (wanted.title, wanted.question, wanted.parameters, made, wanted.units)
+    remember(posterior, Wishes(*titles))
     out, report = Path(wanted.out), None if wanted.report is None else Path(wanted.report)
     kept = "" if checkpoint is None else f"the draws are in {checkpoint}"
     write_or_say(out, lambda path: na.save(posterior, path), kept)
@@ -361,11 +364,13 @@ def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
     from noiseaware.documents.stored import number_of_records, wishes_of
 
     to = show.console()
-    question = wishes_of(posterior).question
-    if question:
-        to.print(f"\n[bold]{show.escaped(question)}[/]")
+    said = wishes_of(posterior)
+    if said.question:
+        to.print(f"\n[bold]{show.escaped(said.question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
     to.print(f"\nThe release: {number_of_records(posterior)} records, {show.escaped(promise)}.\n")
-    to.print(show.summary_table(rows, interval))
+    units = {name: said.unit(name).strip() for name in rows}
+    shown = {f"{k} ({units[k]})" if units[k] else k: row for k, row in rows.items()}
+    to.print(show.summary_table(shown, interval))
     to.print()
     show.print_checks(checks, to)

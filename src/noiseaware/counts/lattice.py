@@ -55,7 +55,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse.csgraph import connected_components
 
 MOST_CLASSES = 40
@@ -351,6 +350,8 @@ def find_table(
 
     An integer program, by HiGHS. Its solution is rounded, and added up exactly.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     solved = milp(
         rng.random(matrix.shape[1]),
         integrality=np.ones(matrix.shape[1]),

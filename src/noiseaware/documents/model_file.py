@@ -12,7 +12,11 @@
 `type` is a model of `noiseaware.models`, and the other keys are the arguments of its constructor;
 those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
 model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
-it; `parameters` are those that the question is about, which the report shows first.
+it; `parameters` are those that the question is about, which the report shows first. Units stand
+beside numbers in tables and in the report, of a parameter or of one of its entries:
+
+    [report.units]
+    "coefficients[x1]" = "tens of beats a minute, for an hour"
 
 Quantities that follow from the parameters, and should stand beside them, are formulas of numbers,
 parameters, their entries, + - * / ** and a few functions (`noiseaware.maths.quantities`):
@@ -46,7 +50,7 @@ from noiseaware.sizes import from_dict as read_size
 
 __all__ = ["ModelFile", "read_content", "read_model_file"]
 
-REPORT_KEYS = ("title", "question", "parameters")
+REPORT_KEYS = ("title", "question", "parameters", "units")
 Content = TypeVar("Content")
 
 
@@ -59,6 +63,7 @@ class ModelFile:
     title: str | None = None
     question: str | None = None
     parameters: tuple[str, ...] | None = None
+    units: dict[str, str] | None = None
 
 
 def read_model_file(path: str | Path) -> ModelFile:
@@ -112,9 +117,14 @@ def _read_report(report: Any, names: list[str]) -> dict[str, Any]:
     for key, value in report.items():
         if key not in REPORT_KEYS:
             raise ValueError(f"unknown key {key!r} in [report]{nearest(key, REPORT_KEYS)}")
-        if key != "parameters" and not isinstance(value, str):
+        if key not in ("parameters", "units") and not isinstance(value, str):
             raise ValueError(f"{key} in [report] must be text; got {value!r}")
-    chosen = report.get("parameters")
+    units, chosen = report.get("units", {}), report.get("parameters")
+    if not isinstance(units, dict) or not all(isinstance(text, str) for text in units.values()):
+        raise ValueError(f"units in [report] must be a table of texts; got {units!r}")
+    for label in units:
+        if label.partition("[")[0] not in names:
+            raise ValueError(f"unknown name {label!r} in units of [report]{nearest(label, names)}")
     if chosen is None:
         return report
     if not isinstance(chosen, list) or not chosen or not all(isinstance(c, str) for c in chosen):

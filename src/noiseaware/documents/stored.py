@@ -7,7 +7,7 @@ plots and the report show beside the posterior.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -98,6 +98,13 @@ class Wishes(NamedTuple):
     question: str | None = None
     parameters: Sequence[str] | None = None
     command: str | None = None
+    units: Mapping[str, str] | None = None
+
+    def unit(self, label: str) -> str:
+        """Return the unit of a scalar, with a blank in front; or nothing."""
+        units = self.units or {}
+        unit = units.get(label) or units.get(label.partition("[")[0])
+        return f" {unit}" if unit else ""
 
 
 def remember(posterior: DataTree, wishes: Wishes) -> None:
@@ -110,8 +117,9 @@ def remember(posterior: DataTree, wishes: Wishes) -> None:
 def wishes_of(posterior: DataTree) -> Wishes:
     """Return what was remembered."""
     found = {name: posterior.attrs.get(key) for name, key in _KEYS.items()}
-    if found["parameters"]:
-        found["parameters"] = json.loads(found["parameters"])
+    for name in ("parameters", "units"):
+        if text := found[name]:
+            found[name] = json.loads(text)
     return Wishes(**found)
 
 
@@ -120,5 +128,6 @@ _KEYS: dict[str, Any] = {
     "question": "report_question",
     "parameters": "report_parameters",
     "command": "command",
+    "units": "report_units",
 }
 """The attribute of the posterior that holds each wish."""

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import positive, whole_number
@@ -206,6 +205,7 @@ class NoisyVariance:
 
 def bounded_scale(epsilon: float, sensitivity: float, end: float) -> float:
     """Return the scale of Laplace noise bounded to [0, end] that keeps epsilon; see above."""
+    from scipy.optimize import brentq
 
     def inside(v: float, b: float) -> float:
         return 1.0 - 0.5 * (math.exp(-v / b) + math.exp((v - end) / b))

@@ -68,6 +68,19 @@ ACCOUNTING = (
     "make_approximate",
     "make_fixed_approxDP_to_approxDP",
 )
+# Why the others are not read, where it is known.
+REASONS = {
+    "make_variance": "squares about the mean of the records, which are no sum over records",
+    "make_count_distinct": "the number of different values is no sum over records",
+    "make_quantile_score_candidates": "one candidate is chosen with noise; it is not a noisy sum",
+    "make_count_by": "its keys are those of the records; name them, by make_count_by_categories",
+    "make_resize": "rows were left out or made up until there were so many",
+    "make_impute_constant": "missing values were replaced, and the records have none",
+    "make_randomized_response": "a single record was answered; for the answers of all of them, "
+    "noiseaware.mechanisms.RandomizedResponse",
+    "make_randomized_response_bool": "a single record was answered; for the answers of all of "
+    "them, noiseaware.mechanisms.RandomizedResponse",
+}
 # A grid this much finer than the scale of the noise cannot be told from a continuum.
 FINE = 1e-9
 
@@ -276,8 +289,13 @@ def _domain(node: Any) -> Data:
 
 def _noise_input(noise: Call) -> Data:
     if "input_domain" not in noise.arguments:
-        raise cannot_read(f"the measurement is {noise.function}")
+        raise cannot_read(f"the measurement is {noise.function}{_why(noise)}")
     return _domain(noise.arguments["input_domain"])
+
+
+def _why(call: Call) -> str:
+    """Return the reason why a constructor is not read, to be added to what it is."""
+    return f" ({REASONS[call.function]})" if call.function in REASONS else ""
 
 
 def _pair(bounds: Any) -> tuple[float, float] | None:
@@ -307,7 +325,7 @@ def _after(step: Call, data: Data) -> Data:
         return data._replace(kind="usize", bounds=None, edges=edges)
     if step.function == "make_identity":
         return data
-    raise cannot_read(f"the data goes through {step.function} before the query")
+    raise cannot_read(f"the data goes through {step.function} before the query{_why(step)}")
 
 
 def _size(known: int | None, n_records: int | None) -> int | None:
@@ -349,7 +367,7 @@ def _asked(step: Call, data: Data, n: int | None, query: Any) -> Asked:
         kind = str(step.arguments["TOA"])
         _check_overflow(kind, n)
         return _histogram(step, data, kind)
-    raise cannot_read(f"the query is {step.function}")
+    raise cannot_read(f"the query is {step.function}{_why(step)}")
 
 
 def _counted_value(data: Data, query: Any) -> Asked:

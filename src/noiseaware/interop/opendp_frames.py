@@ -187,6 +187,11 @@ def _read_line(lines: list[dict[str, Any]], grouped: bool, n: int | None) -> tup
             f"column {name!r} is {first['aggregate']} with {first['distribution']} noise, which is "
             "not additive"
         )
+    if not first["scale"] > 0:
+        raise cannot_read(
+            f"column {name!r} was released without noise (scale 0): where lengths are invariant, "
+            "one changed record is two contributions, and the unit of privacy has fewer"
+        )
     if len(lines) == 1:
         return first, 1.0
     if [line["aggregate"] for line in lines] != ["Sum", "Length"] or lines[1]["scale"] > 0:

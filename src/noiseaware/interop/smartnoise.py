@@ -16,7 +16,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from noiseaware.basics.arguments import positive, probability
 from noiseaware.interop import tables
@@ -68,7 +68,7 @@ def release(
             f"column {column!r} has whole numbers: SmartNoise cuts counts to whole numbers after "
             "continuous noise"
         )
-    far = norm.isf(rest / 2.0) if law == "gaussian" else math.log(1.0 / rest)
+    far = -ndtri(rest / 2.0) if law == "gaussian" else math.log(1.0 / rest)
     columns = {"value": values, "scale": np.full(len(values), away / far)}
     if threshold is not None:
         columns["threshold"] = np.full(len(values), float(threshold))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ def write_report(
     var_names: Sequence[str] | str | None = None,
     model: Model | None = None,
     release: Release | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a posterior as one HTML page that can be read without knowing MCMC.
 
@@ -89,6 +90,8 @@ def write_report(
         first. All others are in tables that unfold.
     model, release : optional
         If they are classes of your own, which the posterior cannot hold.
+    units : mapping, optional
+        The units of parameters or of their entries, such as ``{"coefficients[x1]": "years"}``.
 
     Returns
     -------
@@ -97,6 +100,7 @@ def write_report(
     """
     need_posterior(posterior)
     said = wishes_of(posterior)
+    said = said if units is None else said._replace(units=units)
     main = pick_scalars(posterior, said.parameters if var_names is None else var_names)
     about = _list_of([scalar.variable for scalar in main])
     text = _fill(
@@ -104,7 +108,8 @@ def write_report(
         question=question or said.question or f"What does the release say about {about}?",
         command=command or said.command,
         probability=f"{PROBABILITY:.0%}",
-        answers=[answer(scalar) for scalar in main],
+        answers=[answer(scalar) | {"unit": said.unit(scalar.label)} for scalar in main],
+        unit=said.unit,
         **_against_naive(posterior, main, model, release),
         **_sources(posterior, main, model),
         **_release(posterior, release),
