@@ -13,7 +13,7 @@ help:
 	@echo "make oldest    part of the suite, with the oldest version of every dependency that is allowed"
 	@echo "make validate  the heavy exactness checks (SBC and Geweke in full), and the real OpenDP, diffprivlib, NumPyro, BlackJAX, PyMC, Dask, Ray"
 	@echo "make coverage  which Python lines the tests reach (compiled functions left out), in htmlcov"
-	@echo "make docs      the site, in docs/_build/html; needs no network once it is set up"
+	@echo "make docs      runs the notebooks and makes the site, in docs/_build/html; needs no network once it is set up"
 	@echo "make chaos     kill -9 at random moments: sample, fit and study go on with the same results"
 	@echo "make fuzz      6,000 mutated files through the command: one line each, no traceback"
 	@echo "make bench     the benchmark tables, as ratios measured in one run"
@@ -83,7 +83,7 @@ docs: $(READY)
 
 validate: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt -r requirements/engines.txt -r requirements/pymc.txt
-	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py tests/behaviour/test_arviz_plots.py tests/behaviour/test_estimators.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py tests/exact/test_noisy.py tests/exact/test_noisy_pymc.py
 	$(RUN) -m pytest -m full -n 2 -v
 

@@ -80,14 +80,6 @@ class _Regression(BaseEstimator):
         self.model, self.random_state = model, random_state
         self.draws, self.warmup, self.chains = draws, warmup, chains
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that the noise may spoil a score, and that there are two classes."""
-        tags = super().__sklearn_tags__()
-        for kind in (tags.regressor_tags, tags.classifier_tags):
-            if kind is not None:
-                kind.poor_score = True
-        return tags
-
     def fit(self, X: Any, y: Any) -> Self:
         """Simulate the release of these records, and draw from the posterior given it.
 
@@ -176,6 +168,12 @@ class _Regression(BaseEstimator):
 class _Regressor(RegressorMixin, _Regression):
     """A regression whose prediction is the expected response."""
 
+    def __sklearn_tags__(self) -> Any:
+        """Say that noise may spoil the score."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean of the expected response for each row of X, (m,).
 
@@ -229,9 +227,9 @@ class LogisticRegression(ClassifierMixin, _Regression):
     _numeric = False
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there are two classes."""
+        """Say that there are two classes, and that noise may spoil the score."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class, tags.classifier_tags.poor_score = False, True
         return tags
 
     def fit_release(self, release: Release, n_features: int | None = None) -> Self:  # noqa: D102
@@ -245,7 +243,8 @@ class LogisticRegression(ClassifierMixin, _Regression):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that is more probable, (m,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likelier = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likelier]
 
     def _responses(self, y: NDArray[Any]) -> NDArray[Any]:
         check_classification_targets(y)

@@ -46,7 +46,7 @@ def test_the_example_of_the_naive_analysis_runs(tmp_path, capsys):
 
 @pytest.mark.full
 def test_the_site_builds_without_a_warning(tmp_path):
-    for needed in ("sphinx", "myst_parser", "furo"):
+    for needed in ("sphinx", "myst_nb", "furo", "opendp"):
         pytest.importorskip(needed, reason=f"the site needs {needed}, which make docs installs")
     build = subprocess.run(
         [
