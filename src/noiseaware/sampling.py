@@ -69,8 +69,9 @@ def sample(
         What an iteration does, in order. None picks what suits the model;
         `noiseaware.moves.algorithm1()` is the paper's sampler.
     keep_records : int
-        How many imputed databases to keep from each chain, evenly spaced over the draws. Not
-        where the number of records is unknown.
+        How many imputed databases to keep from each chain, evenly spaced over the draws. Where
+        the number of records is unknown they are of several lengths, and filled up with NaN;
+        `noiseaware.imputed` returns them without.
     size : optional
         The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, of a
         release that does not say it (`n_records=None`). The posterior then has `n_records`.
@@ -99,11 +100,6 @@ def sample(
     }
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
-    if keep_records and release.n_records is None:
-        raise ValueError(
-            "keep_records must be 0 where the number of records is unknown: the imputed databases "
-            f"are not of one length; got {keep_records}"
-        )
     if random_seed is not None:
         random_seed = whole_number("random_seed", random_seed, 0)
     cores = None if cores is None else whole_number("cores", cores, 1)

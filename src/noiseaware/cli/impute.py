@@ -46,8 +46,11 @@ def impute(
     with reading():
         frame: Any = na.imputed(tree, as_frame="pandas")
     write_or_say(out, lambda path: write_table(path, frame))
-    records = tree["latent_records"].sizes["record"]
-    count = len(frame) // records
+    kept = tree["latent_records"].sizes
+    count = kept["chain"] * kept["draw"]
+    records = str(kept["record"])
+    if len(frame) < count * kept["record"]:
+        records = f"up to {records}"
     if as_json:
         columns = [str(name) for name in frame.columns]
         show.print_json(

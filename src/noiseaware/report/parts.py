@@ -34,6 +34,7 @@ import numpy as np
 
 from noiseaware.contract import Model, ModelAbilities, model_abilities
 from noiseaware.documents.stored import model_of
+from noiseaware.results.databases import database
 from noiseaware.results.posterior import need_posterior, with_derived
 from noiseaware.results.scalars import all_scalars
 
@@ -152,7 +153,7 @@ def _mean_squares(
     gaps = (STEPS // 2, STEPS // 4)
     found: list[dict[str, list[np.ndarray]]] = [{str(n): [] for n in draws.data_vars} for _ in gaps]
     for chain, k in (pairs[i] for i in chosen):
-        records = np.ascontiguousarray(kept.values[chain, k])
+        records = database(kept, chain, k)
         at = draws.isel(chain=chain).sel(draw=labels[k])
         theta = {p.name: np.array(at[p.name].values, dtype=np.float64) for p in able.parameters}
         path = {name: np.empty((STEPS + 1, *value.shape)) for name, value in theta.items()}

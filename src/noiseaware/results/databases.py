@@ -27,7 +27,8 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
         What `sample(..., keep_records=...)` or `load` returned.
     as_frame : {"pandas", "polars"} or None
         A long table, one row per record: the columns chain, draw and record, then those of the
-        records. None: an array (databases, n, ...), the chains one after another.
+        records. None: an array (databases, n, ...), the chains one after another; where the number
+        of records is not known, a list of arrays of several lengths.
 
     Examples
     --------
@@ -48,15 +49,16 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
     if "latent_records" not in posterior.children:
         raise ValueError("the posterior holds no databases; sample it with keep_records=5 or more")
     records = posterior["latent_records"]["records"].transpose("chain", "draw", "record", ...)
-    values = records.values
-    chains, draws, n = values.shape[:3]
+    places = [(c, k) for c in range(records.sizes["chain"]) for k in range(records.sizes["draw"])]
+    each = [database(records, c, k) for c, k in places]
+    lengths = [len(one) for one in each]
     if as_frame is None:
-        return values.reshape(chains * draws, *values.shape[2:])
-    table = values.reshape(chains * draws * n, -1)
+        return np.stack(each) if len(set(lengths)) == 1 else each
+    table = np.concatenate([one.reshape(len(one), -1) for one in each])
     content = {
-        "chain": np.repeat(records["chain"].values, draws * n),
-        "draw": np.tile(np.repeat(records["draw"].values, n), chains),
-        "record": np.tile(np.arange(n), chains * draws),
+        "chain": np.repeat([records["chain"].values[c] for c, _ in places], lengths),
+        "draw": np.repeat([records["draw"].values[k] for _, k in places], lengths),
+        "record": np.concatenate([np.arange(n) for n in lengths]),
         **dict(zip(column_names(posterior), table.T, strict=True)),
     }
     if as_frame == "polars":
@@ -70,6 +72,13 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
     import pandas
 
     return pandas.DataFrame(content)
+
+
+def database(records: Any, chain: int, draw: int) -> np.ndarray:
+    """Return one database of `latent_records`, (n, ...), without what fills it up."""
+    one = records.transpose("chain", "draw", "record", ...).values[chain, draw]
+    there = ~np.isnan(one.reshape(len(one), -1)).all(axis=1)
+    return np.ascontiguousarray(one[there]).astype(records.attrs.get("dtype", one.dtype))
 
 
 def column_names(posterior: DataTree) -> list[str]:

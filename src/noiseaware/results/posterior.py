@@ -83,7 +83,7 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         coords.update(parameter.coords or {})
     kept = min(len(chain.databases) for chain in draws)
     if kept:
-        databases = np.stack([np.stack(chain.databases[:kept]) for chain in draws])
+        databases = _stacked([chain.databases[:kept] for chain in draws])
         groups["latent_records"] = {"records": databases}
         dims["records"] = ["record", "column"][: databases.ndim - 2]
     # No check of the conventions: it warns wherever there are more chains than (kept) draws.
@@ -94,6 +94,7 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
+        tree["latent_records"]["records"].attrs["dtype"] = str(draws[0].databases[0].dtype)
     sums = [_record_sums(run.moves, state) for state in states]
     if all(found is not None for found in sums):
         variables = {
@@ -111,6 +112,24 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
     if conflict is not None:
         tree.attrs["conflict"] = json.dumps(asdict(conflict))
     return tree
+
+
+def _stacked(databases: list[list[np.ndarray]]) -> np.ndarray:
+    """Return the databases of all chains, (chain, draw, record, ...).
+
+    Where the number of records is not known they are of several lengths, and NaN stands for the
+    records that a shorter one does not have.
+    """
+    lengths = {len(one) for chain in databases for one in chain}
+    if len(lengths) == 1:
+        return np.stack([np.stack(chain) for chain in databases])
+    first = databases[0][0]
+    shape = (len(databases), len(databases[0]), max(lengths), *first.shape[1:])
+    made = np.full(shape, np.nan)
+    for c, chain in enumerate(databases):
+        for k, one in enumerate(chain):
+            made[c, k, : len(one)] = one
+    return made
 
 
 def _record_sums(moves: Sequence[Any], state: ChainState) -> Any:
