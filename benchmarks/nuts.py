@@ -27,7 +27,7 @@ Needs the extra ``bench`` (``pip install -e '.[bench]'``).
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,13 @@ def regression(
         If NumPyro is not installed, saying how to get it.
     """
     jax, kernel = _kernel(values, n, scale)
+    return compiled_ahead(jax, kernel, lambda z: z["beta"], warmup, draws, chains, seed)
+
+
+def compiled_ahead(
+    jax: Any, kernel: Any, read: Any, warmup: int, draws: int, chains: int, seed: int
+) -> NutsRun:
+    """Run a NUTS kernel, compiled ahead; `read` takes a vector from the unconstrained place."""
     keys = jax.random.split(jax.random.key(seed), chains)
     states = [kernel.init(key, warmup, None, (), {}) for key in keys]
 
@@ -130,7 +137,7 @@ def regression(
     def collect(state):
         def step(state, _):
             state = kernel.sample(state, (), {})
-            return state, (state.z["beta"], state.num_steps, state.diverging)
+            return state, (read(state.z), state.num_steps, state.diverging)
 
         return jax.lax.scan(step, state, None, length=draws)[1]
 
@@ -139,10 +146,10 @@ def regression(
     collect_compiled = jax.jit(collect).lower(states[0]).compile()
     compile_seconds = time.process_time() - start
 
-    coefficients = np.empty((chains, draws, 3))
+    coefficients = []
     seconds = warmup_seconds = 0.0
     steps, divergences = [], 0
-    for chain, state in enumerate(states):
+    for state in states:
         start = time.process_time()
         state = jax.block_until_ready(warm_up_compiled(state))
         middle = time.process_time()
@@ -150,12 +157,52 @@ def regression(
         end = time.process_time()
         warmup_seconds += middle - start
         seconds += end - middle
-        coefficients[chain] = beta
+        coefficients.append(np.asarray(beta))
         steps.append(np.mean(num_steps))
         divergences += int(np.sum(diverging))
     return NutsRun(
-        coefficients, seconds, warmup_seconds, compile_seconds, float(np.mean(steps)), divergences
+        np.stack(coefficients),
+        seconds,
+        warmup_seconds,
+        compile_seconds,
+        float(np.mean(steps)),
+        divergences,
     )
+
+
+def cells(
+    design: Any, values: Any, sd: Any, *, centred: bool, warmup: int, draws: int, chains: int
+) -> NutsRun:
+    """Run NUTS on a linear regression whose responses are latent, s_i ~ N(y_i, sd_i^2).
+
+    What is returned is beta and log sigma^2; priors are those of `models.LinearRegression`.
+    """
+    try:
+        import jax
+        import jax.numpy as jnp
+        import numpyro
+        import numpyro.distributions as dist
+        from numpyro.infer import NUTS
+    except ImportError as error:
+        raise ModuleNotFoundError(MISSING) from error
+    numpyro.enable_x64()
+    design, values, sd = map(jnp.asarray, (design, values, sd))
+    n, p = design.shape
+
+    def model():
+        beta = numpyro.sample("beta", dist.Normal(0.0, 2.0).expand([p]))
+        variance = numpyro.sample("variance", dist.InverseGamma(3.0, 4.0))
+        if centred:
+            y = numpyro.sample("y", dist.Normal(design @ beta, jnp.sqrt(variance)))
+        else:
+            u = numpyro.sample("u", dist.Normal(0.0, 1.0).expand([n]))
+            y = design @ beta + jnp.sqrt(variance) * u
+        numpyro.sample("released", dist.Normal(y, sd), obs=values)
+
+    def read(z):
+        return jnp.append(z["beta"], z["variance"])
+
+    return compiled_ahead(jax, NUTS(model), read, warmup, draws, chains, 0)
 
 
 def regression_by_run(

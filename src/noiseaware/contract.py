@@ -173,9 +173,11 @@ class ModelAbilities:
     """(theta, n, index=None) -> code, rate (n,) and size (n,): the law f of each count, as
     `noiseaware.maths.cells.log_mass` reads it."""
     summed_kernel: Draw | None = None
-    """(laws, n) -> a kernel for p(theta | s_dp) with the counts summed out, given `CellLaws`:
-    `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `theta(point)`, `point(theta,
-    rng)`, as `noiseaware.models.summed_regression` has them."""
+    """(laws, n) -> a kernel for p(theta | s_dp) with the records summed out, given `CellLaws`, or
+    None if it has none for these laws:
+    `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `forget(tuning)`,
+    `theta(point)`, `point(theta)`, `draw(point, rng)`, as `noiseaware.models.summed_regression` has
+    them."""
 
     # Records whose columns are released one by one (`moves.ConditionalMove`).
     update_records: Draw | None = None

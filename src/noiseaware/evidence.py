@@ -59,7 +59,7 @@ from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
-from noiseaware.running.run import prepare
+from noiseaware.running.run import pick_moves, prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -161,6 +161,8 @@ def evidence(
             "which a draw of the prior hardly ever gives"
         )
     check_proper(target)
+    # A move that sums records out would do so with g itself, at every power.
+    picked = pick_moves(moves, target.tempered(1.0)) if target.summed_kernel else picked
     rungs = _climb(target, picked, np.random.SeedSequence(random_seed))
     made = _bridge(rungs)
     deviations = np.sqrt(made.variances * [len(rung) for rung in rungs])

@@ -367,7 +367,7 @@ class Summed(Likelihood):
 
     def _log_p(self, v: Floats) -> Floats:
         """Return log p(s_i | theta(v)) of each record, (n,)."""
-        point = self.target.summed_kernel.point(self.theta(v), self.rngs[0])
+        point = self.target.summed_kernel.point(self.theta(v))
         return np.asarray(point.summed.log_p)
 
     def _scores(self, v: Floats) -> Floats:

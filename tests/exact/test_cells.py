@@ -60,12 +60,11 @@ def by_hand(family, p, x):
     return np.array(logs, dtype=LONG)
 
 
-def one(name, rate, size, family, p, table=None, uniform=0.3):
-    """log p, mean, variance and a draw of one cell."""
+def one(name, rate, size, family, p, table=None, offset=0.3):
+    """log p, mean and variance of one cell."""
     p = np.array([*p, 0.0])
     table = np.zeros(0) if table is None else table
-    code = CODES[name]
-    return cells.cell(code, rate, size, family, p, table, uniform, np.empty(8))[1:]
+    return cells.cell(CODES[name], rate, size, family, p, table, offset)
 
 
 def most(name, rate, size, family, p):
@@ -114,7 +113,7 @@ def test_sums_and_moments(name, rate, size, scale):
 def test_large_counts(name, rate, size, scale, s):
     """A window of counts, from the exact ratios of neighbours; the first one by its formula."""
     p = (s, 1.0 / scale, 0.0)
-    log_p, mean, variance, _ = one(name, rate, size, terms.GAUSSIAN, p)
+    log_p, mean, variance = one(name, rate, size, terms.GAUSSIAN, p)
     reach = 45.0 * math.sqrt(variance)
     low, high = max(0, int(mean - reach)), int(mean + reach)
     x = np.arange(low, high + 1, dtype=LONG)
@@ -144,7 +143,7 @@ def test_log_masses(name, rate, size):
 
 def test_a_cell_of_which_nothing_is_seen():
     for name, rate, size in COUNTS:
-        log_p, mean, variance, _ = one(name, rate, size, terms.GAUSSIAN, (0.0, 0.0, 0.0))
+        log_p, mean, variance = one(name, rate, size, terms.GAUSSIAN, (0.0, 0.0, 0.0))
         assert log_p == pytest.approx(0.0, abs=1e-12)
         exact = cells.mean_and_variance(CODES[name], rate, size)
         assert (mean, variance) == pytest.approx(exact, rel=1e-10)
@@ -158,7 +157,7 @@ def test_tables():
         log_w[4:7] = logs[4:7] + table
         expected = [float(value) for value in moments(log_w)]
         found = one(name, rate, size, terms.TABLE, (4.0, 0.0, 3.0), table)
-        np.testing.assert_allclose(found[:3], expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 DRAWN = [
@@ -171,13 +170,13 @@ DRAWN = [
 ]
 
 
-def check_draws(case, stream):
+def check_draws(case, stream, n=40_000):
     name, rate, size, family, p = case
     table = np.log([0.2, 0.5, 0.3])
-    n = 40_000
     laws = terms.CellLaws(np.full(n, family), np.tile([*p, 0.0], (n, 1)), table)
     rng = np.random.default_rng([stream, 7])
-    found = cells.sum_out(CODES[name], np.full(n, rate), np.full(n, size), laws, rng).records
+    law = (CODES[name], np.full(n, rate), np.full(n, size), laws)
+    found = cells.draw_out(*law, cells.sum_out(*law), rng)
     top = most(name, rate, size, 0, (0.0, 0.0, 900.0))
     x = np.arange(top + 1, dtype=LONG)
     if family == terms.TABLE:
@@ -201,10 +200,73 @@ def test_draws(case):
     check_draws(case, 1)
 
 
+def shares(draw):
+    """The length of all u that give each count, by bisection of the places where it changes."""
+    found = {}
+
+    def look(low, high, x, y):
+        if x == y and high - low < 2.0**-12:
+            found[x] = found.get(x, 0.0) + high - low
+        elif high - low < 1e-15:
+            for z in (x, y):
+                found[z] = found.get(z, 0.0) + 0.5 * (high - low)
+        else:
+            middle = 0.5 * (low + high)
+            z = draw(middle)
+            look(low, middle, x, z)
+            look(middle, high, z, y)
+
+    look(0.0, 1.0, draw(0.0), draw(1.0 - 2.0**-53))
+    return found
+
+
+SHARED = [
+    ("poisson", 3.0, 0.0, terms.GAUSSIAN, (8.0, 0.3, 0.0)),
+    ("negative-binomial", 6.0, 2.5, terms.GAUSSIAN, (4.0, 0.3, 0.0)),
+    ("negative-binomial", 6.0, 0.4, terms.LAPLACE, (12.3, 0.4, 0.0)),
+    ("negative-binomial", 2.0, 0.3, terms.GAUSSIAN, (7.0, 0.8, 0.0)),
+    ("binomial", 0.4, 30.0, terms.BETWEEN + 2, (-INF, 0.3, 6.0)),
+    ("binomial", 0.7, 12.0, terms.BETWEEN + 1, (3.0, 0.5, INF)),
+    ("poisson", 4.0, 0.0, terms.BETWEEN + 3, (2.0, 0.5, 4.0)),
+    ("poisson", 4.0, 0.0, terms.GAUSSIAN, (5.4, 200.0, 0.0)),
+    ("poisson", 4.0, 0.0, terms.TABLE, (3.0, 0.0, 3.0)),
+]
+
+
+def check_shares(case):
+    """The probability of every count under `draw_cell`, to 1e-12."""
+    name, rate, size, family, p = case
+    code, p, table = CODES[name], np.array([*p, 0.0]), np.log([0.2, 0.5, 0.3])
+    log_p, mean, _ = cells.cell(code, rate, size, family, p, table, 0.0)
+    found = shares(lambda u: cells.draw_cell(code, rate, size, family, p, table, log_p, mean, u))
+    top = 200 if name != "binomial" else int(size)
+    x = np.arange(top + 1, dtype=LONG)
+    log_h = np.full(top + 1, -np.inf, dtype=LONG)
+    if family == terms.TABLE:
+        log_h[3:6] = table
+    else:
+        log_h = by_hand(family, p, x)
+    log_w = log_masses(name, rate, size, top) + log_h
+    weights = np.exp(log_w - log_w.max())
+    exact = (weights / weights.sum()).astype(float)
+    drawn = np.zeros(top + 1)
+    for y, share in found.items():
+        drawn[int(y)] = share
+    # Intervals shorter than the grid of 2^-12 that bisection begins with may be missed.
+    large = exact > 2.0**-11
+    np.testing.assert_allclose(drawn[large], exact[large], rtol=0.0, atol=1e-12)
+    assert drawn.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", SHARED, ids=lambda case: f"{case[0]}-{case[3]}")
+def test_probabilities_of_draws(case):
+    check_shares(case)
+
+
 def test_every_offset_gives_the_same_sum():
     """Every k-th count is enough, wherever one begins."""
     found = [
-        one("poisson", 4000.0, 0.0, terms.GAUSSIAN, (4100.0, 0.02, 0.0), uniform=u)[:3]
+        one("poisson", 4000.0, 0.0, terms.GAUSSIAN, (4100.0, 0.02, 0.0), offset=u)
         for u in np.linspace(0.0, 0.999, 50)
     ]
     np.testing.assert_allclose(found, found[:1] * 50, rtol=2e-13)
@@ -212,7 +274,7 @@ def test_every_offset_gives_the_same_sum():
 
 # ------------------------------------------------------------------ planted bugs
 
-WALKED = ("cell", "walk_counts", "walk_side", "left_above", "left_below")
+WALKED = ("cell", "begin", "walk_counts", "walk_side", "left_above", "left_below")
 
 
 def python(*names):
@@ -225,10 +287,6 @@ def sums_of(*counts, scale=6.0):
             check_sums(name, rate, size, scale, (terms.GAUSSIAN, terms.LAPLACE))
 
     return check
-
-
-def draws_of(k):
-    return lambda: check_draws((*DRAWN[k][:3], *DRAWN[k][3:]), 2)
 
 
 BUGS = {
@@ -244,7 +302,8 @@ BUGS = {
         sums_of(("negative-binomial", 2.0, 0.3), scale=0.8),
         (Edit(cells, "two_humps",
               "return find_top(code, odds, size, family, p, table, max(turn, p[0]))", "return 0.0"),
-         Edit(cells, "cell", "peak = math.exp(at_zero - top)", "peak = 0.0")),
+         Edit(cells, "begin", "peak = math.exp(at_zero - top)", "peak = 0.0"),
+         *python("cell")),
     ),
     "ratio of the wrong neighbour": (
         sums_of(("negative-binomial", 40.0, 1.0)),
@@ -252,28 +311,45 @@ BUGS = {
     ),
     "strides too long": (
         test_every_offset_gives_the_same_sum,
-        (Edit(cells, "stride_of", "math.floor(SHARE", "math.floor(3.0 * SHARE"), *python("cell")),
+        (Edit(cells, "stride_of", "math.floor(SHARE", "math.floor(3.0 * SHARE"),
+         *python("cell", "begin")),
     ),
     "a sum under Gaussian noise ends too soon": (
         lambda: check_sums("poisson", 3.0, 0.0, 6.0, (terms.GAUSSIAN,)),
         (Edit(cells, "gaussian_side", "if weight <= NEGLIGIBLE * total and",
               "if weight <= 1e-6 * total or"),
-         *python("cell", "walk_counts", "walk_gaussian")),
+         *python("cell", "walk_counts")),
     ),
     "the wrong neighbour under Gaussian noise": (
         lambda: check_sums("negative-binomial", 40.0, 1.0, 6.0, (terms.GAUSSIAN,)),
         (Edit(cells, "gaussian_side", "(a + b * (x - 1.0))", "(a + b * x)"),
-         *python("cell", "walk_counts", "walk_gaussian")),
+         *python("cell", "walk_counts")),
     ),
     "the factor of Gaussian noise does not shrink": (
         lambda: check_sums("binomial", 0.7, 50.0, 6.0, (terms.GAUSSIAN,)),
         (Edit(cells, "gaussian_side", "factor *= shrink", "factor *= 1.0"),
-         *python("cell", "walk_counts", "walk_gaussian")),
+         *python("cell", "walk_counts")),
     ),
     "the noise left out": (
         sums_of(("binomial", 0.7, 50.0)),
         (Edit(cells, "walk_side", "ratio *= factor", "ratio *= 1.0"),
          *python("cell", "walk_counts")),
+    ),
+    "draws: the ratio of the wrong neighbour": (
+        lambda: check_shares(SHARED[0]),
+        (Edit(cells, "draw_outward", "growth(code, odds, size, up)",
+              "growth(code, odds, size, up + 1.0)"),
+         *python("draw_cell")),
+    ),
+    "draws: the start left out": (
+        lambda: check_shares(SHARED[2]),
+        (Edit(cells, "draw_outward", "uniform * total - 1.0", "uniform * total"),
+         *python("draw_cell")),
+    ),
+    "draws: every stride in place of every count": (
+        lambda: check_draws(DRAWN[1], 2, 4000),
+        (Edit(cells, "draw_strides", "offset = math.floor(shifted)", "offset = 0.0"),
+         *python("draw_cell", "draw_cells")),
     ),
     "a constant of Stirling's formula": (
         lambda: test_large_counts("binomial", 0.5, 3e6, 1000.0, 1_001_500.0),

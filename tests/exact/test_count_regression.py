@@ -177,7 +177,7 @@ def test_exact_cells_are_a_poisson_regression():
     tree = sampled(model, na.Release(values, LocalExact(), 3), None, stream=54)
     draws = tree["posterior"]["coefficients"].values[..., 0]
     assert_draws_agree({0: Table(GRID, log_p)}, lambda _: draws)
-    assert (na.estimates(tree)["mean"] == values).all()
+    np.testing.assert_allclose(na.estimates(tree)["mean"], values, rtol=1e-12)
 
 
 def check_groups(stream):
@@ -305,7 +305,7 @@ def test_score_and_information_are_derivatives(family):
 
     def at(shift):
         moved = {**theta, "coefficients": theta["coefficients"] + [shift, 0.0]}
-        return kernel.point(moved, rng)
+        return kernel.point(moved)
 
     below, here, above = at(-h), at(0.0), at(h)
     slope = (above.summed.log_p - below.summed.log_p) / (2 * h)
@@ -444,6 +444,10 @@ BUGS = {
     "the density of the fresh dispersion": (
         check_negative_binomial,
         (Edit(SummedRegression, "_move_dispersion", "correction = 3.0 *", "correction = -3.0 *"),),
+    ),
+    "the polynomials of another release": (
+        geweke_of("poisson", "laplace"),
+        (Edit(SummedRegression, "forget", 'tuning["fits"] = CellFits()', "pass"),),
     ),
     "the intercept shifted alone": (
         geweke_of("poisson", "laplace"),

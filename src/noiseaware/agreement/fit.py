@@ -86,7 +86,7 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)
         laws = mechanism_abilities(release.mechanism).record_laws
-        summed = able.summed_kernel is not None and laws is not None
+        summed = able.count_law is not None and laws is not None
         exact = can_list(model, release.mechanism) or column_laws(model, release) is not None
         if not (summed or exact):  # laws that may have zeros
             check_density(release, records)

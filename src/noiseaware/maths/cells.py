@@ -5,7 +5,7 @@ binomial), and what is seen of it has the law h(s | x). What an analysis needs o
 
     p(s) = sum_x f(x) h(s | x),      E(x | s),  Var(x | s),      a draw of x given s,
 
-and all of it comes out of one walk over the weights w(x) = f(x) h(s | x).
+and all of it comes out of a walk over the weights w(x) = f(x) h(s | x).
 
 **The walk.** It begins at the largest weight and goes up and down, with the ratio of neighbours,
 w(x + 1) / w(x) = f(x + 1) / f(x) * h(s | x + 1) / h(s | x): one division, and under Gaussian noise,
@@ -21,6 +21,9 @@ what is left out is below `NEGLIGIBLE` times what was added up:
   x max(w(x), w(0)) is left; on the way up from 0, at most the same with the upper hump in place of
   0, and beyond it ratios are below q = m / (m + r);
 - where h is a table, all of the table is added up.
+
+**A draw** needs p(s), which is known by then, and few weights: they are added up outward from the
+mean, the larger of the two next ones first, until they reach u p(s), u uniform.
 
 **Wide windows.** Under Gaussian noise w is smooth, and every k-th count is enough. Let t be the sum
 of w over x = c + k j, all integers j. By Poisson's formula k t differs from the sum over all
@@ -333,14 +336,6 @@ class Walk(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def longer(buffer):
-    """Return a buffer twice as long with the same beginning."""
-    grown = np.empty(2 * buffer.shape[0])
-    grown[: buffer.shape[0]] = buffer
-    return grown
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def left_above(walk, x, weight, ratio, h_ratio):
     """Return a bound on the weights above x, the last of which had this ratio to the one before."""
     if not walk.convex:
@@ -360,11 +355,11 @@ def left_below(walk, x, weight, ratio):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk_side(walk, p, table, side, buffer, used, total):
-    """Add the weights above (side 1) or below (-1) the start to the buffer, until few are left.
+def walk_side(walk, p, table, side, total):
+    """Add up the weights above (side 1) or below (-1) the start, until few are left.
 
-    Returns the buffer, how many of its places are used, and sum w, sum w d and sum w d^2 with the
-    new weights, d being the distance from the start. The weight of the start is 1.
+    Returns sum w, sum w d and sum w d^2, the first with `total` added, d being the distance from
+    the start. The weight of the start is 1.
     """
     first = second = 0.0
     x, weight, factor = walk.start, 1.0, 1.0
@@ -375,6 +370,7 @@ def walk_side(walk, p, table, side, buffer, used, total):
     before = 0.0 if gaussian else log_h(family, p, table, x)
     if gaussian:
         factor = math.exp(square * (side * (value - x) - 0.5))
+    used = 0
     while side > 0.0 or x > 0.0:
         if side > 0.0:
             ratio = growth(code, odds, size, x)
@@ -395,9 +391,6 @@ def walk_side(walk, p, table, side, buffer, used, total):
         total += weight
         first += weight * distance
         second += weight * distance * distance
-        if used == buffer.shape[0]:
-            buffer = longer(buffer)
-        buffer[used] = weight
         used += 1
         # Bounds are only worth their time where the weight itself is small.
         if weight <= NEGLIGIBLE * total:
@@ -408,26 +401,27 @@ def walk_side(walk, p, table, side, buffer, used, total):
             if left <= NEGLIGIBLE * total or (weight == 0.0 and not walk.convex):
                 break
         if used >= MOST:
-            return buffer, used, 0.0, first, second
+            return 0.0, first, second
         if gaussian and used % 32 == 0:  # errors of the product grow with the square of its length
             factor = math.exp(square * (side * (value - x) - 0.5))
         elif gaussian:
             factor *= shrink
-    return buffer, used, total, first, second
+    return total, first, second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gaussian_side(a, b, odds, start, away, square, side, buffer, used, total):
-    """Add the weights on one side of the start to the buffer, under Gaussian noise.
+def gaussian_side(a, b, odds, start, away, square, side, total):
+    """Add up the weights on one side of the start under Gaussian noise, where w is log-concave.
 
-    `away` is s - start. Returns how many places are used, and the three sums; -1 places if the
-    buffer is too short.
+    All three laws have f(x + 1) / f(x) = (a + b x) odds / (x + 1), with (a, b) = (1, 0) for Poisson
+    counts, (r, 1) for negative binomial and (N, -1) for binomial ones. `away` is s - start. Returns
+    as `walk_side`.
     """
     shrink, inverse_odds = math.exp(-square), 1.0 / odds
     first = second = d = 0.0
     weight = factor = 1.0
-    for k in range(used, buffer.shape[0]):
-        if (k - used) & 31 == 0:  # errors of the product grow with the square of its length
+    for k in range(MOST):
+        if k & 31 == 0:  # errors of the product grow with the square of its length
             factor = math.exp(square * (side * (away - d) - 0.5))
         x = start + d
         if side > 0.0:
@@ -437,81 +431,89 @@ def gaussian_side(a, b, odds, start, away, square, side, buffer, used, total):
         else:
             ratio = 0.0
         if not ratio > 0.0:  # all trials, or none
-            return k, total, first, second
+            return total, first, second
         weight *= ratio
         factor *= shrink
         d += side
         total += weight
         first += weight * d
         second += weight * d * d
-        buffer[k] = weight
         # w rho / (1 - rho) is left.
         if weight <= NEGLIGIBLE * total and weight * ratio <= NEGLIGIBLE * total * (1.0 - ratio):
-            return k + 1, total, first, second
-    return -1, 0.0, first, second
+            return total, first, second
+    return 0.0, first, second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk_gaussian(walk, value, square, buffer):
-    """Do both sides of `walk_side` under Gaussian noise, where w is log-concave.
-
-    All three laws have f(x + 1) / f(x) = (a + b x) odds / (x + 1), with (a, b) = (1, 0) for Poisson
-    counts, (r, 1) for negative binomial and (N, -1) for binomial ones. Returns the buffer, how many
-    of its places are above the start, how many are used, and the three sums, 1 for the start.
-    """
-    a = 1.0 if walk.code == POISSON else walk.size
-    b = 0.0 if walk.code == POISSON else (1.0 if walk.code == NEGATIVE_BINOMIAL else -1.0)
-    start, odds, away = walk.start, walk.odds, value - walk.start
-    while True:
-        up, total, f1, s1 = gaussian_side(a, b, odds, start, away, square, 1.0, buffer, 0, 1.0)
-        if up >= 0:
-            used, total, f2, s2 = gaussian_side(
-                a, b, odds, start, away, square, -1.0, buffer, up, total
-            )
-            if used >= 0:
-                return buffer, up, used, total, f1 + f2, s1 + s2
-        if buffer.shape[0] >= 2 * MOST:
-            return buffer, 0, 0, 0.0, 0.0, 0.0
-        buffer = longer(buffer)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def pick(buffer, used, total, uniform):
-    """Return the place in the buffer where the summed weights, after the start's 1, reach u total.
-
-    -1 is the start itself.
-    """
-    left = uniform * total - 1.0
-    if left < 0.0:
-        return -1
-    last = -1
-    for k in range(used):
-        left -= buffer[k]
-        if buffer[k] > 0.0:
-            last = k
-        if left < 0.0:
-            return k
-    return last
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk_counts(walk, p, table, uniform, buffer):
-    """Return the buffer, sum w / w(start), E(x - start), Var(x), and a draw of x."""
+def walk_counts(walk, p, table):
+    """Return sum w / w(start), E(x - start) and Var(x)."""
     if walk.family == GAUSSIAN and not walk.convex:
-        square = p[1] * p[1]
-        buffer, up, used, total, first, second = walk_gaussian(walk, p[0], square, buffer)
-    else:
-        buffer, up, total, first, second = walk_side(walk, p, table, 1.0, buffer, 0, 1.0)
+        code, size = walk.code, walk.size
+        a = 1.0 if code == POISSON else size
+        b = 0.0 if code == POISSON else (1.0 if code == NEGATIVE_BINOMIAL else -1.0)
+        away, square = p[0] - walk.start, p[1] * p[1]
+        total, first, second = gaussian_side(a, b, walk.odds, walk.start, away, square, 1.0, 1.0)
         if total > 0.0:
-            buffer, used, total, f2, s2 = walk_side(walk, p, table, -1.0, buffer, up, total)
+            total, f2, s2 = gaussian_side(a, b, walk.odds, walk.start, away, square, -1.0, total)
+            first, second = first + f2, second + s2
+    else:
+        total, first, second = walk_side(walk, p, table, 1.0, 1.0)
+        if total > 0.0:
+            total, f2, s2 = walk_side(walk, p, table, -1.0, total)
             first, second = first + f2, second + s2
     if total == 0.0:
-        return buffer, total, 0.0, 0.0, walk.start
+        return total, 0.0, 0.0
     mean = first / total
-    variance = max(second / total - mean * mean, 0.0)
-    k = pick(buffer, used, total, uniform)
-    x = walk.start + (k + 1.0 if k < up else up - k - 1.0)
-    return buffer, total, mean, variance, x
+    return total, mean, max(second / total - mean * mean, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_outward(walk, p, table, total, uniform):
+    """Return the count at which the weights, added up outward from the start, reach u total.
+
+    The larger of the two next weights is added first, so that few are needed. Any order gives a
+    draw from w / total.
+    """
+    code, odds, size, family = walk.code, walk.odds, walk.size, walk.family
+    inverse_odds, gaussian, square = 1.0 / odds, family == GAUSSIAN, p[1] * p[1]
+    left, tiny, last = uniform * total - 1.0, 1e-20 * total, walk.start
+    if left < 0.0:
+        return last
+    up = down = walk.start
+    above = below = 1.0
+    # Ratios of h; under Gaussian noise they shrink by a constant factor.
+    h_up = h_down = 0.0 if gaussian else log_h(family, p, table, last)
+    shrink = math.exp(-square) if gaussian else 1.0
+    factor_up = math.exp(square * (p[0] - last - 0.5)) if gaussian else 1.0
+    factor_down = math.exp(square * (last - p[0] - 0.5)) if gaussian else 1.0
+    go_up = go_down = True
+    while True:
+        if go_up:
+            if not gaussian:
+                now = log_h(family, p, table, up + 1.0)
+                factor_up, h_up = math.exp(now - h_up), now
+            above *= growth(code, odds, size, up) * factor_up
+            factor_up *= shrink
+        if go_down and down > 0.0:
+            if not gaussian:
+                now = log_h(family, p, table, down - 1.0)
+                factor_down, h_down = math.exp(now - h_down), now
+            below *= decline(code, inverse_odds, size, down) * factor_down
+            factor_down *= shrink
+        elif go_down:
+            below = 0.0
+        go_up = above >= below and (above > tiny or up < walk.other)
+        go_down = not go_up and (below > tiny or (walk.convex and down > 0.0))
+        if go_up:
+            up += 1.0
+            left -= above
+            last = up
+        elif go_down:
+            down -= 1.0
+            left -= below
+            last = down
+        if left < 0.0 or not (go_up or go_down):  # the second: rounding, the sum is below u total
+            return last
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -532,17 +534,19 @@ def log_factorial_step(x, inverse, d, half):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_smooth_weight(code, square, away, drift, x, inverse, y, inverse_y, d):
-    """Return log w(x + d) / w(x) under Gaussian noise, both far from 0.
-
-    `away` is s - x, `drift` is the logarithm of `growth` at x with its factorials left to the
-    others; y is x + r, or N - x, with its inverse.
-    """
-    result = square * d * (away - 0.5 * d) + d * drift - log_factorial_step(x, inverse, d, 0.5)
+def log_smooth_weight(walk, square, value, d):
+    """Return log w(x + d) / w(x) under Gaussian noise of s = `value`, x the start, far from 0."""
+    code, x = walk.code, walk.start
+    inverse = 1.0 / x
+    y = walk.size + x if code == NEGATIVE_BINOMIAL else walk.size - x
+    # The logarithm of `growth` at x, with its factorials left to the others.
+    drift = math.log(walk.odds * inverse * (1.0 if code == POISSON else y))
+    result = square * d * (value - x - 0.5 * d) + d * drift
+    result -= log_factorial_step(x, inverse, d, 0.5)
     if code == NEGATIVE_BINOMIAL:
-        return result + log_factorial_step(y, inverse_y, d, -0.5)
+        return result + log_factorial_step(y, 1.0 / y, d, -0.5)
     if code == BINOMIAL:
-        return result - log_factorial_step(y, inverse_y, -d, 0.5)
+        return result - log_factorial_step(y, 1.0 / y, -d, 0.5)
     return result
 
 
@@ -580,97 +584,104 @@ def reach_of(walk, p):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk_strides(walk, square, value, stride, uniform, buffer):
-    """As `walk_counts`, along every k-th count from a random one on."""
-    shifted = uniform * stride
-    offset = math.floor(shifted)
-    uniform = shifted - offset
+def walk_strides(walk, square, value, stride, offset):
+    """As `walk_counts`, along every k-th count, `offset` from the start and on."""
     total = first = second = 0.0
-    used = up = 0
-    code, x = walk.code, walk.start
-    y = walk.size + x if code == NEGATIVE_BINOMIAL else walk.size - x
-    inverse, inverse_y, away = 1.0 / x, 1.0 / y, value - x
-    drift = math.log(walk.odds * inverse * (1.0 if code == POISSON else y))
     for side in (1.0, -1.0):
         d = offset if side > 0.0 else offset - stride
         while True:
-            weight = math.exp(
-                log_smooth_weight(code, square, away, drift, x, inverse, y, inverse_y, d)
-            )
+            weight = math.exp(log_smooth_weight(walk, square, value, d))
             total += weight
             first += weight * d
             second += weight * d * d
-            if used == buffer.shape[0]:
-                buffer = longer(buffer)
-            buffer[used] = weight
-            used += 1
             if weight <= 1e-18 * total:
                 break
             d += side * stride
-        if side > 0.0:
-            up = used
     mean = first / total
-    variance = max(second / total - mean * mean, 0.0)
-    left, k = uniform * total, 0
-    while k < used - 1 and left >= buffer[k]:
-        left -= buffer[k]
-        k += 1
-    d = offset + stride * (k if k < up else up - 1.0 - k)
-    return buffer, stride * total, mean, variance, walk.start + d
+    return stride * total, mean, max(second / total - mean * mean, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_table(code, rate, size, p, table, uniform, buffer):
+def draw_strides(walk, square, value, stride, total, uniform):
+    """As `draw_outward`: a uniform offset, and then a draw along every k-th count from it."""
+    shifted = uniform * stride
+    offset = math.floor(shifted)
+    left = (shifted - offset) * total / stride
+    for k in range(400):  # 0, -1, 1, -2, ... strides away, until all that is left is negligible
+        largest = 0.0
+        for d in (offset + k * stride, offset - (k + 1) * stride):
+            weight = math.exp(log_smooth_weight(walk, square, value, d))
+            left -= weight
+            if left < 0.0:
+                return walk.start + d
+            largest = max(largest, weight)
+        if largest <= 1e-20 * total:
+            break
+    return walk.start + offset
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_table(code, rate, size, p, table):
     """As `cell`, for a law h that is a table; -inf if no count of the table is possible."""
     first, at, length = p[0], int(p[1]), int(p[2])
     top = -math.inf
-    while buffer.shape[0] < length:
-        buffer = longer(buffer)
     for k in range(length):
-        value = log_mass(code, rate, size, first + k) if table[at + k] > -math.inf else 0.0
-        buffer[k] = value + table[at + k]
-        top = max(top, buffer[k])
+        if table[at + k] > -math.inf:
+            top = max(top, log_mass(code, rate, size, first + k) + table[at + k])
     if top == -math.inf:
-        return buffer, top, 0.0, 0.0, first
+        return top, 0.0, 0.0
     total = mean = square = 0.0
     for k in range(length):
-        buffer[k] = math.exp(buffer[k] - top)
-        total += buffer[k]
-        mean += k * buffer[k]
-        square += k * k * buffer[k]
+        if table[at + k] > -math.inf:
+            weight = math.exp(log_mass(code, rate, size, first + k) + table[at + k] - top)
+            total += weight
+            mean += k * weight
+            square += k * k * weight
     mean /= total
-    left, chosen = uniform * total, 0
-    for k in range(length):
-        if buffer[k] > 0.0:
-            chosen = k
-            left -= buffer[k]
-            if left < 0.0:
-                break
-    variance = max(square / total - mean * mean, 0.0)
-    return buffer, top + math.log(total), first + mean, variance, first + chosen
+    return top + math.log(total), first + mean, max(square / total - mean * mean, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cell(code, rate, size, family, p, table, uniform, buffer):
-    """Return the buffer, log p(s), E(x | s), Var(x | s), and a draw of x given s."""
-    rate = min(max(rate, SMALLEST), LARGEST)
-    if family == TABLE:
-        return sum_table(code, rate, size, p, table, uniform, buffer)
+def draw_table(code, rate, size, p, table, log_p, uniform):
+    """As `draw_cell`, for a law h that is a table."""
+    first, at, length = p[0], int(p[1]), int(p[2])
+    left, chosen = uniform, 0
+    for k in range(length):
+        if table[at + k] > -math.inf:
+            weight = math.exp(log_mass(code, rate, size, first + k) + table[at + k] - log_p)
+            if weight > 0.0:
+                chosen = k
+                left -= weight
+                if left < 0.0:
+                    break
+    return first + chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def begin(code, rate, size, family, p, table, mean):
+    """Return the walk of a cell and the log weight of its start, and how to stride.
+
+    `mean` is E(x | s), where a log-concave w is large, or below 0 if it is not known. The stride is
+    1 if every count is needed; otherwise the walk and the 1 / sd^2 that are returned last go with
+    it.
+    """
     odds = step_odds(code, rate, size)
     convex = code == NEGATIVE_BINOMIAL and size < 1.0
-    other = peak = 0.0
+    peak = 0.0
     if convex:
-        start = two_humps(code, odds, size, family, p, table)
+        start, other = two_humps(code, odds, size, family, p, table), 0.0
         at_zero = log_mass(code, rate, size, 0.0) + log_h(family, p, table, 0.0)
         top = log_mass(code, rate, size, start) + log_h(family, p, table, start)
         if at_zero > top:
             start, other, at_zero, top = 0.0, start, top, at_zero
         peak = math.exp(at_zero - top)
     else:
-        guess, close = first_guess(code, rate, odds, size, family, p)
-        start = math.floor(guess)
-        if not close:  # any count near the top is a good start
-            start = find_top(code, odds, size, family, p, table, start)
+        start = math.floor(mean + 0.5)
+        if start < 0.0:
+            guess, close = first_guess(code, rate, odds, size, family, p)
+            start = math.floor(guess)
+            if not close:  # any count near the top is a good start
+                start = find_top(code, odds, size, family, p, table, start)
         other = start
         top = log_mass(code, rate, size, start) + log_h(family, p, table, start)
     walk = smooth = Walk(code, odds, size, family, start, other, peak, convex)
@@ -681,19 +692,40 @@ def cell(code, rate, size, family, p, table, uniform, buffer):
         smooth, square = Walk(code, tilted, size, family, start, other, peak, convex), 0.0
     elif family != GAUSSIAN:
         square = math.inf
-    stride = stride_of(smooth, square, reach)
-    if stride > 1.0:
-        buffer, total, mean, variance, x = walk_strides(
-            smooth, square, p[0], stride, uniform, buffer
-        )
-    else:
-        buffer, total, mean, variance, x = walk_counts(walk, p, table, uniform, buffer)
-    return buffer, top + math.log(total), start + mean, variance, x
+    return walk, top, stride_of(smooth, square, reach), smooth, square
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_cells(code, rate, size, laws, uniforms, log_p, mean, variance, records):
-    """Fill in log p(s_i), E(x_i | s_i), Var(x_i | s_i) and a draw of x_i, for all n cells.
+def cell(code, rate, size, family, p, table, offset):
+    """Return log p(s), E(x | s) and Var(x | s); `offset` in [0, 1) is where strides begin."""
+    rate = min(max(rate, SMALLEST), LARGEST)
+    if family == TABLE:
+        return sum_table(code, rate, size, p, table)
+    walk, top, stride, smooth, square = begin(code, rate, size, family, p, table, -1.0)
+    if stride > 1.0:
+        offset = math.floor(offset * stride)
+        total, mean, variance = walk_strides(smooth, square, p[0], stride, offset)
+    else:
+        total, mean, variance = walk_counts(walk, p, table)
+    return top + math.log(total), walk.start + mean, variance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_cell(code, rate, size, family, p, table, log_p, mean, uniform):
+    """Return a draw of x given s, by inversion: log p(s) says what the weights add up to."""
+    rate = min(max(rate, SMALLEST), LARGEST)
+    if family == TABLE:
+        return draw_table(code, rate, size, p, table, log_p, uniform)
+    walk, top, stride, smooth, square = begin(code, rate, size, family, p, table, mean)
+    total = math.exp(log_p - top)
+    if stride > 1.0:
+        return draw_strides(smooth, square, p[0], stride, total, uniform)
+    return draw_outward(walk, p, table, total, uniform)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_cells(code, rate, size, laws, log_p, mean, variance):
+    """Fill in log p(s_i), E(x_i | s_i) and Var(x_i | s_i), for all n cells.
 
     Parameters
     ----------
@@ -703,26 +735,30 @@ def sum_cells(code, rate, size, laws, uniforms, log_p, mean, variance, records):
         Of each cell, (n,); see `log_mass`.
     laws
         `CellLaws`: what is seen of each cell.
-    uniforms
-        (n,), in [0, 1).
-    log_p, mean, variance, records
-        (n,), overwritten; the records are int64.
+    log_p, mean, variance
+        (n,), overwritten.
     """
-    buffer = np.empty(256)
     for i in range(rate.shape[0]):
-        if laws.family[i] == GAUSSIAN and laws.parameters[i, 1] == 0.0:
-            continue  # nothing is seen of it: `draw_unseen`
-        buffer, log_p[i], mean[i], variance[i], x = cell(
-            code,
-            rate[i],
-            size[i],
-            laws.family[i],
-            laws.parameters[i],
-            laws.table,
-            uniforms[i],
-            buffer,
+        family, p = laws.family[i], laws.parameters[i]
+        if family == GAUSSIAN and p[1] == 0.0:  # nothing is seen of it
+            log_p[i] = 0.0
+            mean[i], variance[i] = mean_and_variance(code, rate[i], size[i])
+        else:
+            log_p[i], mean[i], variance[i] = cell(
+                code, rate[i], size[i], family, p, laws.table, 0.0
+            )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_cells(code, rate, size, laws, log_p, mean, uniforms, records):
+    """Fill in a draw of x_i given s_i, int64 (n,), for all cells of which something is seen."""
+    for i in range(rate.shape[0]):
+        family, p = laws.family[i], laws.parameters[i]
+        if family == GAUSSIAN and p[1] == 0.0:
+            continue
+        records[i] = int(
+            draw_cell(code, rate[i], size[i], family, p, laws.table, log_p[i], mean[i], uniforms[i])
         )
-        records[i] = int(x)
 
 
 class Summed(NamedTuple):
@@ -734,42 +770,40 @@ class Summed(NamedTuple):
     """E(x_i | s_i)."""
     variance: NDArray[np.float64]
     """Var(x_i | s_i)."""
-    records: NDArray[np.int64]
-    """A draw of x_i given s_i."""
 
 
 def sum_out(
+    code: int, rate: NDArray[np.float64], size: NDArray[np.float64], laws: CellLaws
+) -> Summed:
+    """Sum out every cell; the arguments are those of `sum_cells`."""
+    made = Summed(*np.empty((3, len(rate))))
+    sum_cells(code, np.clip(rate, SMALLEST, LARGEST), size, laws, *made)
+    return made
+
+
+def draw_out(
     code: int,
     rate: NDArray[np.float64],
     size: NDArray[np.float64],
     laws: CellLaws,
+    summed: Summed,
     rng: np.random.Generator,
-) -> Summed:
-    """Sum out, and draw, every cell; the arguments are those of `sum_cells`."""
-    n = len(rate)
-    uniforms = rng.random(n)
-    log_p, mean, variance = np.empty((3, n))
-    made = Summed(log_p, mean, variance, np.empty(n, dtype=np.int64))
+) -> NDArray[np.int64]:
+    """Draw every cell given what is seen of it; `summed` is what `sum_out` returns for it."""
+    records = np.empty(len(rate), dtype=np.int64)
+    uniforms = rng.random(len(rate))
+    draw_cells(code, rate, size, laws, summed.log_p, summed.mean, uniforms, records)
     nothing = np.flatnonzero((laws.family == GAUSSIAN) & (laws.parameters[:, 1] == 0.0))
-    sum_cells(code, rate, size, laws, uniforms, *made)
     if len(nothing):
-        draw_unseen(code, rate, size, nothing, made, rng)
-    return made
+        records[nothing] = draw_counts(code, rate[nothing], size[nothing], rng)
+    return records
 
 
-def draw_unseen(
-    code: int, rate: Any, size: Any, which: Any, made: Summed, rng: np.random.Generator
-) -> None:
-    """Fill in the cells of which nothing is seen: the law f itself."""
-    rate, size = np.clip(rate[which], SMALLEST, LARGEST), size[which]
-    made.log_p[which] = 0.0
+def draw_counts(code: int, rate: Any, size: Any, rng: np.random.Generator) -> Any:
+    """Draw from the law f itself."""
+    rate = np.clip(rate, SMALLEST, LARGEST)
     if code == BINOMIAL:
-        p = rate / (1.0 + rate)
-        made.mean[which], made.variance[which] = size * p, size * p / (1.0 + rate)
-        made.records[which] = rng.binomial(size.astype(np.int64), p)
-        return
-    made.mean[which] = made.variance[which] = rate
+        return rng.binomial(size.astype(np.int64), rate / (1.0 + rate))
     if code == NEGATIVE_BINOMIAL:
-        made.variance[which] += rate * rate / size
         rate = np.minimum(rng.standard_gamma(size) * rate / size, 2.0**60)
-    made.records[which] = rng.poisson(rate)
+    return rng.poisson(rate)

@@ -278,12 +278,7 @@ class CountRegression(ReadyModel):
         self, theta: Theta, n: int, rng: Generator, index: ArrayLike | None = None, **_: Any
     ) -> NDArray[np.int64]:
         """Draw n counts from f(. | theta)."""
-        code, rate, size = self.count_law(theta, n, index)
-        if code == BINOMIAL:
-            return rng.binomial(size.astype(np.int64), rate / (1.0 + rate))
-        if code == NEGATIVE_BINOMIAL:
-            rate = np.minimum(rng.standard_gamma(size) * rate / size, 2.0**60)
-        return rng.poisson(rate)
+        return cells.draw_counts(*self.count_law(theta, n, index), rng)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log f(x_i | theta) of each cell, (n,); of the first cells, if there are fewer."""

@@ -51,6 +51,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
+from noiseaware.maths.cells import CellLaws
 from noiseaware.maths.densities import log_inverse_gamma
 from noiseaware.maths.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
@@ -59,6 +60,7 @@ from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression
+from noiseaware.models.summed_linear import SummedLinear, can_sum
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
@@ -158,6 +160,14 @@ class LinearRegression(Regression):
         return log_inverse_gamma(
             float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
         )
+
+    def summed_kernel(self, laws: CellLaws, n: int) -> SummedLinear | None:
+        """Return a kernel for p(theta | s_dp), responses under Gaussian noise integrated out."""
+        if self.features is None or not can_sum(laws):
+            return None
+        design = np.column_stack([np.ones(n), self._known_of(n)])
+        prior = (self.noise_variance_shape, self.noise_variance_scale)
+        return SummedLinear(design, laws, self._prior_precision, self.noise_variance, prior)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the estimates given exact moments; p(theta | x) depends on nothing else."""

@@ -126,11 +126,10 @@ def pointwise(model: Model, release: Release) -> Callable[[Theta], Floats] | Non
     laws = None if mechanism.record_laws is None else mechanism.record_laws(release.values)
     count_law, log_f = able.count_law, able.log_likelihood
     if count_law is not None and laws is not None:
-        rng = np.random.default_rng(0)  # for the draws of the counts, which are not used
 
         def log_seen(theta: Theta) -> Floats:
             code, rate, size = count_law(theta, n)
-            return sum_out(code, rate, size, laws, rng).log_p + constants
+            return sum_out(code, rate, size, laws).log_p + constants
 
         return log_seen
     listed = listed_laws(model, release)

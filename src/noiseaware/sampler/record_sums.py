@@ -3,16 +3,18 @@
 - **Mean and variance** come from E(x_i | theta, s) and Var(x_i | theta, s) of every draw of theta,
   which have less Monte Carlo error than draws of x_i have: E(x_i | s) is the mean of the first, and
   Var(x_i | s) the mean of the second plus the variance of the first.
-- **Quantiles** come from a histogram of the draws of x_i: `BINS` bins of whole width around the
-  mean of warm-up, which reach 5 standard deviations to either side, and two more without end.
-  Where the standard deviation is at most 6.4 a bin is one count, and quantiles are those of the
-  draws. Elsewhere a quantile is interpolated inside a bin, which is 0.16 standard deviations wide:
-  the error is below h^2 / 8 times the slope of the log density, some 0.005 standard deviations at
-  the 5% quantile, where 4,000 independent draws have a Monte Carlo error of 0.033.
+- **Quantiles** come from a histogram of the draws of x_i: `BINS` bins around the mean of warm-up,
+  which reach 5 standard deviations to either side, and two more without end. Bins of counts have a
+  whole width. Where the standard deviation is at most 6.4 a bin is one count, and quantiles are
+  those of the draws. Elsewhere a quantile is interpolated inside a bin, which is 0.16 standard
+  deviations wide: the error is below h^2 / 8 times the slope of the log density, some 0.005
+  standard deviations at the 5% quantile, where 4,000 independent draws have a Monte Carlo error of
+  0.033.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,40 +37,45 @@ class RecordSums(NamedTuple):
     Attributes
     ----------
     low, width
-        Where the bins of a record begin, and how wide they are, int64.
+        Where the bins of a record begin, and how wide they are.
+    step
+        1 if records are whole numbers, 0 if not.
     counts
         Draws in each bin, one more at both ends, uint32 (n, BINS + 2).
     mean, square, variance
         Sums of E(x_i | theta, s) - centre, of its square, and of Var(x_i | theta, s); the centre is
         the middle of the bins.
     lowest, highest
-        The smallest and the largest draw, int64.
+        The smallest and the largest draw.
     """
 
-    low: NDArray[np.int64]
-    width: NDArray[np.int64]
+    low: Floats
+    width: Floats
+    step: float
     counts: NDArray[np.uint32]
     mean: Floats
     square: Floats
     variance: Floats
-    lowest: NDArray[np.int64]
-    highest: NDArray[np.int64]
+    lowest: Floats
+    highest: Floats
 
 
-def begin(mean: Floats, sd: Floats) -> RecordSums:
+def begin(mean: Floats, sd: Floats, whole: bool = True) -> RecordSums:
     """Return empty sums for records that have about this mean and standard deviation."""
     n = len(mean)
-    width = np.maximum(np.ceil(2.0 * REACH * sd / BINS), 1.0).astype(np.int64)
-    low = np.floor(mean).astype(np.int64) - BINS // 2 * width
+    width = np.maximum(2.0 * REACH * sd / BINS, 1e-300)
+    if whole:
+        mean, width = np.floor(mean), np.ceil(np.maximum(width, 1.0))
     return RecordSums(
-        low,
+        mean - BINS // 2 * width,
         width,
+        float(whole),
         np.zeros((n, BINS + 2), dtype=np.uint32),
         np.zeros(n),
         np.zeros(n),
         np.zeros(n),
-        np.full(n, np.iinfo(np.int64).max),
-        np.full(n, np.iinfo(np.int64).min),
+        np.full(n, np.inf),
+        np.full(n, -np.inf),
     )
 
 
@@ -76,9 +83,9 @@ def begin(mean: Floats, sd: Floats) -> RecordSums:
 def add(sums, mean, variance, records):
     """Add a draw, in place: E(x | theta, s), Var(x | theta, s) and x of each record."""
     for i in range(records.shape[0]):
-        x = records[i]
-        place = (x - sums.low[i]) // sums.width[i]
-        sums.counts[i, min(max(place, -1), BINS) + 1] += 1
+        x = float(records[i])
+        place = math.floor(min(max((x - sums.low[i]) / sums.width[i], -1.0), float(BINS)))
+        sums.counts[i, int(place) + 1] += 1
         away = mean[i] - (sums.low[i] + BINS // 2 * sums.width[i])
         sums.mean[i] += away
         sums.square[i] += away * away
@@ -88,43 +95,49 @@ def add(sums, mean, variance, records):
 
 
 @njit(cache=True, nogil=True)
-def share_up_to(sums, i, x):
-    """Return the share of the draws of a record that are at most x, by interpolation in a bin."""
-    total = 0.0
-    for k in range(BINS + 2):
-        total += sums.counts[i, k]
+def share_up_to(sums, i, below, x):
+    """Return the share of the draws of a record that are at most x, by interpolation in a bin.
+
+    `below` is the number of draws below each bin, and of all.
+    """
     if x < sums.lowest[i]:
         return 0.0
     if x >= sums.highest[i]:
         return 1.0
-    done = 0.0
-    for k in range(BINS + 2):
-        first = sums.lowest[i] if k == 0 else sums.low[i] + (k - 1) * sums.width[i]
-        after = sums.highest[i] + 1 if k == BINS + 1 else sums.low[i] + k * sums.width[i]
-        if x + 1 >= after:
-            done += sums.counts[i, k]
-        else:
-            # Whole numbers first, ..., after - 1 share the bin evenly.
-            if x >= first:
-                done += sums.counts[i, k] * (x + 1.0 - first) / (after - first)
-            break
-    return done / total
+    low, width = sums.low[i], sums.width[i]
+    k = math.floor(min(max((x - low) / width, -1.0), float(BINS))) + 1
+    first = sums.lowest[i] if k == 0 else low + (k - 1) * width
+    after = sums.highest[i] + sums.step if k == BINS + 1 else low + k * width
+    # What is between first and after shares the bin evenly: whole numbers, or all.
+    part = min(max((x + sums.step - first) / (after - first), 0.0), 1.0)
+    return (below[k] + part * sums.counts[i, k]) / below[BINS + 2]
 
 
 @njit(cache=True, nogil=True)
 def find_quantiles(chains, probabilities, out):
-    """Write the smallest whole number that a share p of the draws of all chains does not exceed."""
+    """Write the smallest (whole) number that a share p of the draws of all chains does not exceed.
+
+    If records are not whole numbers, to a thousandth of the width of a bin.
+    """
+    whole = chains[0].step > 0.0
+    below = np.zeros((len(chains), BINS + 3))
     for i in range(out.shape[0]):
         lowest, highest = chains[0].lowest[i], chains[0].highest[i]
-        for sums in chains:
-            lowest, highest = min(lowest, sums.lowest[i]), max(highest, sums.highest[i])
+        for c in range(len(chains)):
+            lowest = min(lowest, chains[c].lowest[i])
+            highest = max(highest, chains[c].highest[i])
+            for k in range(BINS + 2):
+                below[c, k + 1] = below[c, k] + chains[c].counts[i, k]
+        close = 1.0 if whole else 1e-3 * chains[0].width[i]
         for j in range(probabilities.shape[0]):
-            low, high = lowest - 1, highest
-            while high - low > 1:
-                middle = (low + high) // 2
+            low, high = lowest - close, highest
+            while high - low > close:
+                middle = math.floor(0.5 * (low + high)) if whole else 0.5 * (low + high)
+                if not low < middle < high:
+                    break
                 share = 0.0
-                for sums in chains:
-                    share += share_up_to(sums, i, middle)
+                for c in range(len(chains)):
+                    share += share_up_to(chains[c], i, below[c], middle)
                 if share >= probabilities[j] * len(chains):
                     high = middle
                 else:
@@ -136,7 +149,7 @@ def together(chains: Sequence[RecordSums]) -> dict[str, Any]:
     """Return mean, sd, share of the conditional variance and quantiles of each record."""
     draws = np.array([float(sums.counts[0].sum()) for sums in chains])
     centres = [sums.low + BINS // 2 * sums.width for sums in chains]
-    middle = centres[0].astype(np.float64)
+    middle = centres[0]
     total = draws.sum()
     first = sum(s.mean + d * (c - middle) for s, c, d in zip(chains, centres, draws, strict=True))
     second = sum(

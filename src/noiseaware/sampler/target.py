@@ -261,7 +261,7 @@ class Target:
             parameters[:, 1] *= np.where(normal, math.sqrt(power), power)
             other.terms = self.terms._replace(parameters=parameters)
         # A move that sums records out would do so with g itself.
-        other.column_laws = None
+        other.column_laws = other.summed_kernel = None
         other.listed = None if self.listed is None else self.listed.tempered(power)
         other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
         return other

@@ -1,15 +1,14 @@
 """Cells: theta with the records summed out, and each record from its exact conditional.
 
-For a model whose records are counts with a known law given theta (`count_law`), released one by one
-(`record_laws` of the mechanism), the records are independent given theta, and
+Where records are released one by one (`record_laws` of the mechanism), they are independent given
+theta, and for counts
 
     p(theta | s_dp)  proportional to  p(theta) prod_i sum_x f(x | theta) h(s_i | x)
 
-costs one pass over the cells (`maths.cells`). The model's own kernel moves theta so that this
-is invariant, and with every value of theta it visits comes a draw of x from p(x | theta, s_dp). A
-proposal (theta', x') is accepted by the ratio of p(theta | s_dp) alone: with x' drawn from its
-conditional, the joint density over the density of the proposal is p(theta', x' | s) / p(x' |
-theta', s) = p(theta' | s). So p(theta, x | s_dp) is invariant.
+costs one pass over the cells (`maths.cells`); normal records under Gaussian noise are
+integrated out in closed form. The model's own kernel moves theta so that this
+is invariant, whatever x is, and then x is drawn from p(x | theta, s_dp). So p(theta, x | s_dp) is
+invariant. In warm-up, where nobody asks for it, x is not drawn.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class CellMove:
         if target.summed_kernel is None:
             able = target.abilities
             raise ValueError(
-                "CellMove needs a model with count_law and summed_kernel, and a mechanism that "
-                f"releases every record's own number; got {able.name} and "
+                "CellMove needs a model with a summed_kernel for the law of the noise, and a "
+                f"mechanism that releases every record's own number; got {able.name} and "
                 f"{target.mechanism_abilities.name} of {target.query_abilities.name}"
             )
 
@@ -52,14 +51,19 @@ class CellMove:
         kernel = target.summed_kernel
         point, own = kernel.start(state.rng)
         tuning = {"own": own, "seen": self._nothing(point), "adding": False}
-        tuning["sums"] = record_sums.begin(point.summed.mean, np.sqrt(point.summed.variance))
         self._put(target, state, tuning, point)
+        state.records = kernel.draw(point, state.rng)
+        tuning["sums"] = self._begin(state, point.summed.mean, point.summed.variance)
         return tuning
+
+    @staticmethod
+    def _begin(state: ChainState, mean: Any, variance: Any) -> record_sums.RecordSums:
+        whole = np.issubdtype(state.records.dtype, np.integer)
+        return record_sums.begin(mean, np.sqrt(variance), whole)
 
     def _put(self, target: Target, state: ChainState, tuning: dict[str, Any], point: Any) -> None:
         tuning["point"], tuning["values"] = point, target.values
         state.theta = target.summed_kernel.theta(point)
-        state.records = point.summed.records
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Move theta and x."""
@@ -67,13 +71,15 @@ class CellMove:
         there = kernel.theta(point)
         seen = np.array_equal(tuning["values"], target.values, equal_nan=True)
         # Another move may have been here, or this be another release.
+        if not seen:
+            kernel.forget(tuning["own"])
         if not seen or any(not np.array_equal(there[k], state.theta[k]) for k in there):
-            point = kernel.point(state.theta, state.rng)
+            point = kernel.point(state.theta)
         point, accepted = kernel.step(point, tuning["own"], state.rng)
         self._put(target, state, tuning, point)
         if tuning["adding"]:
-            summed = point.summed
-            record_sums.add(tuning["sums"], summed.mean, summed.variance, summed.records)
+            summed, state.records = point.summed, kernel.draw(point, state.rng)
+            record_sums.add(tuning["sums"], summed.mean, summed.variance, state.records)
         return (accepted,)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -92,7 +98,7 @@ class CellMove:
     @staticmethod
     def _nothing(point: Any) -> list[Any]:
         """Return sums over warm-up: how often, E(x) - centre, its square, Var(x); the centre."""
-        return [0.0, *np.zeros((3, len(point.eta))), point.summed.mean]
+        return [0.0, *np.zeros((3, len(point.summed.mean))), point.summed.mean]
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Begin to add up what is seen of each record."""
@@ -103,7 +109,7 @@ class CellMove:
             mean = centre + first / count
             variance = within / count + np.maximum(second / count - (first / count) ** 2, 0.0)
         tuning["adding"] = True
-        tuning["sums"] = record_sums.begin(mean, np.sqrt(variance))
+        tuning["sums"] = self._begin(state, mean, variance)
 
     @staticmethod
     def record_sums(tuning: dict[str, Any]) -> Any:
