@@ -156,6 +156,9 @@ class ModelAbilities:
     """All the values that a record can have, (C, ...), where these are few. The state of a chain is
     then how many records have each, if the model has log_likelihood with log_prior or
     update_from_counts, or a counts_prior; `validate`."""
+    record_levels: int | None = None
+    """How many levels an entry of a record has, where they are integers from 0: many records are
+    then held in the smallest type for these."""
     value_groups: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     """(C,) the group of each of `record_values` and (G,) the records in each group, where records
     are in groups of known sizes. None: all records are alike."""

@@ -144,8 +144,8 @@ def test_wrong_derived_quantities_are_named(made, message):
 
 
 BUGS = {
-    "Algorithm 1": Edit(records, "from_model", "state.rng, begin)", "state.rng)"),
-    "blocks": Edit(records, "from_model", "state.rng, begin)", "state.rng)"),
+    "Algorithm 1": Edit(records, "from_model", "rng, begin)", "rng)"),
+    "blocks": Edit(records, "from_model", "rng, begin)", "rng)"),
     "turns": Edit(CrankNicolson, "_propose", "turned, begin)", "turned)"),
 }
 

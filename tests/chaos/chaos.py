@@ -11,6 +11,7 @@ for compiled functions) compile.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import json
@@ -165,11 +166,11 @@ def torment(kind: str, kills: int, seed: int, real: bool) -> Counter[str]:
     return moments
 
 
-def main(kills: int, real: int, kinds: list[str]) -> None:
+def main(kills: int, real: int, kinds: list[str], seed: int) -> None:
     for kind in kinds or list(KINDS):
         for count, own in ((kills, False), (real, True)):
             if count:
-                moments = torment(kind, count, 1, own)
+                moments = torment(kind, count, seed, own)
                 words = ", ".join(f"{number} {doing}" for doing, number in moments.most_common())
                 where = "processes of their own" if own else "forks"
                 print(f"{kind}, {where}: {sum(moments.values())} kills ({words}); same results")
@@ -180,4 +181,10 @@ if __name__ == "__main__":
     if sys.argv[1] == "--one":
         one(sys.argv[2], Path(sys.argv[3]))
     else:
-        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+        parser = argparse.ArgumentParser()
+        parser.add_argument("kills", type=int, help="of forks, for each kind of run")
+        parser.add_argument("real", type=int, help="of processes of their own")
+        parser.add_argument("kinds", nargs="*", help="sample, fit, study; all if not given")
+        parser.add_argument("--seed", type=int, default=1)
+        given = parser.parse_args()
+        main(given.kills, given.real, given.kinds, given.seed)

@@ -119,10 +119,8 @@ def test_images_that_the_release_sees(all_signs):
 
 @pytest.mark.full
 def test_no_release_in_the_ratio(all_signs):
-    bug = "        log_ratio += target.log_g(target.total(records))"
-    with planted(
-        Edit(mirror.MirrorMove, "step", bug, "        0.0 * target.log_g(target.total(records))")
-    ):
+    bug = "        log_ratio += target.log_g(total)"
+    with planted(Edit(mirror.MirrorMove, "step", bug, "        0.0 * target.log_g(total)")):
         assert by_all_signs() > HIGHEST
 
 

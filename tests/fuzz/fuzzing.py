@@ -3,6 +3,10 @@
 `python -m fuzz.fuzzing 5000 1000 --seed 1` (in tests/; `make fuzz`) mutates so many release, model
 and plan files and so many posteriors and checkpoints, and prints what was not refused in one line.
 A file that is accepted ends before its first iteration. `--only 84` shows file 84 of a seed.
+`--real` sends every file through a process of its own, as a user would; an accepted one is sampled
+for a few iterations, or ended after its time.
+
+What was found once is in `corpus`, and is tried again by the tests.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -158,6 +164,32 @@ def outcome(words: list[str]) -> str:
     return "refused"
 
 
+def real_outcome(words: list[str]) -> str:
+    """As `outcome`, through a process of its own."""
+    few = ["--draws", "5", "--warmup", "5", "--chains", "1"] if words[0] == "fit" else []
+    command = [sys.executable, "-m", "noiseaware", *words, *few]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        while True:
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
+            if ended:
+                break
+            stat = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            if (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") > 3 * SECONDS:
+                process.kill()
+            time.sleep(0.05)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        lines = said.read().strip().splitlines()
+    if 1024 * used.ru_maxrss > MEMORY:
+        return f"{used.ru_maxrss >> 10} MiB"
+    if process.returncode in (0, 1, -signal.SIGKILL):  # the last: it was at work
+        return "accepted"
+    if process.returncode != 3 or len(lines) != 1:
+        return f"exit code {process.returncode}: {lines[-3:]}"
+    return "refused"
+
+
 def text_words(rng: np.random.Generator, folder: Path) -> list[str]:
     """Mutate a release, a model or a plan; return the command that reads it."""
     examples, which = ROOT / "examples", rng.integers(5)
@@ -221,7 +253,7 @@ def make_good(folder: Path) -> None:
 
 
 def fuzz(
-    texts: int, binaries: int, seed: int, only: int | None = None
+    texts: int, binaries: int, seed: int, only: int | None = None, *, real: bool = False
 ) -> tuple[collections.Counter, list[str]]:
     """Return how often files were refused and accepted, and what went wrong, with its files."""
     counts: collections.Counter = collections.Counter()
@@ -233,18 +265,19 @@ def fuzz(
         folder, good = Path(name), Path(name) / "good"
         good.mkdir()
         make_good(good)
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, limits[1]))
+        if not real:
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, limits[1]))
         try:
             for number in range(texts + binaries) if only is None else (only,):
                 rng = np.random.default_rng((seed, number))
                 if number < texts:
                     words = text_words(rng, folder)
                     with mock.patch(patches[0], _stop), mock.patch(patches[1], _stop):
-                        found = outcome(words)
+                        found = (real_outcome if real else outcome)(words)
                 else:
                     words = binary_words(rng, folder, good)
                     with mock.patch("noiseaware.running.run._advance_all", _stop):
-                        found = outcome(words)
+                        found = (real_outcome if real else outcome)(words)
                 counts[found if found in ("refused", "accepted") else "wrong"] += 1
                 if only is not None:
                     print(*map(_content, words), sep="\n")
@@ -267,8 +300,9 @@ def main() -> None:
     parser.add_argument("binaries", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one file, shown in full")
+    parser.add_argument("--real", action="store_true", help="processes of their own")
     given = parser.parse_args()
-    counts, wrong = fuzz(given.texts, given.binaries, given.seed, given.only)
+    counts, wrong = fuzz(given.texts, given.binaries, given.seed, given.only, real=given.real)
     print(dict(counts))
     print("\n".join(wrong))
     sys.exit(bool(wrong))

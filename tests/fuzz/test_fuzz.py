@@ -1,6 +1,7 @@
 """Files from strangers: refused in one line, or right. `make fuzz` tries 6,000."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -12,11 +13,32 @@ from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.files import write_table
 from noiseaware.cli import app, errors
 
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+
 
 def test_mutated_files_are_refused_in_one_line(seed):
     counts, wrong = fuzz(40, 20, seed)
     assert not wrong, wrong
     assert counts["refused"] > 25
+
+
+@pytest.mark.parametrize("found", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
+def test_what_was_found_once_is_refused(found, tmp_path):
+    """The first word of a file's name is the command that it broke."""
+    command, path = found.name.split("-")[0], found
+    if command == "resume":
+        path = tmp_path / "run"
+        path.mkdir()
+        shutil.copy(found, path / "run.json")
+    words = {"report": ["-o", str(tmp_path / "out.html")], "resume": ["-o", str(tmp_path / "o.nc")]}
+    assert outcome([command, str(path), *words[command]]) == "refused"
+
+
+@pytest.mark.full
+def test_mutated_files_through_a_process_of_their_own(seed):
+    counts, wrong = fuzz(6, 6, seed, real=True)
+    assert not wrong, wrong
+    assert counts["refused"]
 
 
 def test_the_fuzzer_sees_a_fault(tmp_path, monkeypatch):

@@ -608,8 +608,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "accept",
-                "self.log_g = self.log_g_new",
-                "pass",
+                "self.total, self.log_g = self.total_new, self.log_g_new",
+                "self.total = self.total_new",
             ),
         ),
     ),
@@ -620,8 +620,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "put_into",
-                "state.theta, state.records = self.theta, self.records",
-                "state.theta = self.theta",
+                "state.records = records",
+                "pass",
             ),
         ),
     ),

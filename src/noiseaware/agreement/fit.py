@@ -50,6 +50,9 @@ from noiseaware.sizes import check_number, check_size
 _TRY = 7
 """Records in the small database: a number that no built-in shape has by accident."""
 
+_FINE = 0.01
+"""How far apart neighbouring floats may be at a released number, in units of the noise."""
+
 _MORE, _MANY = 10, 200
 """Databases, and records in each, that are shown to the query."""
 
@@ -85,6 +88,7 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
         index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)
+        check_resolution(release)
         laws = mechanism_abilities(release.mechanism).record_laws
         summed = able.count_law is not None and laws is not None
         exact = can_list(model, release.mechanism) or column_laws(model, release) is not None
@@ -95,6 +99,34 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
         # It is not told which records these are: all of them, from the first on.
         first = np.arange(_TRY) % n
         check_recovery(model, theta, check_records(model, theta, first, rng), first, rng)
+
+
+def check_resolution(release: Release) -> None:
+    """Raise ValueError if floats are too coarse to tell the released numbers from others.
+
+    A total near v is rounded to the floats there. Where these are not close together against the
+    noise, log g is off by as much. Counts are exact up to 2^53.
+    """
+    terms_of = mechanism_abilities(release.mechanism).terms
+    if terms_of is None:
+        return
+    terms = terms_of(release.values)
+    noisy = terms.parameters[terms.family < EXACT]
+    values, inverse = np.where(np.isfinite(noisy[:, 0]), noisy[:, 0], 0.0), noisy[:, 1]
+    apart = np.spacing(np.abs(values))
+    if query_abilities(release.query).integer_valued:
+        wrong = (np.abs(values) > 2.0**53) | ~np.isfinite(inverse)
+        limit = "at most 2^53, and the scale a number whose inverse is one"
+    else:
+        wrong = ~(apart * inverse <= _FINE)
+        limit = f"so small that floats there are at most {_FINE} scales of the noise apart"
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        scale = 0.0 if np.isinf(inverse[j]) else 1.0 / inverse[j]
+        raise ValueError(
+            f"values must be {limit}; got {values[j]:.17g}, where floats are {apart[j]:.2g} apart, "
+            f"with noise of scale {scale:.2g}"
+        )
 
 
 @contextmanager

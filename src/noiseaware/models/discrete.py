@@ -212,6 +212,7 @@ class Discrete(CompiledModel):
         constants = {J: log_dirichlet_constant(concentrations[:J]) for J in set(self._sizes)}
         self._log_constant = constants[n_classes] + n_classes * sum(constants[J] for J in n_levels)
         self.width = len(self._sizes)
+        self.record_levels = max(self._sizes)
         self.innovations = Innovations("uniform", self.width)
         self._no_records = np.empty((0, self.width), dtype=np.int64)
 

@@ -210,6 +210,11 @@ class YesNoGroups(Grouped):
     compiled = Compiled(_build_outcomes, _recover_outcomes, _outcome_likelihood)
 
     @property
+    def record_levels(self) -> int:
+        """The largest number of levels: of groups, or no and yes."""
+        return self._n_groups
+
+    @property
     def record_values(self) -> NDArray[np.int64]:
         """All the records that there can be: no and yes of each group in turn, (2 G, 2)."""
         return np.indices((self._n_groups, 2), dtype=np.int64).reshape(2, -1).T.copy()

@@ -10,8 +10,11 @@ it was summed out). The attributes of the root say how it was made.
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import platform
+import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["collect", "load", "save", "summary"]
 
 FORMAT = "noiseaware-posterior"
+CHECKSUM = "checksum"
+"""The attribute of a file that holds it."""
 VERSION = 1
 
 PRIOR_DRAWS = 1000
@@ -353,7 +358,26 @@ def _rounded(value: float, spread: float) -> float:
 def save(posterior: DataTree, path: str | Path) -> None:
     """Write a posterior to a netCDF file."""
     need_posterior(posterior)
-    write_whole(path, lambda part: posterior.to_netcdf(part, engine="h5netcdf"))
+    stamped = posterior.copy(deep=False)
+    stamped.attrs[CHECKSUM] = _checksum(stamped)
+    write_whole(path, lambda part: stamped.to_netcdf(part, engine="h5netcdf"))
+
+
+def _checksum(tree: DataTree) -> str:
+    """Return a checksum of all numbers, labels and texts, the same before and after a file."""
+    found = 0
+    for group in tree.subtree:
+        texts = {name: text for name, text in group.attrs.items() if isinstance(text, str)}
+        texts.pop(CHECKSUM, None)
+        found = zlib.crc32(json.dumps([group.path, texts], sort_keys=True).encode(), found)
+        # Labels that a group inherits are not stored with it.
+        for name in sorted(group.to_dataset(inherit=False).variables):
+            values = group[name].values
+            if values.dtype.kind not in "biuf":
+                values = np.array(json.dumps(values.tolist(), default=str))
+            found = zlib.crc32(f"{group.path}/{name} {values.shape}".encode(), found)
+            found = zlib.crc32(np.ascontiguousarray(values).tobytes(), found)
+    return f"{found:08x}"
 
 
 def load(path: str | Path) -> DataTree:
@@ -362,25 +386,52 @@ def load(path: str | Path) -> DataTree:
     Raises
     ------
     ValueError
-        If the file is not netCDF, or was not written by noiseaware.
+        If the file is not netCDF, was not written by noiseaware, or is damaged.
     """
-    import warnings
-
-    from xarray import open_datatree
-
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise ValueError(f"{path} is a directory, not a posterior saved by noiseaware")
+    tree = _read_tree(path)
+    if isinstance(tree, str):
+        why = kind_of(path) or f": {tree}"
+        raise ValueError(f"{path} is not a netCDF file that can be read{why}")
+    if tree.attrs.get("format") != FORMAT or "posterior" not in tree.children:
+        raise ValueError(f"{path} is a netCDF file, but not a posterior saved by noiseaware")
+    # Files of older versions have none; what is made from a posterior should have none.
+    if tree.attrs.pop(CHECKSUM, None) not in (None, _checksum(tree)):
+        raise ValueError(f"{path} is damaged: its checksum is wrong")
+    for name, values in tree["posterior"].data_vars.items():
+        if not (values.dtype.kind in "biuf" and np.isfinite(values.values).all()):
+            raise ValueError(f"{path} is damaged: {name} has values that are no finite numbers")
+    if "latent_records" in tree.children:
+        kept, draws = (tree[group]["draw"].values for group in ("latent_records", "posterior"))
+        if not np.isin(kept, draws).all():
+            raise ValueError(f"{path} is damaged: it has imputed records of draws that it has not")
+    return tree
+
+
+def _read_tree(path: Path) -> DataTree | str:
+    """Return what a netCDF file holds, or what is said of it if it cannot be read.
+
+    A file that h5netcdf could not open complains once more when it is forgotten, past everybody who
+    could catch it; so that happens here.
+    """
+    import warnings
+
+    from xarray import open_datatree
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what other programs put into their files
-            with open_datatree(path, engine="h5netcdf") as stored:
-                tree = stored.load()
-    except Exception as error:
-        why = kind_of(path) or f": {error}"
-        raise ValueError(f"{path} is not a netCDF file that can be read{why}") from None
-    if tree.attrs.get("format") != FORMAT or "posterior" not in tree.children:
-        raise ValueError(f"{path} is a netCDF file, but not a posterior saved by noiseaware")
-    return tree
+            try:
+                with open_datatree(path, engine="h5netcdf") as stored:
+                    return stored.load()
+            except Exception as error:
+                words = str(error)
+        gc.collect()
+        return words
+    finally:
+        sys.unraisablehook = hook

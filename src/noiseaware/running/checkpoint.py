@@ -131,6 +131,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         least = {"warmup": 0, "draws": 1, "first_draws": 1, "keep_records": 0, "chains": 1}
         right = found["format"] == FORMAT and int(found["random_seed"]) >= 0
+        written = found["version"], found["noiseaware"]
         for name, number in least.items():
             right = right and type(found[name]) is int and number <= found[name] <= MOST
         right = right and found["chains"] <= MOST_CHAINS and found["keep_records"] <= found["draws"]
@@ -141,7 +142,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         right = False
     if not right:
         raise CheckpointError(f"{path} is damaged, or not of a checkpoint")
-    if found["version"] != VERSION or found["noiseaware"] != __version__:
+    if written != (VERSION, __version__):
         raise CheckpointError(
             f"{folder} was written by noiseaware {found['noiseaware']}, and this is {__version__}: "
             "only the same version makes the same draws"

@@ -102,6 +102,7 @@ def run(
                 )
             began -= spent
         workers = _workers(cores, target.n * schedule.iterations * chains, chains)
+        target.threads = _threads(cores, chains)
         how = Advance(target, picked, schedule, workers, progress, checkpoint, began)
         with workers or nullcontext():
             states, draws = _advance_all(how, states, parts)
@@ -197,6 +198,11 @@ def _workers(cores: int | None, updates: int, chains: int) -> Parallel | None:
     return None if cores == 1 else Parallel(n_jobs=cores)
 
 
+def _threads(cores: int | None, chains: int) -> int:
+    """Return how many threads each chain has: the cores that were asked for beyond the chains."""
+    return max(1, (cores or 1) // chains)
+
+
 def backend_is_chosen() -> bool:
     """Whether the call stands inside a `joblib.parallel_config` block."""
     backend, n_jobs = get_active_backend()
@@ -211,7 +217,10 @@ def prepare(
 ) -> tuple[Target, tuple[Move, ...]]:
     """Return what is sampled, and the moves of the user or the default."""
     target = make_target(model, release, moves, size)
-    return target, pick_moves(moves, target)
+    picked = pick_moves(moves, target)
+    if moves is None:
+        target.hold_small()
+    return target, picked
 
 
 def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]:

@@ -46,6 +46,8 @@ from noiseaware.mechanisms.joint import log_joint
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.parameters import Work
 from noiseaware.release import Release
+from noiseaware.sampler import pieces
+from noiseaware.sampler.pieces import in_pieces
 from noiseaware.sampler.size import SizedCoordinates, with_size, without_size
 from noiseaware.sampler.state import ChainState
 from noiseaware.sizes import check_number
@@ -192,11 +194,14 @@ class Target:
         if it has some that suit it better than those of its parameters' supports.
     moved
         The same with n as one coordinate more, where it is not known: what transport moves.
+    threads
+        How many threads share a pass over many records.
     """
 
     on_counts = False
     integrated = False
     has_exact = False
+    threads = 1
     summed_kernel: Any = None
     listed: Any = None
     column_laws: Any = None
@@ -241,8 +246,22 @@ class Target:
         # What the package itself makes goes to compiled loops as it is; the rest is looked at.
         self._trusted = not is_user_defined(release.query if shared else release.mechanism)
         self._record: tuple[np.dtype, tuple[int, ...]] | None = None
+        self._small: np.dtype | None = None
         self.d = 0
         self.d = self._find_d()
+
+    def hold_small(self) -> None:
+        """Hold many records in the smallest integer type; for moves that do not calculate with it.
+
+        The package's own classes read them in whatever type they come.
+        """
+        parts = (self.model, self.release.query, self.release.mechanism)
+        levels = self.abilities.record_levels
+        if self.on_counts or self.listed is not None or levels is None:
+            return
+        if self.n > pieces.PIECE and not any(map(is_user_defined, parts)):
+            self._small = np.min_scalar_type(levels - 1)
+            self._record = None
 
     def tempered(self, power: float) -> Target:
         """Return the target with g^power in place of g.
@@ -300,6 +319,8 @@ class Target:
         self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Draw records start, ..., start + m - 1 from f(. | theta), with their u if it counts."""
+        if m > pieces.PIECE:
+            return self._propose_pieces(theta, m, rng, start)
         draw, innovations = self.abilities.sample_records, self.abilities.innovations
         if draw is None or self.abilities.holds_innovations:
             assert innovations is not None  # `check_fit` saw to it
@@ -308,6 +329,27 @@ class Target:
             return records, u if self.abilities.holds_innovations else None
         made = draw(theta, m, rng, **self._numbers(start, m))
         return self._as_records("sample_records", made, m), None
+
+    def _propose_pieces(
+        self, theta: Theta, m: int, rng: np.random.Generator, start: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        if self._record is None:
+            self.propose(theta, 1, np.random.default_rng(0), start)
+            assert self._record is not None
+        dtype, entries = self._record
+        records, held = np.empty((m, *entries), dtype), None
+        innovations = self.abilities.innovations
+        if self.abilities.holds_innovations:
+            assert innovations is not None
+            held = np.empty((m, innovations.width))
+
+        def fill(begin: int, end: int, own: np.random.Generator) -> None:
+            records[begin:end], u = self.propose(theta, end - begin, own, start + begin)
+            if held is not None:
+                held[begin:end] = u
+
+        self._fill(m, fill, rng)
+        return records, held
 
     def _numbers(self, start: int, m: int) -> dict[str, np.ndarray]:
         """Return what a maker of records is told about which it makes."""
@@ -337,6 +379,8 @@ class Target:
             return made
         where = f"{self.abilities.name}.{method}"
         records = arrays.usual_array(arrays.as_records(where, made, m))
+        if self._small is not None:
+            records = records.astype(self._small)
         if self._record is None:
             self._record = (records.dtype, records.shape[1:])
         dtype, entries = self._record
@@ -395,15 +439,31 @@ class Target:
 
     def recover(self, state: ChainState) -> np.ndarray:
         """Return u with F(u; theta) = x: the state's own, or drawn from p(u | x, theta)."""
+        n = len(state.records)
+        if state.innovations is not None or n <= pieces.PIECE or self.abilities.uses_index:
+            return self.recover_some(state, 0, n, state.rng)
+        assert self.abilities.innovations is not None
+        u = np.empty((n, self.abilities.innovations.width))
+
+        def fill(begin: int, end: int, rng: np.random.Generator) -> None:
+            u[begin:end] = self.recover_some(state, begin, end, rng)
+
+        self._fill(n, fill, state.rng)
+        return u
+
+    def recover_some(
+        self, state: ChainState, begin: int, end: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return u of the records from `begin` to `end`; of all, if they depend on their index."""
         if state.innovations is not None:
-            return state.innovations
+            return state.innovations[begin:end]
         recover, innovations = self.abilities.recover_innovations, self.abilities.innovations
         assert recover is not None
         assert innovations is not None
         return arrays.as_innovations(
             f"{self.abilities.name}.recover_innovations",
-            recover(state.theta, state.records, state.rng),
-            len(state.records),
+            recover(state.theta, state.records[begin:end], rng),
+            end - begin,
             innovations.width,
         )
 
@@ -435,7 +495,7 @@ class Target:
 
     def database(self, state: ChainState) -> np.ndarray:
         """Return the confidential records of a state as a list of them."""
-        return state.records.copy()
+        return state.records.astype(state.records.dtype if self._small is None else np.int64)
 
     # What the release says of them.
 
@@ -455,21 +515,62 @@ class Target:
             name, d = self.query_abilities.name, len(query.names)
         return made if self._trusted else arrays.as_statistic(f"{name}.statistic", made, m, d)
 
-    def total(self, records: np.ndarray) -> np.ndarray:
-        """T(x), (d,), summed afresh so that no rounding error builds up over a chain."""
+    def total(self, records: np.ndarray, start: int = 0) -> np.ndarray:
+        """T(x), (d,), summed afresh so that no rounding error builds up over a chain.
+
+        Of records start, start + 1, ..., if that is not 0.
+        """
+        if len(records) > pieces.PIECE:
+            return self._sum_pieces(len(records), lambda a, b: self.total(records[a:b], start + a))
         if self._query_total is not None:
             total = self._query_total(records)
             if self._trusted:
                 return total
             return arrays.as_total(f"{self.query_abilities.name}.total", total, self.d)
-        total = self.sum(self.statistic(records[:CHUNK], 0))
-        for start in range(CHUNK, len(records), CHUNK):
-            total += self.sum(self.statistic(records[start : start + CHUNK], start))
+        total = self.sum(self.statistic(records[:CHUNK], start))
+        for at in range(CHUNK, len(records), CHUNK):
+            total += self.sum(self.statistic(records[at : at + CHUNK], start + at))
         return total
+
+    def _fill(
+        self, n: int, fill: Callable[..., None], rng: np.random.Generator | None = None
+    ) -> None:
+        """Let `fill` write all pieces of an array."""
+        for _ in in_pieces(n, fill, rng, threads=self.threads):
+            pass
+
+    def _sum_pieces(self, n: int, total: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        """Add up the totals of all pieces, (d,)."""
+        result = np.zeros(self.d)
+        for part in in_pieces(n, total, threads=self.threads):
+            result += part
+        return result
+
+    def rebuild(self, theta: Theta, u: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return F(u; theta), None if it is more than a piece, and its total T, (d,)."""
+        if len(u) <= pieces.PIECE:
+            records = self.build(theta, u)
+            return records, self.total(records)
+        return None, self._sum_pieces(
+            len(u), lambda a, b: self.total(self.build(theta, u[a:b], a), a)
+        )
+
+    def build_all(self, theta: Theta, u: np.ndarray, records: np.ndarray) -> np.ndarray:
+        """Return F(u; theta), in place of `records` if there are as many and they are many."""
+        if len(u) <= pieces.PIECE:
+            return self.build(theta, u)
+        if len(u) != len(records):
+            records = np.empty((len(u), *records.shape[1:]), records.dtype)
+
+        def fill(begin: int, end: int) -> None:
+            records[begin:end] = self.build(theta, u[begin:end], begin)
+
+        self._fill(len(u), fill)
+        return records
 
     def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """T(F(u; theta(v))), (d,)."""
-        return self.total(self.build(self.coordinates.from_vector(v)[0], u))
+        return self.rebuild(self.coordinates.from_vector(v)[0], u)[1]
 
     def sum(self, statistic: np.ndarray) -> np.ndarray:
         """Add up statistics that `statistic` gave, (d,)."""

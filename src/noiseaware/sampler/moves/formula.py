@@ -437,7 +437,7 @@ class FormulaJump(Proposal):
         for b, width in enumerate(self.steps.widths.tolist()):
             self.steps.means[b, :width] = self.reference[self.steps.blocks[b, :width]]
         theta, _ = target.coordinates.from_vector(self.reference)
-        offset = target.total(target.build(theta, u)) - self.total(self.reference)
+        offset = target.rebuild(theta, u)[1] - self.total(self.reference)
         self.noise = self.noise._replace(offset=offset)
 
     def set_geometry(self, geometry: Geometry) -> None:

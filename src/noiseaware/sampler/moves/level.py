@@ -290,7 +290,7 @@ class Level:
         self.v, self.log_prior = place(target.coordinates, target.log_prior, state.theta)
         self.v_new = self.v
         self.total = target.total(state.records)
-        self.theta, self.records = state.theta, state.records
+        self.theta, self.records = state.theta, None
         self.looks = 0
         self.renewed = 0.0
 
@@ -336,10 +336,10 @@ class Level:
             return -math.inf
         self.v_new = there
         self.theta, log_jacobian = target.coordinates.from_vector(there)
-        self.records = target.build(self.theta, self.u_new)
+        self.records, total = target.rebuild(self.theta, self.u_new)
         return (
             log_ratio + target.log_prior(self.theta) + log_jacobian - self.log_prior
-            + target.log_g(target.total(self.records)) - target.log_g(self.total)
+            + target.log_g(total) - target.log_g(self.total)
             + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(slopes_new)[1]
         )  # fmt: skip
 
@@ -358,8 +358,11 @@ class Level:
 
     def accept(self, state: ChainState) -> None:
         """Go where the proposal leads."""
+        records = self.records
+        if records is None:
+            records = self.target.build_all(self.theta, self.u_new, state.records)
         state.theta = self.theta
-        state.set_records(self.records, None if state.innovations is None else self.u_new)
+        state.set_records(records, None if state.innovations is None else self.u_new)
 
 
 def _coordinates(target: Target, state: ChainState) -> np.ndarray:

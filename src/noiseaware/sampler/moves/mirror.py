@@ -106,11 +106,13 @@ class MirrorMove:
         v, log_prior = place(target.coordinates, target.log_prior, state.theta)
         theta, log_jacobian = target.coordinates.from_vector(signs * v)
         u = target.recover(state) * u_signs
-        records = target.build(theta, u)
+        records, total = target.rebuild(theta, u)
         log_ratio = target.log_prior(theta) + log_jacobian - log_prior
-        log_ratio += target.log_g(target.total(records)) - target.log_g(target.total(state.records))
+        log_ratio += target.log_g(total) - target.log_g(target.total(state.records))
         accept = -rng.standard_exponential() < log_ratio < math.inf
         if accept:
+            if records is None:
+                records = target.build_all(theta, u, state.records)
             state.theta, state.records = theta, records
             if state.innovations is not None:
                 state.innovations = u

@@ -49,6 +49,8 @@ from numba import njit
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import add_terms, needs_long, term
+from noiseaware.sampler import pieces
+from noiseaware.sampler.pieces import in_pieces
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, log_jointly
 
@@ -271,15 +273,15 @@ class Candidates(NamedTuple):
     correction: np.ndarray
 
 
-Propose = Callable[[int, int], Candidates]
-"""(begin, end) -> candidates for the records from `begin` to `end`."""
+Propose = Callable[[int, int, np.random.Generator], Candidates]
+"""(begin, end, rng) -> candidates for the records from `begin` to `end`."""
 
 
 def from_model(target: Target, state: ChainState) -> Propose:
     """Propose from f(. | theta): Algorithm 1."""
 
-    def propose(begin: int, end: int) -> Candidates:
-        made = target.propose(state.theta, end - begin, state.rng, begin)
+    def propose(begin: int, end: int, rng: np.random.Generator) -> Candidates:
+        made = target.propose(state.theta, end - begin, rng, begin)
         return Candidates(*made, _NO_CORRECTION)
 
     return propose
@@ -291,40 +293,49 @@ def one_innovation(target: Target, state: ChainState) -> Propose:
     assert innovations is not None  # the caller saw to it
     u = target.recover(state)
 
-    def propose(begin: int, end: int) -> Candidates:
+    def propose(begin: int, end: int, rng: np.random.Generator) -> Candidates:
         rows = np.arange(end - begin)
-        entries = state.rng.integers(innovations.width, size=end - begin)
+        entries = rng.integers(innovations.width, size=end - begin)
         made = u[begin:end].copy()
-        made[rows, entries] = innovations.draw(end - begin, state.rng)[rows, entries]
+        made[rows, entries] = innovations.draw(end - begin, rng)[rows, entries]
         return Candidates(target.build(state.theta, made, begin), made, _NO_CORRECTION)
 
     return propose
 
 
 def sweep(
-    target: Target, state: ChainState, propose: Propose, size: int, chunk: int
+    target: Target, state: ChainState, propose: Propose, size: int, chunk: int | None = None
 ) -> tuple[float, float]:
     """Go once through all records, in blocks of `size`, `chunk` records at a time.
 
-    Returns the share accepted and the smallest log ratio of g.
+    If that is not given, in chunks that suit them; many are proposed in pieces (`pieces`), by
+    threads if there are, and decided in order. Returns the share accepted and the smallest log
+    ratio of g.
     """
     records, n = state.records, len(state.records)
+    apart = chunk is None and n > pieces.PIECE
+    rng, threads = (state.rng, target.threads) if apart else (None, 1)
+    if chunk is None:  # whole blocks
+        chunk = max(size, (pieces.PIECE if apart else CHUNK) // size * size)
     state.sweeps += 1
     # A database of one chunk needs its statistics once, for the total and for the loop.
     statistic = target.statistic(records, 0) if chunk >= n else None
     total = target.total(records) if statistic is None else target.sum(statistic)
-    count, lowest = 0, 0.0
-    for begin in range(0, n, chunk):
-        end = min(begin + chunk, n)
-        new = propose(begin, end)
+
+    def prepare(begin: int, end: int, rng: np.random.Generator = state.rng) -> tuple[Any, ...]:
+        new = propose(begin, end, rng)
         offer = Offer(
             target.statistic(records[begin:end], begin) if statistic is None else statistic,
             target.statistic(new.records, begin),
             new.correction,
-            -state.rng.standard_exponential(-(-(end - begin) // size)),
+            -rng.standard_exponential(-(-(end - begin) // size)),
             size,
             np.empty(end - begin, dtype=np.bool_),
         )
+        return begin, new, offer
+
+    count, lowest = 0, 0.0
+    for begin, new, offer in in_pieces(n, prepare, rng, piece=chunk, threads=threads):
         lowest = min(lowest, accept(target, total, offer))
         count += keep(state, begin, offer.accepted, new.records, new.innovations)
     return count / n, lowest
@@ -393,10 +404,10 @@ class RecordSweep:
         self, target: Target, state: ChainState, tuning: dict[str, Any]
     ) -> tuple[float, float]:
         """Sweep once; report the share accepted and the smallest log ratio of g."""
-        propose = from_model(target, state)
-        if self.proposal is not None:
-            propose = self._from_proposal(target, state)
-        return sweep(target, state, propose, 1, 1 if self.sequential else CHUNK)
+        if self.proposal is None:
+            return sweep(target, state, from_model(target, state), 1)
+        chunk = 1 if self.sequential else CHUNK
+        return sweep(target, state, self._from_proposal(target, state), 1, chunk)
 
     def _from_proposal(self, target: Target, state: ChainState) -> Propose:
         """Propose as the user says: Algorithm 2."""
@@ -404,9 +415,9 @@ class RecordSweep:
         assert proposal is not None
         assert likelihood is not None  # `check` saw to it
 
-        def propose(begin: int, end: int) -> Candidates:
+        def propose(begin: int, end: int, rng: np.random.Generator) -> Candidates:
             now, index = state.records[begin:end], np.arange(begin, end)
-            made, log_ratio = proposal(state.records, index, state.theta, target.release, state.rng)
+            made, log_ratio = proposal(state.records, index, state.theta, target.release, rng)
             candidates = np.ascontiguousarray(made, dtype=now.dtype)
             if candidates.shape != now.shape:
                 raise ValueError(
@@ -471,8 +482,7 @@ class BlockSweep:
         if 1 < size >= len(state.records):
             rate, lowest = self._refresh_all(target, state)
         else:
-            chunk = max(size, CHUNK // size * size)
-            rate, lowest = sweep(target, state, from_model(target, state), size, chunk)
+            rate, lowest = sweep(target, state, from_model(target, state), size)
         tuning["last_rate"] = rate
         if tuning["parts"]:
             single = min(single, self._renew_parts(target, state))
@@ -484,7 +494,7 @@ class BlockSweep:
         What is said of acceptance is about whole records, so these are not counted.
         """
         counts, sweeps = state.acceptance.copy(), state.sweeps
-        _, lowest = sweep(target, state, one_innovation(target, state), 1, CHUNK)
+        _, lowest = sweep(target, state, one_innovation(target, state), 1)
         state.acceptance[:], state.sweeps = counts, sweeps
         return lowest
 

@@ -160,7 +160,7 @@ class Transport:
             here.begin(state.rng)
             if here.log_g > best.log_g:
                 best = here
-            if target.terms is None or np.abs(best.misfit(best.records)).max() < CLOSE:
+            if target.terms is None or np.abs(best.misfit(best.total)).max() < CLOSE:
                 break
         best.put_into(state)
         if state.innovations is not None:
@@ -287,8 +287,9 @@ class Position:
 
     Attributes
     ----------
-    theta, records, log_g
-        theta, F(u; theta) and log g there; with `_new`, of the last proposal.
+    theta, records, total, log_g
+        theta, F(u; theta), its total and log g there; with `_new`, of the last proposal. Records
+        that are many are built at the end, and are None meanwhile.
     v, log_prior
         theta as a vector, and its log density there, from when `find_v` is first called.
     """
@@ -302,8 +303,9 @@ class Position:
         self.theta = self.theta_new = state.theta
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
-        self.records = state.records
-        self.log_g = target.log_g(target.total(state.records))
+        self.records: np.ndarray | None = state.records
+        self.total = target.total(state.records)
+        self.log_g = target.log_g(self.total)
         self.found = False
         self.v = np.empty(target.moved.size)
         self.v_new = np.empty(target.moved.size)
@@ -370,11 +372,11 @@ class Position:
             if self.look(self.solve(Geometry(np.stack(prior)), rng), rng) > 0.0:
                 self.accept()
 
-    def misfit(self, records: np.ndarray) -> np.ndarray:
-        """Return how far the total is off, in units of the noise, (d,)."""
+    def misfit(self, total: np.ndarray) -> np.ndarray:
+        """Return how far a total is off, in units of the noise, (d,)."""
         terms = self.target.terms
         assert terms is not None  # the callers saw to it
-        return (most_likely_total(terms) - self.target.total(records)) * terms.parameters[:, 1]
+        return (most_likely_total(terms) - total) * terms.parameters[:, 1]
 
     def solve(self, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
         """Return where steps of Gauss and Newton lead from v, to the released total, with u held.
@@ -386,20 +388,18 @@ class Position:
         terms = self.target.terms
         assert terms is not None  # the caller saw to it
 
-        def records_at(v: np.ndarray) -> np.ndarray:
-            return self.build(self.target.moved.from_vector(v)[0], rng)
+        def total_at(v: np.ndarray) -> np.ndarray:
+            return self.build(self.target.moved.from_vector(v)[0], rng)[1]
 
-        v, off = self.v, self.misfit(self.records)
+        v, off = self.v, self.misfit(self.total)
         for _ in range(STARTS):
             softer = float(np.abs(off).max())
             if not 1.0 < softer < math.inf:
                 break
-            geometry.estimate_jacobian(
-                lambda v: self.target.total(records_at(v)), terms.parameters[:, 1] / softer, v
-            )
+            geometry.estimate_jacobian(total_at, terms.parameters[:, 1] / softer, v)
             step = geometry.pull @ (off / softer)
             for part in (1.0, 0.5, 0.25, 0.125):
-                there = self.misfit(records_at(v + part * step))
+                there = self.misfit(total_at(v + part * step))
                 if there @ there < off @ off:
                     v, off = v + part * step, there
                     break
@@ -409,16 +409,16 @@ class Position:
 
     def rebuild(self, rng: np.random.Generator) -> None:
         """Build the records of the proposed theta."""
-        self.records_new = self.build(self.theta_new, rng)
-        self.log_g_new = self.target.log_g(self.target.total(self.records_new))
+        self.records_new, self.total_new = self.build(self.theta_new, rng)
+        self.log_g_new = self.target.log_g(self.total_new)
 
-    def build(self, theta: Theta, rng: np.random.Generator) -> np.ndarray:
-        """Return the records of theta, with the same u; of as many as there are, if that moves."""
+    def build(self, theta: Theta, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return `Target.rebuild` of theta, with the same u, of as many records as there are."""
         if self.target.size is None:
-            return self.target.build(theta, self.u)
+            return self.target.rebuild(theta, self.u)
         own, n = without_size(theta)
         # At least one: a difference that estimates dT/dn may ask for none.
-        return self.target.build(own, self.first(max(n, 1)))
+        return self.target.rebuild(own, self.first(max(n, 1)))
 
     def draw_row(self, n: int) -> None:
         """See to it that there are n innovations in the row."""
@@ -434,21 +434,28 @@ class Position:
 
     def own_u(self) -> np.ndarray:
         """Return the u of the database where the move is."""
-        return self.u if self.target.size is None else self.first(len(self.records))
+        return self.u if self.target.size is None else self.first(without_size(self.theta)[1])
 
     def put_into(self, state: ChainState) -> None:
         """Leave the chain where the move is."""
+        n = len(self.u)
+        state.theta = self.theta
+        if self.target.size is not None:
+            state.theta, n = without_size(self.theta)
+        records = self.records
+        if records is None:
+            u = self.u if self.target.size is None else self.first(n)
+            records = self.target.build_all(state.theta, u, state.records)
         if self.target.size is None:
-            state.theta, state.records = self.theta, self.records
+            state.records = records
             return
-        state.theta, n = without_size(self.theta)
         held = None if state.innovations is None else self.first(n).copy()
-        state.set_records(self.records, held)
+        state.set_records(records, held)
 
     def accept(self) -> None:
         """Go where the last proposal leads."""
         self.theta, self.records = self.theta_new, self.records_new
-        self.log_g = self.log_g_new
+        self.total, self.log_g = self.total_new, self.log_g_new
         if self.found:
             if not self.moved_v:
                 self.v_new, self.log_prior_new = self._place()
@@ -503,7 +510,7 @@ def estimate_jacobian(target: Target, state: ChainState, geometry: Geometry, lea
     here = Position(target, state, lean)
 
     def total_at(v: np.ndarray) -> np.ndarray:
-        return target.total(here.build(target.moved.from_vector(v)[0], state.rng))
+        return here.build(target.moved.from_vector(v)[0], state.rng)[1]
 
     v = target.moved.to_vector(here.theta)
     geometry.estimate_jacobian(total_at, target.terms.parameters[:, 1], v)
