@@ -48,6 +48,7 @@ from noiseaware.baselines import naive_note
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.files import write_table, write_whole
 from noiseaware.basics.numerals import numeral
+from noiseaware.basics.text_files import printable
 from noiseaware.contract import Mechanism, Model, Query
 from noiseaware.documents.model_file import read_toml
 from noiseaware.registry import nearest
@@ -304,6 +305,12 @@ class PlanResult:
 
     def figure(self) -> Figure:
         """Draw width and coverage against epsilon, a column for each number of records."""
+        from matplotlib import rc_context
+
+        with rc_context({"text.parse_math": False}):  # a name from a file is no formula
+            return self._figure()
+
+    def _figure(self) -> Figure:
         from matplotlib.figure import Figure
 
         spec = self.spec
@@ -320,11 +327,12 @@ class PlanResult:
                 top.axhline(spec.width, color="black", linewidth=0.8, label="wanted, and promised")
         self._scales(axes[0, 0])
         unit = f", {spec.unit}" if spec.unit else ""
-        figure.suptitle(textwrap.fill(f"Intervals of {spec.parameter}{unit}", 13 * columns + 47))
+        title = printable(f"Intervals of {spec.parameter}{unit}")
+        figure.suptitle(textwrap.fill(title, 13 * columns + 47))
         axes[0, 0].set_ylabel(f"mean width of {spec.interval:.0%} intervals")
         axes[1, 0].set_ylabel("coverage")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        labels = [textwrap.fill(label, 72) for label in labels]
+        labels = [textwrap.fill(printable(label), 72) for label in labels]
         columns = 1 if columns == 1 else 2
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
         figure.set_figheight(5.8 + 0.24 * math.ceil(len(labels) / columns))

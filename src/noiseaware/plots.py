@@ -343,7 +343,7 @@ def axes_for(axes: Any, count: int, height: float) -> np.ndarray:
 
 def plain(ax: Axes, title: str = "") -> None:
     """Write small, and leave out the frame."""
-    ax.set_title(title, fontsize=TEXT, loc="left")
+    ax.set_title(title, fontsize=TEXT, loc="left", parse_math=False)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.tick_params(labelsize=TEXT)

@@ -55,9 +55,10 @@ def sample(
     chains : int
         Independent chains.
     cores : int, optional
-        Worker processes. None takes as many as help: one for a small job, otherwise up to one a
-        chain. Inside a `joblib.parallel_config` block the workers are those of its backend. The
-        draws are the same for any number.
+        Worker processes, at most one for each chain; cores beyond these are threads, which share
+        the records of a chain if there are more than 32,768. None takes as many processes as help:
+        one for a small job, otherwise up to one for each chain. Inside a `joblib.parallel_config`
+        block the workers are those of its backend. The draws are the same for any number.
     random_seed : int, optional
         Same seed, same draws.
     progressbar : bool or callable

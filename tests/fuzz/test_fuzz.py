@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from xml.dom import minidom
 
 import pandas as pd
 import pytest
@@ -12,6 +13,8 @@ from fuzz.fuzzing import ROOT, fuzz, outcome
 from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.files import write_table
 from noiseaware.cli import app, errors
+from noiseaware.plots import plain
+from noiseaware.report.pictures import draw
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 
@@ -80,6 +83,13 @@ def test_a_table_has_no_formulas(tmp_path):
     write_table(tmp_path / "t.csv", frame)
     lines = (tmp_path / "t.csv").read_text().splitlines()
     assert lines == ["'=a,n", "'=1+1,-1.0", "'@x,2.0", "b,3.0"]
+
+
+def test_names_in_pictures_are_no_formulas_and_no_markup():
+    name = "$\\frac{x$ <script>alert(1)</script> \x1b[31m"
+    svg = draw(1.0, name, lambda ax: plain(ax, name))
+    texts = minidom.parseString(svg).getElementsByTagName("text")
+    assert "$\\frac{x$ <script>alert(1)</script> \ufffd[31m" in [t.firstChild.data for t in texts]
 
 
 def test_what_a_terminal_would_obey_is_shown():

@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-__all__ = ["kind_of", "read_text"]
+__all__ = ["kind_of", "printable", "read_text"]
 
 _BINARY = {b"\x89HDF": "netCDF", b"CDF": "netCDF", b"PK": "a zip file", b"\x1f\x8b": "compressed"}
 
@@ -47,3 +47,8 @@ def kind_of(path: str | Path) -> str:
         return "; it is TOML, as a model file is" if tomllib.loads(text) else ""
     except (ValueError, RecursionError):
         return ""
+
+
+def printable(text: str) -> str:
+    """Return text from a file without what a terminal would obey, such as escape sequences."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

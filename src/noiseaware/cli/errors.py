@@ -25,6 +25,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from noiseaware.basics.text_files import printable
+
 CHECKS_FAILED = 1
 BAD_INPUT = 3
 FAULT = 70
@@ -70,11 +72,6 @@ def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
     """Say why in one line on stderr, and end the command."""
     print("noiseaware: " + printable(" ".join(message.split())), file=sys.stderr)
     raise typer.Exit(code)
-
-
-def printable(text: str) -> str:
-    """Return text from a file without what a terminal would obey, such as escape sequences."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

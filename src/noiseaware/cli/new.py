@@ -12,7 +12,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from noiseaware.cli.errors import BadInput, fail, printable, reading
+from noiseaware.basics.text_files import printable
+from noiseaware.cli.errors import BadInput, fail, reading
 
 Answer = TypeVar("Answer")
 

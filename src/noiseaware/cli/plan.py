@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from noiseaware.cli.errors import printable, reading
+from noiseaware.basics.text_files import printable
+from noiseaware.cli.errors import reading
 from noiseaware.cli.show import Quiet
 
 SHOWN = [

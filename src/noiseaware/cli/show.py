@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from noiseaware.basics.numerals import numeral
-from noiseaware.cli.errors import printable
+from noiseaware.basics.text_files import printable
 
 Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]

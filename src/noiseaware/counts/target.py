@@ -322,7 +322,7 @@ class CountTarget(Target):
             counts[inside] = rng.multinomial(size, p[inside])
         return counts, None
 
-    def total(self, records: np.ndarray) -> np.ndarray:
+    def total(self, records: np.ndarray, start: int = 0) -> np.ndarray:
         """T, (d,), of these counts."""
         return self._by_cell @ records.astype(np.float64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,11 +29,13 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about letters that no font has
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
             {
                 "svg.fonttype": "none",  # text stays text: small, sharp and selectable
+                "text.parse_math": False,  # a name from a file is no formula
                 "svg.hashsalt": label,  # same page from the same posterior; ids differ by picture
                 "font.family": "sans-serif",
                 "axes.edgecolor": INK,
@@ -49,7 +52,9 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
         figure.savefig(
             out, format="svg", transparent=True, dpi=130, metadata={"Date": None, "Creator": None}
         )
-    return Markup(_fit_in_page(out.getvalue(), label))
+    svg = _fit_in_page(out.getvalue(), label)
+    # Of control characters, XML allows only those that lay out.
+    return Markup(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "\N{REPLACEMENT CHARACTER}", svg))
 
 
 def _fit_in_page(svg: str, label: str) -> str:

@@ -371,8 +371,9 @@ def _checksum(tree: DataTree) -> str:
         texts.pop(CHECKSUM, None)
         found = zlib.crc32(json.dumps([group.path, texts], sort_keys=True).encode(), found)
         # Labels that a group inherits are not stored with it.
-        for name in sorted(group.to_dataset(inherit=False).variables):
-            values = group[name].values
+        stored = group.to_dataset(inherit=False)
+        for name in sorted(map(str, stored.variables)):
+            values = stored[name].values
             if values.dtype.kind not in "biuf":
                 values = np.array(json.dumps(values.tolist(), default=str))
             found = zlib.crc32(f"{group.path}/{name} {values.shape}".encode(), found)
@@ -406,7 +407,8 @@ def load(path: str | Path) -> DataTree:
         if not (values.dtype.kind in "biuf" and np.isfinite(values.values).all()):
             raise ValueError(f"{path} is damaged: {name} has values that are no finite numbers")
     if "latent_records" in tree.children:
-        kept, draws = (tree[group]["draw"].values for group in ("latent_records", "posterior"))
+        groups = (tree.children[name].to_dataset() for name in ("latent_records", "posterior"))
+        kept, draws = (group["draw"].values for group in groups)
         if not np.isin(kept, draws).all():
             raise ValueError(f"{path} is damaged: it has imputed records of draws that it has not")
     return tree

@@ -290,7 +290,8 @@ class Level:
         self.v, self.log_prior = place(target.coordinates, target.log_prior, state.theta)
         self.v_new = self.v
         self.total = target.total(state.records)
-        self.theta, self.records = state.theta, None
+        self.theta = state.theta
+        self.records: np.ndarray | None = None
         self.looks = 0
         self.renewed = 0.0
 
