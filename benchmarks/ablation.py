@@ -31,7 +31,9 @@ import noiseaware as na
 from benchmarks import measure, models, tables
 from benchmarks.subjects import MODELS, code, subject
 from noiseaware.maths.formulas import RegressionFormula
+from noiseaware.parameters import PLAIN_WORK
 from noiseaware.sampler.moves import formula, interweave, proposals, transport, tuning
+from noiseaware.sampler.target import Target
 
 WHOLE = "whole"
 SIZES = (100, 1_000, 10_000)
@@ -92,8 +94,7 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "LARGEST_BLOCK 6": changed(transport, LARGEST_BLOCK=6),
     "CALL 500": changed(tuning, CALL=500.0),
     "CALL 4500": changed(tuning, CALL=4500.0),
-    "SWEEP 4": changed(tuning, SWEEP=4.0),
-    "SWEEP 16": changed(tuning, SWEEP=16.0),
+    "what models say of their work": changed(Target, work=PLAIN_WORK),
 }
 WITH_FORMULA: dict[str, Callable[[], Patches]] = {
     "formula": without(lambda p: p.formula_total is not None),

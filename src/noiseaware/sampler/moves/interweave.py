@@ -13,6 +13,7 @@ from typing import Any
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
+from noiseaware.sampler.moves.transport import MOST_COST
 from noiseaware.sampler.moves.tuning import FEW_RECORDS
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -23,10 +24,10 @@ and with many. Of the 4,000 draws of a default call 667 are then effective, wher
 more with few, where they cost nobody much. A round more helps the slowest parameter no more than as
 many draws more would, and throws away draws of those that are fast."""
 
-LONGEST = {True: 80.0, False: 4.0}
 MOST_CYCLES = 8
-"""What an iteration may cost, in iterations of Algorithm 1, and its rounds. With many records four
-is the limit that `python -m benchmarks peers` holds it to."""
+"""Rounds that an iteration may have. With few records each may be as long as a round can be; with
+many all of them together, so that an iteration costs at most four of Algorithm 1: the limit that
+`python -m benchmarks peers` holds it to."""
 
 
 class Interweave:
@@ -103,5 +104,6 @@ class Interweave:
             few = target.n < FEW_RECORDS
             # A move that is made more often than in warm-up knows better how soon a draw is due.
             time, cost = min(time for time, _ in outlooks), sum(cost for _, cost in outlooks)
-            most = min(MOST_CYCLES, LONGEST[few] / (1.0 + cost))
+            longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else 1)
+            most = min(MOST_CYCLES, longest / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))

@@ -91,8 +91,7 @@ close as this to the release, in units of the noise. It looks at the records a f
 which is less than a hundredth of what it does later."""
 
 MOST_COST = {True: 9.0, False: 3.0}
-"""What a transport move may cost, in iterations of Algorithm 1, with few records and with many: so
-that one round of `Interweave` and, with few, eight are within its limits."""
+"""What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
 
 
 class Lean(NamedTuple):
