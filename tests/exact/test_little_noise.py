@@ -97,8 +97,8 @@ def test_default_sampler(case):
 
 
 @pytest.mark.full
-def test_a_determinant_left_out_is_caught():
-    slopes = "+ np.linalg.slogdet(slopes)[1]"
-    edit = Edit(level.Level, "propose", slopes, "+ np.linalg.slogdet(slopes_new)[1]")
+def test_a_prior_left_out_is_caught():
+    prior = "log_jacobian - self.log_prior"
+    edit = Edit(level.Level, "propose", prior, "log_jacobian - target.log_prior(self.theta)")
     with planted(edit):
         assert largest_difference("normal")[0] > HIGHEST
