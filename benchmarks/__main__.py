@@ -11,7 +11,7 @@ plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
-cells       published cells: counties, cost for each cell; --parts coverage for that
+cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
 ablation    effective draws per second without one part of the transport move (long)
@@ -98,7 +98,7 @@ def options() -> argparse.Namespace:
         "--releases",
         type=int,
         help="at each setting: mixing (20), models (1), modes (20), peers (3), dp_pf (5), "
-        "ablation (1), cells (50)",
+        "ablation (1), cells (500)",
     )
     parser.add_argument(
         "--examples", type=listed(str), help="first, models, odd: only these, such as Normal,Gamma"
