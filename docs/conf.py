@@ -29,7 +29,7 @@ exclude_patterns = ["_build"]
 # fails is a warning, and warnings are errors.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_execution_show_tb = True
 nb_render_text_lexer = "none"
 
