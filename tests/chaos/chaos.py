@@ -137,10 +137,11 @@ def ends_within(process: int, seconds: float) -> bool:
     return False
 
 
-def torment(kind: str, kills: int, seed: int, real: bool) -> Counter[str]:
-    """Kill runs of one kind so many times; return what they were doing."""
+def torment(kind: str, kills: int, seed: int, real: bool, minutes: float) -> Counter[str]:
+    """Kill runs of one kind so many times, or for so long; return what they were doing."""
     rng = np.random.default_rng(seed)
     moments: Counter[str] = Counter()
+    until = time.monotonic() + 60.0 * minutes
     with tempfile.TemporaryDirectory() as top:
         whole = Path(top, "whole")
         whole.mkdir()
@@ -148,7 +149,7 @@ def torment(kind: str, kills: int, seed: int, real: bool) -> Counter[str]:
         assert ends_within(start(kind, whole, real), 1e6)
         longest = time.monotonic() - began
         life = 0
-        while sum(moments.values()) < kills:
+        while sum(moments.values()) < kills and time.monotonic() < until:
             life += 1
             folder = Path(top, str(life))
             folder.mkdir()
@@ -166,11 +167,11 @@ def torment(kind: str, kills: int, seed: int, real: bool) -> Counter[str]:
     return moments
 
 
-def main(kills: int, real: int, kinds: list[str], seed: int) -> None:
+def main(kills: int, real: int, kinds: list[str], seed: int, minutes: float) -> None:
     for kind in kinds or list(KINDS):
         for count, own in ((kills, False), (real, True)):
             if count:
-                moments = torment(kind, count, seed, own)
+                moments = torment(kind, count, seed, own, minutes)
                 words = ", ".join(f"{number} {doing}" for doing, number in moments.most_common())
                 where = "processes of their own" if own else "forks"
                 print(f"{kind}, {where}: {sum(moments.values())} kills ({words}); same results")
@@ -186,5 +187,6 @@ if __name__ == "__main__":
         parser.add_argument("real", type=int, help="of processes of their own")
         parser.add_argument("kinds", nargs="*", help="sample, fit, study; all if not given")
         parser.add_argument("--seed", type=int, default=1)
+        parser.add_argument("--minutes", type=float, default=1e6, help="at most, for each kind")
         given = parser.parse_args()
-        main(given.kills, given.real, given.kinds, given.seed)
+        main(given.kills, given.real, given.kinds, given.seed, given.minutes)
