@@ -147,7 +147,8 @@ def sbc(
     Parameters
     ----------
     model, mechanism, n_records
-        What makes the records, what makes the release, and how many records there are.
+        What makes the records, what makes the release, and how many records there are; None for
+        a model that is about their number too, such as `PoissonTable`.
     size : optional
         In place of `n_records`, the prior for their number: the sampler is not told it.
     replicates : int
@@ -192,6 +193,11 @@ class Simulation:
     def database(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
         """Draw theta and records."""
         theta = self.model.sample_prior(rng)
+        able = model_abilities(self.model)
+        if able.random_size and self.n_records is None:
+            assert able.log_likelihood is not None
+            means = np.exp(able.log_likelihood(theta, able.record_values))
+            return theta, np.repeat(able.record_values, rng.poisson(means), axis=0)
         n = self.n_records if self.size is None else self.size.sample(rng)
         records = draw_records(self.model, theta, np.arange(n or 0), rng)
         return theta, np.ascontiguousarray(records)
@@ -203,18 +209,19 @@ class Simulation:
     def release(self, records: np.ndarray, rng: np.random.Generator) -> Release:
         """Draw a release of records, which says their number only if the sampler may know it."""
         made = self.privatize(records, rng)
-        return made if self.size is None else Release(made.values, made.mechanism, None)
+        return made if self.n_records is not None else Release(made.values, made.mechanism, None)
 
 
 def _prepare(
     model: Any, mechanism: Any, n_records: int | None, size: Any, moves: Any, level: float
 ) -> Simulation:
     """Check once what is given, and pick the moves."""
-    if (n_records is None) == (size is None):
+    open_size = model_abilities(model).random_size and n_records is None and size is None
+    if not open_size and (n_records is None) == (size is None):
         raise ValueError(
             f"give one of n_records and size; got n_records={n_records!r} and size={size!r}"
         )
-    if size is None:
+    if size is None and not open_size:
         whole_number("n_records", n_records, 1)
     if not 0 < level < 1:
         raise ValueError(f"false_alarm must be between 0 and 1; got {level!r}")

@@ -169,7 +169,15 @@ class ModelAbilities:
     Poisson number with mean exp(log_likelihood(theta, v)). Only for chains of counts; a release
     need not say n_records."""
     counts_prior: CountsPrior | None = None
-    """p(counts) with theta integrated out; update_from_counts then draws from p(theta | counts)."""
+    """p(counts) with theta integrated out. from_gammas or update_from_counts then draws from
+    p(theta | counts)."""
+    from_gammas: Callable[[Floats], Theta] | None = None
+    """(m, K) logarithms of gamma variables -> m draws of theta, first axis the draw. Given the
+    counts, theta is a function of independent gammas: one of shape a_c + x_c for each cell of the
+    counts_prior with a_c > 0, then one of shape h_r + (M x)_r for each row with s_r = 1. A chain
+    then does many iterations in one call."""
+    count_table: Parameter | None = None
+    """The counts as a variable of the posterior, where it shows them: name, shape and labels."""
 
     # Records that are counts, each with a law of its own (`moves.CellMove`).
     count_law: Draw | None = None
@@ -216,8 +224,9 @@ class ModelAbilities:
 
     @property
     def shown(self) -> tuple[Parameter, ...]:
-        """The parameters, then what is derived from them: the variables of a posterior."""
-        return (*self.parameters, *self.derived)
+        """The parameters, the table of counts, and what is derived: a posterior's variables."""
+        counts = () if self.count_table is None else (self.count_table,)
+        return (*self.parameters, *counts, *self.derived)
 
     @property
     def has_density(self) -> bool:
@@ -556,6 +565,12 @@ class MoveAbilities:
 
     move: Any
 
+    run: Callable[..., tuple[Any, Any]] | None = None
+    """(target, state, tuning, m) -> what is drawn in m iterations, one row each, and their
+    reports, (m, ...). Where it is the only move: in place of m calls of step, and with their
+    outcome."""
+    most: Callable[[Any], int] = lambda target: 1
+    """target -> the largest m for which `run` is called; 1: it is not."""
     find_start: Callable[..., None] | None = None
     """(target, state): go to a better place for a chain to begin than a draw from the prior."""
     freeze: Callable[..., None] | None = None
@@ -631,9 +646,9 @@ def model_abilities(model: Any) -> ModelAbilities:
     what the ready one says of its counts: that is dropped.
     """
     found = _look(ModelAbilities, model)
-    said = _where(model, "update_from_counts")
-    if found.update_from_counts is not None and any(_where(model, m) < said for m in _PRIOR):
-        found = replace(found, update_from_counts=None, counts_prior=None)
+    said = min(_where(model, "update_from_counts"), _where(model, "from_gammas"))
+    if any(_where(model, m) < said for m in _PRIOR):
+        found = replace(found, update_from_counts=None, from_gammas=None, counts_prior=None)
     old = getattr(model, "stretch_records", None)
     if old is None or found.scale_records is not None:
         return found

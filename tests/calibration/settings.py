@@ -104,6 +104,21 @@ MODELS = {
         na.queries.Margins([2, 3], [[0], [1]]),
         8,
     ),
+    "poisson-table": (
+        na.models.PoissonTable([2, 3], shape=1.5, rate=0.5),
+        na.queries.Margins([2, 3], [[0], [1]]),
+        None,
+    ),
+    "log-normal-table": (
+        na.models.LogNormalTable(3, log_mean=1.0, log_sd=0.7),
+        na.queries.Linear.sums(["all"] * 3, range(3)),
+        None,
+    ),
+    "log-linear-table": (
+        na.models.LogLinearTable([2, 3], [[0, 1]], 0.5, 0.7, 0.5),
+        na.queries.Margins([2, 3], [[0], [1]]),
+        None,
+    ),
     "poisson": (
         na.models.Poisson(2.0, 0.7),
         na.queries.Sum(0, 8, integer_valued=True),
@@ -152,6 +167,8 @@ SETTINGS = [
     (model, mechanism, sampler)
     for model, mechanism, sampler in product(MODELS, MECHANISMS, SAMPLERS)
     if MODELS[model][1].integer_valued or not mechanism.startswith("discrete")
+    if MODELS[model][2] is not None
+    or sampler == "default"  # no others for an open number of records
 ]
 IDS = ["/".join(setting) for setting in SETTINGS]
 
@@ -179,6 +196,9 @@ QUICK = {
     "unknown-sizes-counts": "discrete-laplace",
     "unknown-sizes-proportions": "laplace",
     "table": "discrete-gaussian",
+    "poisson-table": "discrete-gaussian",
+    "log-normal-table": "laplace",
+    "log-linear-table": "discrete-laplace",
     "poisson": "discrete-laplace",
     "negative-binomial": "gaussian",
 }

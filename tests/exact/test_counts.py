@@ -394,7 +394,7 @@ def directions(made, first):
             which = table.element_set[table.element_start[e] : table.element_start[e + 1]]
             sizes = table.set_start[which + 1] - table.set_start[which]
             for places in np.ndindex(*sizes):
-                u = np.append(np.zeros(4 + 2 * moves.LEVELS), (np.array(places) + 0.5) / sizes)
+                u = np.append(np.zeros(4), (np.array(places) + 0.5) / sizes)
                 u[2] = (e + 0.5) / n_elements
                 number = moves.direction(table, first, cubes, u, cells, steps)
                 chance = 1.0 / (kinds * n_elements * np.prod(sizes))
@@ -417,8 +417,9 @@ def window_matrix(made, line, points, level):
         lo, hi = moves.bounds(made.target.table, counts, 0.0, cells, steps, len(cells))
         for j in range(moves.WINDOW):
             first = moves.window_start(lo, hi, stride, (j + 0.5) / moves.WINDOW)
-            where = (cells, steps, len(cells), change, rows, touched, lo, hi, first, stride)
-            moves.fill_window(target.density, table, target.slopes, counts, sums, where, window)
+            of_line = (cells, steps, len(cells), change, rows, touched)
+            data = (target.density, table, target.slopes, counts, sums)
+            moves.fill_window(*data, of_line, (lo, hi, first, stride), window)
             p = np.exp(window - window.max())
             p /= p.sum() * moves.WINDOW
             for i in np.flatnonzero(p):
@@ -593,28 +594,48 @@ def test_a_model_with_a_density_only_is_sampled_by_counts():
 
 def test_the_compiled_steps_are_their_python_selves():
     made = problem("2x2x2")
-    target, rng = made.target, np.random.default_rng(4)
-    uniforms = rng.random((50, 4 + 2 * moves.LEVELS + target.table.most_sets))
-    ends = []
-    for kernel in (moves.count_steps, moves.count_steps.py_func):
+    target, ends = made.target, []
+    for kernel in (moves.iterate_counts, moves.iterate_counts.py_func):
         counts = np.array([9, 0, 5, 40, 3, 1, 0, 0])
-        seen, jumps = moves._nothing_seen(target)
+        seen = moves._nothing_seen(target)
         chances = np.linspace(0.3, 1.0, len(target.table.patterns) + 1)
-        said = kernel(
+        drawn = np.empty((3, 8)), np.empty((3, 8), np.int64), np.empty((3, 3))
+        kernel(
             target.density,
             target.table,
             target.slopes,
             counts,
-            np.full((moves.LEVELS, moves.LEVELS), 0.7),
-            chances,
-            seen,
-            jumps,
-            uniforms,
+            (np.full((moves.LEVELS, moves.LEVELS), 0.7), chances, *seen),
+            17,
+            np.random.default_rng(4),
+            *drawn,
         )
-        ends.append((np.array(said), counts, seen, jumps))
-    assert ends[0][0][0] > 5
+        ends.append((counts, *seen, *drawn))
+    assert ends[0][-1][:, 0].min() > 0.1
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("bernoulli", 3), ("small naive bayes", 0), ("exact margins 2x3", 0)]
+)
+def test_many_iterations_at_once_are_one_after_another(name, kept):
+    target = problem(name).target
+    (move,) = na.sampler.default.default_moves(target)
+    assert move.most(target) > 1
+    schedule = na.sampler.chain.Schedule.make(40, 50, kept)
+    ends = []
+    for segments in ([90], [1] * 90, [47, 6, 37]):
+        state = na.sampler.chain.start(target, [move], np.random.default_rng(SEED))
+        parts = []
+        for length in segments:
+            state, draws = na.sampler.chain.advance(target, [move], schedule, state, length)
+            parts.append(draws)
+        joined = na.sampler.state.Draws.join(parts)
+        ends.append((*joined.theta.values(), *joined.reports.values(), *joined.databases))
+    for other in ends[1:]:
+        for one, same in zip(ends[0], other, strict=True):
+            np.testing.assert_array_equal(one, same)
 
 
 @pytest.mark.parametrize("n_cells", [1, 2, 7, 8, 9])

@@ -34,7 +34,7 @@ from noiseaware.maths import coordinates
 from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
 from noiseaware.sampler import chain, target
-from noiseaware.sampler.moves import parameters, proposals, records
+from noiseaware.sampler.moves import ParameterUpdate, parameters, proposals, records
 from noiseaware.sampler.moves import transport as transport_module
 from noiseaware.sampler.moves.transport import Position, Transport
 
@@ -139,6 +139,10 @@ def a_transport_of_counts():
     counts_tests.check_iteration("theta held", 3000, CountTransport())
 
 
+def theta_given_a_table():
+    counts_tests.check_iteration("2x2", 3000, ParameterUpdate())
+
+
 def an_iteration_on_a_table():
     counts_tests.check_iteration("2x2", n_draws=3000)
 
@@ -177,7 +181,7 @@ MUTANTS = (
         "the multinomial coefficient left out",
         a_step_on_counts,
         (
-            Edit(counts, "cell_weight", " - math.lgamma(x + 1.0)", ""),
+            Edit(counts, "cell_change", "below *= y + 1.0", "below *= 1.0"),
             same(counts, "fill_window"),
         ),
     ),
@@ -189,7 +193,7 @@ MUTANTS = (
     Mutant(
         "the rows of the prior left out",
         a_step_on_naive_bayes,
-        (Edit(counts, "fill_window", "table.signs[row - d] *", "0.0 *"),),
+        (Edit(counts, "fill_window", "sign * math.lgamma", "0.0 * math.lgamma"),),
     ),
     Mutant(
         "a row scored twice",
@@ -229,12 +233,15 @@ MUTANTS = (
     Mutant(
         "counts that are carried along without the Jacobian",
         a_transport_of_counts,
-        (Edit(transport_of_counts, "carry", "+ log_jacobian", ""),),
+        (
+            Edit(transport_of_counts, "carry", "+ log_jacobian", ""),
+            Edit(transport_of_counts, "look", "+ log_jacobian", ""),
+        ),
     ),
     Mutant(
         "counts that stay where they are when theta moves",
         a_transport_of_counts,
-        (Edit(transport_of_counts, "carry", "target.probabilities(here), new", "new, new"),),
+        (Edit(transport_of_counts, "carry", "here.rates, rates", "rates, rates"),),
     ),
     Mutant(
         "records of a table in the order of the cells",
@@ -251,7 +258,26 @@ MUTANTS = (
     Mutant(
         "theta not drawn again after the steps on a table",
         an_iteration_on_a_table,
-        (Edit(CountMove, "step", "update(state.theta, counts, rng)", "state.theta"),),
+        (
+            Edit(
+                CountMove,
+                "run",
+                "{name: np.array(values[-1]) for name, values in theta.items()}",
+                "state.theta",
+            ),
+        ),
+    ),
+    Mutant(
+        "a gamma of theta that does not know its count",
+        theta_given_a_table,
+        (
+            Edit(
+                target_of_counts,
+                "draw_log_gammas",
+                "table.concentrations[c] + counts[c]",
+                "table.concentrations[c]",
+            ),
+        ),
     ),
     # The records.
     Mutant(

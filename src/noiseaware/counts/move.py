@@ -38,8 +38,13 @@ number of steps that grows with the logarithm of n. In warm-up it is seen which 
 anything, for each t, and which groups of variables it pays to take; these are used afterwards, and
 the others now and then.
 
-Then theta is drawn from p(theta | x) if it was integrated out. Otherwise it is held, and another
-move updates it.
+Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
+variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that many iterations are
+one call of compiled code. Otherwise theta is held, and another move updates it.
+
+**Random numbers** are taken from the chain's own generator inside compiled code, one after another,
+as many as are needed; numba's are those of NumPy, bit for bit. So a chain is the same however its
+iterations are cut into calls.
 
 **Reports.** `count_moves`: the share of the steps that changed x. For the checks of the release,
 `acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g for
@@ -59,8 +64,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.counts.gammas import add_up, draw_log_gammas
 from noiseaware.counts.target import LARGEST_CUBE, CountTarget
-from noiseaware.mechanisms.terms import needs_long, term
+from noiseaware.mechanisms.terms import needs_long, term, term_at
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -78,10 +84,16 @@ no prior."""
 LOOKS = 4
 """Changes of one record that are scored in an iteration, for the checks of the release."""
 
-STEPS_PER_CELL = 4
-LEAST_MOVED, SELDOM = 0.05, 1 / 32
-"""A stride that moved fewer than this share of its lines in warm-up is used this often after it,
-and so is every one that is finer than the next below the largest that did."""
+SHORT_STEP = 8
+"""Steps of a count up to which a product is quicker than two logarithms of gamma functions."""
+
+STEPS_PER_CELL, LEAST_PER_CELL = 4.0, 0.5
+"""Steps of an iteration: the first times the number of cells less 1, times how much of the variance
+of theta is that of the counts and not that of theta given these; and never below the second."""
+
+SELDOM = 1 / 32
+"""How often strides are used after warm-up other than that which moved counts furthest, by the mean
+of k^2, and the next finer one."""
 
 LEAST_SHARE = 0.05
 """A kind of direction gets as many steps as the logarithm of its jumps says, and this share of the
@@ -90,10 +102,12 @@ best more: what was not seen to move may do so later."""
 FIRST_WINDOW = 32
 """Iterations of warm-up after which what was seen is first used."""
 
-_FIRST_LEVEL = 4
-_WIDTH = _FIRST_LEVEL + 2 * LEVELS
-"""Uniforms of a step: which kind, first cell, pool or element, second cell, two a level; after them
-one for each set of an element."""
+NUMBERS_OF_A_CALL = 2**15
+"""Most numbers, of theta and of counts, that one call of compiled code leaves behind."""
+
+_CHOICE = 4
+"""Uniforms of a direction: kind, first cell, pool or element, second cell; after them one for each
+set of an element."""
 
 
 @njit(cache=True, nogil=True)
@@ -174,7 +188,7 @@ def element(table, uniforms, cells, steps):
         which = table.element_set[begin + i]
         first = table.set_start[which]
         size = table.set_start[which + 1] - first
-        cells[i] = table.sets[first + int(uniforms[_WIDTH + i] * size)]
+        cells[i] = table.sets[first + int(uniforms[_CHOICE + i] * size)]
         steps[i] = table.element_step[begin + i]
     return number
 
@@ -233,41 +247,63 @@ def changed_rows(table, cells, steps, number, change, rows):
 @njit(cache=True, nogil=True)
 def cell_weight(a, x):
     """Return log Gamma(a + x) - log x!, without the first for a = 0."""
-    if a == 1.0:
-        return 0.0
     return (math.lgamma(a + x) if a > 0.0 else 0.0) - math.lgamma(x + 1.0)
 
 
 @njit(cache=True, nogil=True)
-def fill_window(density, table, slopes, counts, sums, line, window):
+def cell_change(a, x, step):
+    """Return `cell_weight` at x + step less that at x, both at least 0.
+
+    Gamma(y + 1) = y Gamma(y), so that a short step is a product of (a + x) / (x + 1), x + 1, ...
+    """
+    if abs(step) > SHORT_STEP:
+        return cell_weight(a, x + step) - cell_weight(a, x)
+    above = below = 1.0
+    for y in range(x, x + step) if step > 0 else range(x + step, x):
+        above *= a + y if a > 0.0 else 1.0
+        below *= y + 1.0
+    return math.log(above / below) if step > 0 else -math.log(above / below)
+
+
+@njit(cache=True, nogil=True)
+def fill_window(density, table, slopes, counts, sums, line, where, window):
     """Fill `window` with log w of k = first, first + stride, ...; minus infinity off the line.
 
-    `line` is (cells, steps, number, change, rows, touched, lo, hi, first, stride).
+    `line` is that of `move_on_line`, and `where` is (lo, hi, first, stride).
     """
-    cells, steps, number, change, rows, touched, lo, hi, first, stride = line
+    cells, steps, number, change, rows, touched = line
+    lo, hi, first, stride = where
     terms = density.terms
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
-    d = family.shape[0]
-    for i in range(window.shape[0]):
-        k = first + i * stride
-        if k < lo or k > hi:
-            window[i] = -math.inf
-            continue
-        value = 0.0
-        for j in range(number):
-            c = cells[j]
-            value += cell_weight(table.concentrations[c], counts[c] + k * steps[j])
-            value += slopes[c] * (k * steps[j])
-        for j in range(touched):
-            row = rows[j]
-            total = sums[row] + k * change[row]
-            if row < d:
-                value += density.power * term(long, family, parameters, row, total)
-            else:
-                value += table.signs[row - d] * math.lgamma(table.shifts[row - d] + total)
-            if row == table.size_row and table.size_logs.shape[0] > 1:
-                value += table.size_logs[int(total) - table.size_range[0]]
-        window[i] = value
+    d, power, concentrations = family.shape[0], density.power, table.concentrations
+    begin, end = max(0, -((first - lo) // stride)), min(window.shape[0], (hi - first) // stride + 1)
+    window[:] = -math.inf
+    window[begin:end] = 0.0
+    for j in range(number):
+        c, step = cells[j], stride * steps[j]
+        a, slope, value = concentrations[c], slopes[c] * step, 0.0
+        x = counts[c] + (first + begin * stride) * steps[j]
+        for i in range(begin + 1, end if a != 1.0 or slope != 0.0 else 0):
+            value += slope
+            if a != 1.0:
+                value += cell_change(a, x, step)
+                x += step
+            window[i] += value
+    for j in range(touched):
+        row = rows[j]
+        total, step = sums[row] + first * change[row], stride * change[row]
+        if row < d:
+            code, p = family[row], parameters[row]
+            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
+            for i in range(begin, end):
+                window[i] += power * term_at(long, code, p0, p1, p2, p3, total + i * step)
+        else:
+            sign, shift = table.signs[row - d], table.shifts[row - d]
+            for i in range(begin, end):
+                window[i] += sign * math.lgamma(shift + total + i * step)
+        if row == table.size_row and table.size_logs.shape[0] > 1:
+            for i in range(begin, end):
+                window[i] += table.size_logs[int(total + i * step) - table.size_range[0]]
 
 
 @njit(cache=True, nogil=True)
@@ -327,14 +363,15 @@ def window_start(lo, hi, stride, uniform):
 
 
 @njit(cache=True, nogil=True)
-def move_on_line(density, table, slopes, counts, sums, line, used, seen, uniforms):
+def move_on_line(density, table, slopes, counts, sums, line, tuned, rng):
     """Draw k for one direction, by windows from coarse to fine; return the sum of these draws.
 
-    `line` is (cells, steps, number, change, rows, touched). `used` (LEVELS, LEVELS) says how often
-    a stride is used on a line whose coarsest is t. `seen` (2, LEVELS, LEVELS) counts how often each
-    was used, and how often it moved anything.
+    `line` is (cells, steps, number, change, rows, touched). Of `tuned`, `used` (LEVELS, LEVELS)
+    says how often a stride is used on a line whose coarsest is t, and `seen` (2, LEVELS, LEVELS)
+    counts how often each was used, and adds up k^2.
     """
     cells, steps, number, change, rows, touched = line
+    used, _, seen, _, _ = tuned
     window = np.empty(WINDOW)
     n = sums[table.size_row] if table.size_row >= 0 else 0.0
     lo, hi = bounds(table, counts, n, cells, steps, number)
@@ -345,15 +382,15 @@ def move_on_line(density, table, slopes, counts, sums, line, used, seen, uniform
         stride *= 8
     for level in range(top, -1, -1):
         # One uniform decides whether, and where the window begins: its digits are independent.
-        placed = uniforms[_FIRST_LEVEL + 2 * level] * WINDOW
+        placed = rng.random() * WINDOW
         if placed - int(placed) < used[top, level]:
             first = window_start(lo, hi, stride, placed / WINDOW)
-            where = (cells, steps, number, change, rows, touched, lo, hi, first, stride)
-            fill_window(density, table, slopes, counts, sums, where, window)
-            k = first + stride * pick_one(window, uniforms[_FIRST_LEVEL + 2 * level + 1])
+            where = (lo, hi, first, stride)
+            fill_window(density, table, slopes, counts, sums, line, where, window)
+            k = first + stride * pick_one(window, rng.random())
             seen[0, top, level] += 1
             if k != 0:
-                seen[1, top, level] += 1
+                seen[1, top, level] += float(k) * k
                 far += k
                 for i in range(number):
                     counts[cells[i]] += k * steps[i]
@@ -365,46 +402,37 @@ def move_on_line(density, table, slopes, counts, sums, line, used, seen, uniform
 
 
 @njit(cache=True, nogil=True)
-def add_up(table, counts, sums):
-    """Fill `sums` (R,) with M x."""
-    sums[:] = 0.0
-    for c in range(counts.shape[0]):
-        if counts[c] != 0:
-            for e in range(table.start[c], table.start[c + 1]):
-                sums[table.row[e]] += table.weight[e] * counts[c]
+def make_room(table):
+    """Return arrays for `count_steps`: u, cells, steps, counts before, rows, change of each row."""
+    most, widest = max(1 << LARGEST_CUBE, table.most_sets), 0
+    for c in range(table.start.shape[0] - 1):
+        widest = max(widest, table.start[c + 1] - table.start[c])
+    whole = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64))
+    rows, change = np.empty(widest * most, np.int64), np.zeros(table.fixed.shape[0])
+    return np.empty(_CHOICE + table.most_sets), *whole, rows, change
 
 
 @njit(cache=True, nogil=True)
-def count_steps(density, table, slopes, counts, used, chances, seen, jumps, uniforms):
-    """Do the steps on the counts (C,) int64, in place.
-
-    Returns how many changed something, and what `look_at_records` saw after them.
+def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_steps, room, rng):
+    """Do the steps on the counts (C,) int64, in place; return how many changed something.
 
     Parameters
     ----------
-    chances
-        The cumulative probabilities of the kinds of directions.
-    used, seen
-        Of the strides; see `move_on_line`.
-    jumps : (2, kinds)
-        Counted up: how often a kind was picked, and the sum of log2(1 + |k|).
-    uniforms : (LOOKS + m, ...)
-        One row per look, then one per step.
+    sums, tree
+        M x, and the counts as `fill_tree` has them; kept up to date.
+    tuned
+        `used`, `chances`, the cumulative probabilities of the kinds of directions, `seen`, and
+        `jumps` (2, kinds), counted up: how often a kind was picked, and the sum of log2(1 + |k|);
+        last what `draw_log_gammas` counts.
+    room
+        What `make_room` returned.
     """
-    n_cells = counts.shape[0]
-    sums, change = np.empty(table.fixed.shape[0]), np.zeros(table.fixed.shape[0])
-    add_up(table, counts, sums)
-    tree = np.empty(n_cells + 1, dtype=np.int64)
-    fill_tree(counts, tree)
-    n, changes = counts.sum(), 0
-    most = max(1 << LARGEST_CUBE, table.most_sets)
-    cells, steps = np.empty(most, np.int64), np.empty(most, np.int64)
-    widest = 0
-    for c in range(n_cells):
-        widest = max(widest, table.start[c + 1] - table.start[c])
-    rows, before = np.empty(widest * cells.shape[0], np.int64), np.empty(cells.shape[0], np.int64)
-    for i in range(LOOKS, uniforms.shape[0]):
-        u = uniforms[i]
+    n_cells, n, changes = counts.shape[0], counts.sum(), 0
+    u, cells, steps, before, rows, change = room
+    _, chances, _, jumps, _ = tuned
+    for _ in range(number_of_steps):
+        for i in range(u.shape[0]):
+            u[i] = rng.random()
         # The first cell: that of a random record, or any.
         if u[1] < 0.5 and n > 0:
             first = find(tree, min(int(2.0 * u[1] * n), n - 1))
@@ -420,7 +448,7 @@ def count_steps(density, table, slopes, counts, used, chances, seen, jumps, unif
         for j in range(number):
             before[j] = counts[cells[j]]
         line = (cells, steps, number, change, rows, touched)
-        far = move_on_line(density, table, slopes, counts, sums, line, used, seen, u)
+        far = move_on_line(density, table, slopes, counts, sums, line, tuned, rng)
         jumps[0, kind] += 1.0
         if far != 0:
             changes += 1
@@ -430,12 +458,35 @@ def count_steps(density, table, slopes, counts, used, chances, seen, jumps, unif
                 n += counts[cells[j]] - before[j]
         for j in range(touched):
             change[rows[j]] = 0.0
-    mean, lowest = look_at_records(density, table, tree, sums, n, uniforms)
-    return changes, mean, lowest
+    return changes
 
 
 @njit(cache=True, nogil=True)
-def look_at_records(density, table, tree, sums, n, uniforms):
+def iterate_counts(density, table, slopes, counts, tuned, steps, rng, logs, tables, reports):
+    """Do as many iterations as `reports` (m, 3) has rows, and fill it in.
+
+    `logs` (m, K) and `tables` (m, C) are filled too, unless they have no columns: the gammas of
+    theta, and the counts. Nothing is carried from one iteration to the next but the counts.
+    """
+    sums, tree = np.empty(table.fixed.shape[0]), np.empty(counts.shape[0] + 1, dtype=np.int64)
+    room = make_room(table)
+    for i in range(reports.shape[0]):
+        add_up(table, counts, sums)
+        fill_tree(counts, tree)
+        changes = count_steps(density, table, slopes, counts, sums, tree, tuned, steps, room, rng)
+        reports[i, 0] = changes / steps
+        reports[i, 1], reports[i, 2] = look_at_records(
+            density, table, tree, sums, counts.sum(), rng
+        )
+        if logs.shape[1] > 0:
+            d = density.terms.family.shape[0]
+            draw_log_gammas(table, counts, sums, d, rng, logs[i], tuned[4])
+        if tables.shape[1] > 0:
+            tables[i] = counts
+
+
+@njit(cache=True, nogil=True)
+def look_at_records(density, table, tree, sums, n, rng):
     """Score changes of one record, none of which is made; return their mean and lowest.
 
     The mean is that of min(1, r), r the ratio of g, and the lowest is of log r. The record is any,
@@ -445,13 +496,13 @@ def look_at_records(density, table, tree, sums, n, uniforms):
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     lowest, total, seen = 0.0, 0.0, 0
     for i in range(LOOKS if n > 0 else 0):
-        first = find(tree, min(int(uniforms[i, 0] * n), n - 1))
+        first, uniform = find(tree, min(int(rng.random() * n), n - 1)), rng.random()
         pool = table.of_cell_start[first]
         begin = table.pool_start[table.of_cell[pool]]
         size = table.pool_start[table.of_cell[pool] + 1] - begin
-        second = table.pools[begin + int(uniforms[i, 1] * size)]
+        second = table.pools[begin + int(uniform * size)]
         if i % 2 == 0:
-            second = find(tree, min(int(uniforms[i, 1] * n), n - 1))
+            second = find(tree, min(int(uniform * n), n - 1))
             if table.of_cell[table.of_cell_start[second]] != table.of_cell[pool]:
                 continue
         log_ratio = 0.0
@@ -499,6 +550,7 @@ class CountMove:
         return {
             "used": np.ones((LEVELS, LEVELS)),
             "chances": np.linspace(0.5, 1.0, others + 1) if others else np.ones(1),
+            "per_cell": STEPS_PER_CELL,
             "seen": _nothing_seen(target),
         }
 
@@ -506,24 +558,49 @@ class CountMove:
         self, target: CountTarget, state: ChainState, tuning: dict[str, Any]
     ) -> tuple[float, float, float]:
         """Do the steps, draw theta if it was integrated out, and look at a few records."""
-        rng, counts = state.rng, state.records
-        steps = STEPS_PER_CELL * max(1, len(counts) - 1)
-        seen, jumps = tuning["seen"] or _nothing_seen(target)
-        changed, mean, lowest = count_steps(
+        theta, reports = self.run(target, state, tuning, 1)
+        update = target.abilities.update_from_counts
+        if theta is None and target.integrated and update is not None:
+            state.theta = update(state.theta, state.records, state.rng)
+        changed, mean, lowest = reports[0]
+        return float(changed), float(mean), float(lowest)
+
+    def most(self, target: CountTarget) -> int:
+        """Return how many iterations `run` may do at once: 1 if it does not draw all there is."""
+        if target.n_gammas == 0 or target.size is not None:
+            return 1
+        return max(1, NUMBERS_OF_A_CALL // (target.n_gammas + target.n))
+
+    def run(
+        self, target: CountTarget, state: ChainState, tuning: dict[str, Any], iterations: int
+    ) -> tuple[dict[str, np.ndarray] | None, np.ndarray]:
+        """Do several iterations; return what was drawn, one row each, and their reports, (m, 3).
+
+        As many calls of `step` give the same. The draws are theta and, if the model names one, the
+        table of counts; None if theta is held, or drawn by the model.
+        """
+        hidden = target.abilities.count_table is None
+        logs = np.empty((iterations, target.n_gammas))
+        tables = np.empty((iterations, 0 if hidden else target.n), dtype=np.int64)
+        reports = np.empty((iterations, 3))
+        seen = tuning["seen"] or _nothing_seen(target)
+        iterate_counts(
             target.density,
             target.table,
             target.slopes_at(state.theta),
-            counts,
-            tuning["used"],
-            tuning["chances"],
-            seen,
-            jumps,
-            rng.random((LOOKS + steps, _WIDTH + target.table.most_sets)),
+            state.records,
+            (tuning["used"], tuning["chances"], *seen),
+            math.ceil(tuning["per_cell"] * max(1, target.n - 1)),
+            state.rng,
+            logs,
+            tables,
+            reports,
         )
-        update = target.abilities.update_from_counts
-        if target.integrated and update is not None:
-            state.theta = update(state.theta, counts, rng)
-        return changed / steps, mean, lowest
+        if not target.n_gammas:
+            return None, reports
+        theta = target.theta_of(logs)
+        state.theta = {name: np.array(values[-1]) for name, values in theta.items()}
+        return target.shown(theta, tables), reports
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
         """After 32, 64, ... iterations, use what was seen, and let it count for a tenth."""
@@ -539,20 +616,30 @@ class CountMove:
         tuning["seen"] = ()
 
     def _choose(self, tuning: dict[str, Any]) -> None:
-        """Keep the strides that move the counts, and more of the directions that move them far."""
-        seen, jumps = tuning["seen"]
-        rates = seen[1] / np.maximum(seen[0], 1e-9)
-        for top in range(LEVELS):
-            good = np.flatnonzero(rates[top] >= LEAST_MOVED)
-            if len(good):
-                tuning["used"][top] = SELDOM
-                tuning["used"][top, max(0, good[-1] - 1) : good[-1] + 1] = 1.0
+        """Keep the strides that move the counts, and more of the directions that move them far.
+
+        Given the counts the logarithm of a gamma of shape h has a variance of about 1 / h, and with
+        the h of one draw after another it has that of log h too, about var(h) / h^2. The counts
+        make up the share var(h) / (var(h) + h) of it.
+        """
+        seen, jumps, (number, total, squares) = tuning["seen"]
+        squares_of = seen[1] / np.maximum(seen[0], 1e-9)
+        for top in np.flatnonzero(squares_of.any(axis=1)):
+            best = int(np.argmax(squares_of[top]))
+            tuning["used"][top] = SELDOM
+            tuning["used"][top, max(0, best - 1) : best + 1] = 1.0
         gains = jumps[1] / np.maximum(jumps[0], 1e-9)
         if gains.max() > 0.0:
             shares = gains + LEAST_SHARE * gains.max()
             tuning["chances"] = np.cumsum(shares / shares.sum())
+        if number.any():
+            mean = total / number
+            varied = np.maximum(squares / number - mean**2, 0.0)
+            share = float((varied / (varied + mean)).max())
+            tuning["per_cell"] = max(LEAST_PER_CELL, STEPS_PER_CELL * share)
 
 
-def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray]:
-    """Return room for what `count_steps` counts: of the strides, and of the directions."""
-    return np.zeros((2, LEVELS, LEVELS)), np.zeros((2, target.table.kinds))
+def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return room for what is counted: of the strides, the directions, and the gammas."""
+    kinds, gammas = np.zeros((2, target.table.kinds)), np.zeros((3, target.n_gammas))
+    return np.zeros((2, LEVELS, LEVELS)), kinds, gammas

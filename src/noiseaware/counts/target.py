@@ -49,6 +49,7 @@ from noiseaware.contract import (
     model_abilities,
     size_abilities,
 )
+from noiseaware.counts.gammas import add_up, draw_log_gammas
 from noiseaware.counts.lattice import connect, find_table, open_directions, same_columns
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
@@ -179,8 +180,12 @@ class CountTarget(Target):
         b_c of the prior with theta integrated out.
     groups : (C,)
         The group of each cell.
+    order, last : (C,)
+        The cells group by group, and which of these is the last of its group.
     integrated : bool
         Whether theta is integrated out of the prior of the counts; else it is held.
+    n_gammas : int
+        The gammas of which theta is a function given the counts; 0 if it is not.
     has_exact : bool
         Whether the release has exact rows, which not every table satisfies.
     """
@@ -201,6 +206,8 @@ class CountTarget(Target):
             np.zeros(n_cells, np.int64),
             np.zeros(0, np.int64) if n is None else np.array([n]),
         )
+        self.order = np.argsort(self.groups, kind="stable")
+        self.last = np.append(np.diff(self.groups[self.order]) != 0, True)
         self._by_cell = self._columns()
         self.integrated = able.counts_prior is not None
         prior = able.counts_prior or CountsPrior(np.zeros(n_cells))
@@ -229,10 +236,14 @@ class CountTarget(Target):
                 size_row=matrix.shape[0] - 1, size_range=possible, size_logs=logs
             )
         self._density = able.log_likelihood
+        self.n_gammas = 0
+        if able.counts_prior is not None and able.from_gammas is not None:
+            plus = (able.counts_prior.concentrations > 0, able.counts_prior.signs > 0)
+            self.n_gammas = int(sum(map(np.sum, plus)))
         self.abilities = replace(
             able,
             log_likelihood=None if able.log_likelihood is None else self._log_likelihood,
-            update_parameters=able.update_from_counts,
+            update_parameters=self._draw_theta if self.n_gammas else able.update_from_counts,
             sample_records=None,
             build_records=None,
             recover_innovations=None,
@@ -251,10 +262,30 @@ class CountTarget(Target):
         if self.size is not None:
             signs[-1] = 1.0  # log n!
         other.table = self.table._replace(concentrations=np.zeros(self.n), signs=signs)
+        other.n_gammas = 0
         other.abilities = replace(
             self.abilities, update_from_counts=lambda theta, counts, rng: theta
         )
         return other
+
+    def theta_of(self, logs: np.ndarray) -> Theta:
+        """Return draws of theta, one for each row of logarithms of gammas."""
+        assert self.abilities.from_gammas is not None
+        return self.abilities.from_gammas(logs)
+
+    def shown(self, theta: Theta, records: np.ndarray) -> Theta:
+        """Return theta and, if the model shows them, the counts; of one draw or of several."""
+        table = self.abilities.count_table
+        if table is None:
+            return theta
+        return {**theta, table.name: records.reshape(*records.shape[:-1], *table.shape)}
+
+    def _draw_theta(self, theta: Theta, counts: np.ndarray, rng: np.random.Generator) -> Theta:
+        """Draw theta given the counts, by its gammas."""
+        logs, sums = np.empty((1, self.n_gammas)), np.empty(len(self.table.fixed))
+        add_up(self.table, counts, sums)
+        draw_log_gammas(self.table, counts, sums, self.d, rng, logs[0], np.zeros((3, logs.size)))
+        return {name: np.array(drawn[0]) for name, drawn in self.theta_of(logs).items()}
 
     def log_values(self, theta: Theta) -> np.ndarray:
         """Return log f of each possible record, (C,)."""
@@ -304,27 +335,31 @@ class CountTarget(Target):
         assert self._density is not None
         return np.ascontiguousarray(self._density(theta, self.cell_values), dtype=np.float64)
 
-    def probabilities(self, theta: Theta) -> np.ndarray:
-        """Return f(v_c | theta), of which each group adds up to 1, (C,)."""
-        p = np.exp(self.slopes_at(theta, held=True))
-        return p / np.bincount(self.groups, p)[self.groups]
+    def rates(self, theta: Theta) -> np.ndarray:
+        """Return f(v_c | theta), of which each group adds up to 1, or Poisson means, (C,)."""
+        rates: np.ndarray = np.exp(self.slopes_at(theta, held=True))
+        if self.abilities.random_size:
+            return rates
+        return rates / np.bincount(self.groups, rates)[self.groups]
 
     def propose(
         self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, None]:
         """Draw the counts of all records from f(. | theta)."""
+        p = self.rates(theta)
         if not len(self._sizes) and self.size is None:
-            return rng.poisson(np.exp(self.slopes_at(theta, held=True))), None
-        p = self.probabilities(theta)
+            return rng.poisson(p), None
         counts = np.zeros(self.n, dtype=np.int64)
         for group, size in enumerate([m] if self.size is not None else self._sizes):
             inside = self.groups == group
-            counts[inside] = rng.multinomial(size, p[inside])
+            counts[inside] = rng.multinomial(size, p[inside] / p[inside].sum())
         return counts, None
 
     def total(self, records: np.ndarray, start: int = 0) -> np.ndarray:
         """T, (d,), of these counts."""
-        return self._by_cell @ records.astype(np.float64)
+        sums = np.empty(len(self.table.fixed))
+        add_up(self.table, records, sums)
+        return sums[: self.d]
 
     def find_table(self, rng: np.random.Generator) -> np.ndarray:
         """Return a table with all that is fixed, (C,); ValueError if there is none."""
@@ -341,7 +376,7 @@ class CountTarget(Target):
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return the counts of a list of records."""
         values = self.cell_values.reshape(self.n, -1)
-        rows = np.concatenate([values, np.asarray(records).reshape(len(records), -1)])
+        rows = np.concatenate([values, np.asarray(records).reshape(-1, values.shape[1])])
         _, number = np.unique(rows, axis=0, return_inverse=True)
         cell = np.empty(number.max() + 1, dtype=np.int64)
         cell[number[: self.n]] = np.arange(self.n)

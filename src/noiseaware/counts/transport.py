@@ -17,21 +17,32 @@ accepts with probability
     min(1, p(theta') |dtheta'/dv'| g(s_dp, T(x')) / (p(theta) |dtheta/dv| g(s_dp, T(x)))).
 
 An iteration proposes a change of all coordinates together, and of a few coordinates one by one.
+
+**Where the number of records is not known** and x_c is Poisson with mean m_c(theta), x_c is the
+number of points of a Poisson process of rate 1 that are below m_c. Given x_c and m_c these are
+uniform on [0, m_c), and those above are what they were before anything was seen. So of x_c points a
+binomial number stays below m_c' < m_c, and a Poisson(m_c' - m_c) number is below m_c' > m_c beside
+the x_c. The ratio is the one above.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
+from noiseaware.contract import Theta
 from noiseaware.counts.target import CountTarget
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 ONE_BY_ONE = 4
 """Coordinates that are moved one by one in an iteration."""
+
+MOST_RECORDS = 1e15
+"""A proposal with more records than this is refused: counts are integers that doubles can hold."""
 
 WANTED = (0.44, 0.25)
 """Acceptance to aim at, for one coordinate and for all together."""
@@ -51,10 +62,15 @@ class CountTransport:
         if not target.on_counts:
             raise ValueError("CountTransport needs a state of counts, and this one holds records")
         able = target.abilities
-        if able.log_prior is None or able.log_likelihood is None or able.random_size:
+        if able.log_prior is None or able.log_likelihood is None:
             raise ValueError(
                 "CountTransport needs a model with log_prior(theta) and log_likelihood(theta, "
-                f"records) whose number of records is known; {able.name} is not that"
+                f"records); {able.name} is not that"
+            )
+        if able.random_size and target.release.n_records is not None:
+            raise ValueError(
+                "CountTransport changes the number of records of a model that is about that, and "
+                f"the release fixes it at {target.release.n_records}"
             )
 
     def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
@@ -69,13 +85,15 @@ class CountTransport:
         steps = np.exp(tuning["log_steps"])
         few = rng.choice(size, min(size, ONE_BY_ONE), replace=False)
         accepted: list[tuple[int, float]] = []
+        here = look(target, state)
         for which in (*few, size):
             change = np.zeros(size)
             if which == size:
                 change = steps[size] * steps[:size] * rng.standard_normal(size)
             else:
                 change[which] = steps[which] * rng.standard_normal()
-            accepted.append((int(which), carry(target, state, change)))
+            here, rate = carry(target, state, here, change)
+            accepted.append((int(which), rate))
         if tuning["learning"]:
             tuning["seen"] = accepted
         return (float(np.mean([rate for _, rate in accepted])),)
@@ -93,68 +111,89 @@ class CountTransport:
         tuning["seen"], tuning["learning"] = [], False
 
 
-def carry(target: CountTarget, state: ChainState, change: np.ndarray) -> float:
-    """Propose v + change, take it or not, and return the probability with which it was taken."""
-    rng, uniform = state.rng, state.rng.random()
+class Here(NamedTuple):
+    """Where a chain is, as a proposal needs it."""
+
+    v: np.ndarray
+    theta: Theta
+    log_density: float
+    """log p(theta) |dtheta / dv| g(s_dp, T(x))."""
+    rates: np.ndarray
+    """f(v_c | theta), or m_c(theta), (C,)."""
+
+
+def look(target: CountTarget, state: ChainState) -> Here:
+    """Return where the chain is."""
     v = target.coordinates.to_vector(state.theta)
-    here, log_here = target.coordinates.from_vector(v)
-    theta, log_jacobian = target.coordinates.from_vector(v + change)
-    log_ratio = target.log_prior(theta) + log_jacobian - target.log_prior(here) - log_here
-    if not log_ratio > -math.inf:
-        return 0.0
-    new = target.probabilities(theta)
-    if not np.isfinite(new).all():
-        return 0.0
-    counts = carried(state.records, target.probabilities(here), new, target.groups, rng)
-    log_ratio += target.log_g(target.total(counts)) - target.log_g(target.total(state.records))
-    if math.isnan(log_ratio):
-        return 0.0
-    rate = math.exp(min(0.0, log_ratio))
+    theta, log_jacobian = target.coordinates.from_vector(v)
+    log_prior = target.log_prior(theta) + log_jacobian
+    log_g = target.log_g(target.total(state.records))
+    return Here(v, theta, log_prior + log_g, target.rates(theta))
+
+
+def carry(
+    target: CountTarget, state: ChainState, here: Here, change: np.ndarray
+) -> tuple[Here, float]:
+    """Propose v + change, take it or not; return where the chain is, and the probability of it."""
+    v, uniform = here.v + change, state.rng.random()
+    theta, log_jacobian = target.coordinates.from_vector(v)
+    log_density = target.log_prior(theta) + log_jacobian
+    if not log_density > -math.inf:
+        return here, 0.0
+    rates, counts = target.rates(theta), np.empty_like(state.records)
+    if not rates.sum() < MOST_RECORDS:
+        return here, 0.0
+    carried = carry_points if target.abilities.random_size else carry_records
+    carried(state.records, here.rates, rates, target.order, target.last, state.rng, counts)
+    log_density += target.log_g(target.total(counts))
+    if math.isnan(log_density):
+        return here, 0.0
+    rate = math.exp(min(0.0, log_density - here.log_density))
     if uniform < rate:
         state.theta, state.records = theta, counts
-    return rate
+        here = Here(v, theta, log_density, rates)
+    return here, rate
 
 
-def carried(
-    counts: np.ndarray,
-    old: np.ndarray,
-    new: np.ndarray,
-    groups: np.ndarray,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return the counts with the new probabilities, by the uniforms of the records; all (C,).
+@njit(cache=True, nogil=True)
+def carry_points(counts, old, new, order, last, rng, made):
+    """Fill `made` with the points below the new means; see the module docstring. All (C,)."""
+    for c in range(counts.shape[0]):
+        if new[c] < old[c]:
+            made[c] = rng.binomial(counts[c], new[c] / old[c])
+        else:
+            made[c] = counts[c] + rng.poisson(new[c] - old[c])
 
-    The intervals of group g are on [g, g + 1), those of its last cell up to the end. Cells of a
-    group need not follow one another.
+
+@njit(cache=True, nogil=True)
+def carry_records(counts, old, new, order, last, rng, made):
+    """Fill `made` with the counts at the new probabilities, by the uniforms of the records.
+
+    `order` (C,) has the cells of a group one after another, and `last` says which is its last one.
+    That has all that is left of [0, 1). A cell without an interval keeps its records.
     """
-    order = np.argsort(groups, kind="stable")
-    of = groups[order]
-    last = np.append(of[1:] != of[:-1], True)
-
-    def ends(p: np.ndarray) -> np.ndarray:
-        inside = np.cumsum(p[order])
-        before = np.concatenate(([0.0], inside[last][:-1]))
-        return np.where(last, of + 1.0, of + np.minimum(inside - before[of], 1.0))
-
-    old_ends, new_ends = ends(old), ends(new)
-    cuts = np.unique(np.concatenate([old_ends, new_ends]))
-    lengths = np.diff(np.concatenate(([0.0], cuts)))
-    # A piece belongs to the first interval that does not end before it does.
-    source, goal = np.searchsorted(old_ends, cuts), np.searchsorted(new_ends, cuts)
-    first = np.searchsorted(source, np.arange(len(order)))
-    place = np.arange(len(cuts)) - first[source]
-    shares = np.zeros((len(order), int(place.max()) + 1))
-    shares[source, place] = lengths
-    whole = shares.sum(axis=1, keepdims=True)
-    held = counts[order]
-    # A cell without an interval has no records.
-    shares = np.where(whole > 0.0, shares / np.where(whole > 0.0, whole, 1.0), 0.0)
-    shares[whole[:, 0] == 0.0, 0] = 1.0
-    pieces = rng.multinomial(held, shares)
-    made = np.zeros(len(order), dtype=np.int64)
-    np.add.at(made, goal, pieces[source, place])
-    stuck = np.flatnonzero((whole[:, 0] == 0.0) & (held > 0))
-    made[stuck] += held[stuck]
-    result = np.empty_like(made)
-    result[order] = made
-    return result
+    made[:] = 0
+    first = 0
+    while first < counts.shape[0]:
+        end = first
+        while not last[end]:
+            end += 1
+        goal, low, high = first, 0.0, 0.0
+        edge = 1.0 if goal == end else min(1.0, new[order[goal]])  # the end of the goal's interval
+        for source in range(first, end + 1):
+            low, high = high, 1.0 if source == end else min(1.0, high + old[order[source]])
+            left = counts[order[source]]
+            if low >= high:
+                made[order[source]] += left
+                left = 0
+            while left > 0:
+                while goal < end and edge <= low:
+                    goal += 1
+                    edge = 1.0 if goal == end else min(1.0, edge + new[order[goal]])
+                stays = left
+                if edge < high:
+                    stays = rng.binomial(left, (edge - low) / (high - low))
+                    low = edge
+                made[order[goal]] += stays
+                left -= stays
+        first = end + 1

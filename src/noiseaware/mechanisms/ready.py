@@ -79,7 +79,8 @@ class ReadyMechanism(WithExample):
         check = query_abilities(self.query).check_records
         if check is not None:
             check(records)
-        return Release(self._draw(records, rng), self, len(records))
+        n = len(records) or None  # a model of an unknown number of records may have none
+        return Release(self._draw(records, rng), self, n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.

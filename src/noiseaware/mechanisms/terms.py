@@ -177,24 +177,30 @@ def _compiled_needs_long(density):
     return lambda density: None
 
 
-def term(long, family, parameters, j, total):
-    """Return phi_j(T_j) of coordinate j, for T_j = `total`; `long` as `needs_long` says."""
-    p = parameters
+def term_at(long, family, p0, p1, p2, p3, total):
+    """Return phi_j(T_j) of a coordinate with this code and these parameters."""
     if long is None:
-        return plain_formula(family[j], p[j, 0], p[j, 1], total)
-    return formula(family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
+        return plain_formula(family, p0, p1, total)
+    return formula(family, p0, p1, p2, p3, total)
 
 
 # Inlined, as is `add_terms`: a call that is handed arrays takes longer than a formula.
+@overload(term_at, inline="always")
+def _compiled_term_at(long, family, p0, p1, p2, p3, total):
+    if not isinstance(long, types.NoneType):
+        return lambda long, family, p0, p1, p2, p3, total: formula(family, p0, p1, p2, p3, total)
+    return lambda long, family, p0, p1, p2, p3, total: plain_formula(family, p0, p1, total)
+
+
+def term(long, family, parameters, j, total):
+    """Return phi_j(T_j) of coordinate j, for T_j = `total`; `long` as `needs_long` says."""
+    p = parameters
+    return term_at(long, family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
+
+
 @overload(term, inline="always")
 def _compiled_term(long, family, parameters, j, total):
-    if not isinstance(long, types.NoneType):
-        return term
-
-    def plain_term(long, family, parameters, j, total):
-        return plain_formula(family[j], parameters[j, 0], parameters[j, 1], total)
-
-    return plain_term
+    return term
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -16,6 +16,8 @@ x = F(u; theta):
 | `gamma.py`                  | durations                                      |
 | `multivariate_normal.py`    | rows of floats                                 |
 | `contingency_table.py`      | several integers from 0                        |
+| `poisson_table.py`          | cells of a table whose total is not known      |
+| `log_linear_table.py`       | the same, with effects and interactions        |
 | `poisson.py`                | counts                                         |
 | `negative_binomial.py`      | counts that vary more                          |
 | `count_regression.py`       | counts of cells with known covariates          |
@@ -54,11 +56,14 @@ from noiseaware.models.gamma import Gamma as Gamma
 from noiseaware.models.generalised_regression import LogisticRegression as LogisticRegression
 from noiseaware.models.generalised_regression import PoissonRegression as PoissonRegression
 from noiseaware.models.linear_regression import LinearRegression as LinearRegression
+from noiseaware.models.log_linear_table import LogLinearTable as LogLinearTable
+from noiseaware.models.log_linear_table import LogNormalTable as LogNormalTable
 from noiseaware.models.multivariate_normal import MultivariateNormal as MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes as NaiveBayes
 from noiseaware.models.negative_binomial import NegativeBinomial as NegativeBinomial
 from noiseaware.models.normal import Normal as Normal
 from noiseaware.models.poisson import Poisson as Poisson
+from noiseaware.models.poisson_table import PoissonTable as PoissonTable
 from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMeans
 from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
 from noiseaware.models.two_means import TwoMeans as TwoMeans

@@ -24,12 +24,12 @@ import math
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from noiseaware.contract import ClosedForm, CountsPrior, Reading, Theta
+from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import check_levels, positive_number, read_integers
-from noiseaware.models.conjugate import log_dirichlet_constant
+from noiseaware.models.conjugate import log_dirichlet_constant, shares_of
 from noiseaware.models.inverse_cdf import inside, uniform_of
 from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
@@ -140,9 +140,9 @@ class Bernoulli(CompiledModel):
             self.check_records(records)
         return self._draw(self.a + ones, self.b + len(records) - ones, rng)
 
-    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | zeros and ones)."""
-        return self._draw(self.a + counts[1], self.b + counts[0], rng)
+    def from_gammas(self, logs: Floats) -> Theta:
+        """Return draws of p, the share of the second gamma of two."""
+        return {"probability": shares_of(logs)[:, 1]}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return p given exact counts, Beta(a + ones, b + zeros), and its estimate."""

@@ -75,7 +75,7 @@ class Categorical(Discrete):
         return p.reshape(1, -1), NO_FEATURES, self._levels
 
     def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"probabilities": classes.reshape(-1)}
+        return {"probabilities": classes}
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
         return read_integers(records, None).reshape(-1, 1)

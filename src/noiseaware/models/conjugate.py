@@ -209,6 +209,13 @@ def normalise_rows(out):
             out[row, j] = max(out[row, j] * inverse, SMALLEST)
 
 
+def shares_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return gammas over their sum, along the last axis, of their logarithms: Dirichlet draws."""
+    shares: NDArray[np.float64] = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    return np.clip(shares, SMALLEST, 1.0 - 2.0**-53, out=shares)
+
+
 def draw_log_gammas(shapes: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw logarithms of gammas, as Gamma(a + 1) V^(1/a): a gamma of a small a is no double."""
     logs: NDArray[np.float64] = np.log(rng.standard_gamma(shapes + 1.0))

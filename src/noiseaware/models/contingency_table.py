@@ -147,7 +147,7 @@ class ContingencyTable(Discrete):
         return table.reshape(1, -1), NO_FEATURES, self._levels
 
     def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"cell_probabilities": classes.reshape(self._shape)}
+        return {"cell_probabilities": classes.reshape(-1, *self._shape)}
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the number of each record's cell, (n, 1)."""

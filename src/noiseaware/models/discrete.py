@@ -31,6 +31,7 @@ from noiseaware.models.conjugate import (
     log_dirichlet_constant,
     longer_pool,
     pool_size,
+    shares_of,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
 from noiseaware.models.ready import Compiled, CompiledModel
@@ -38,7 +39,6 @@ from noiseaware.parameters import Innovations
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
 NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
-_ONCE = np.empty(0)
 
 
 @njit(cache=True, nogil=True)
@@ -122,7 +122,6 @@ def _log_likelihood(classes, features, levels, records, out):
 @njit(cache=True, nogil=True)
 def _draw_probabilities(
     records,
-    weights,
     levels,
     concentrations,
     normals,
@@ -134,8 +133,7 @@ def _draw_probabilities(
 ):
     """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
 
-    With no records this is a draw from the prior. ``weights`` says how often each record counts;
-    if it is empty, once.
+    With no records this is a draw from the prior.
     """
     n_classes = classes.shape[1]
     n_features = levels.shape[0]
@@ -148,13 +146,12 @@ def _draw_probabilities(
         y = records[i, 0]
         if not 0 <= y < n_classes:
             return _WRONG_LEVEL
-        weight = weights[i] if weights.shape[0] > 0 else 1.0
-        class_shapes[0, y] += weight
+        class_shapes[0, y] += 1.0
         for k in range(n_features):
             x = records[i, 1 + k]
             if not 0 <= x < levels[k]:
                 return _WRONG_LEVEL
-            feature_shapes[y * n_features + k, x] += weight
+            feature_shapes[y * n_features + k, x] += 1.0
     used = draw_dirichlet(class_shapes, 0, n_classes, normals, uniforms, 0, class_boosts, classes)
     if used < 0:
         return _POOL_ENDED
@@ -260,11 +257,15 @@ class Discrete(CompiledModel):
         raise NotImplementedError
 
     def _theta(self, classes: Floats, features: Floats) -> Theta:
-        """Return theta of what `_read` returns of it."""
+        """Return draws of theta, of (m, I) classes and features in any form of (m, I, K, J)."""
         raise NotImplementedError
 
-    def _draw(self, records: NDArray[np.int64], rng: Generator, weights: Floats = _ONCE) -> Theta:
-        """Draw theta given the records, each as often as it counts; with none, from the prior."""
+    def _first(self, classes: Floats, features: Floats) -> Theta:
+        """Return theta of one draw, of what `_read` returns of it."""
+        return {name: values[0] for name, values in self._theta(classes, features[None]).items()}
+
+    def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
+        """Draw theta given the records; with none, from the prior."""
         pool = gamma_pool(rng, self._pool_size)
         class_boosts = feature_boosts = _NO_BOOSTS
         classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
@@ -272,7 +273,6 @@ class Discrete(CompiledModel):
             class_boosts, feature_boosts = rng.random(classes.shape), rng.random(features.shape)
         while status := _draw_probabilities(
             records,
-            weights,
             self._levels,
             self._concentrations,
             *pool,
@@ -284,7 +284,7 @@ class Discrete(CompiledModel):
             if status == _WRONG_LEVEL:
                 check_levels(records, self._sizes, self._names)
             pool = longer_pool(rng, pool)
-        return self._theta(classes, features)
+        return self._first(classes, features)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError or TypeError if these cannot be records of this model."""
@@ -302,6 +302,13 @@ class Discrete(CompiledModel):
         """Return a new theta drawn from p(theta | x); the old one plays no part."""
         return self._draw(self._read_records(records), rng)
 
-    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | counts of each possible record)."""
-        return self._draw(self._cells, rng, counts.astype(np.float64))
+    def from_gammas(self, logs: Floats) -> Theta:
+        """Return draws of theta: each row of probabilities is a row of gammas over their sum."""
+        n_classes, *n_levels = self._sizes
+        classes, used = shares_of(logs[:, :n_classes]), n_classes
+        features = np.zeros((len(logs), n_classes, len(n_levels), max(n_levels, default=0)))
+        for k, levels in enumerate(n_levels):
+            rows = logs[:, used : used + n_classes * levels].reshape(-1, n_classes, levels)
+            features[:, :, k, :levels] = shares_of(rows)
+            used += n_classes * levels
+        return self._theta(classes, features)

@@ -159,12 +159,12 @@ class NaiveBayes(Discrete):
         return classes.reshape(1, -1), features.reshape(self._rows), self._levels
 
     def _theta(self, classes: Floats, features: Floats) -> Theta:
-        theta = {"class_probabilities": classes.reshape(-1)}
-        tables = features.reshape(self.n_classes, self.n_features, -1)
+        theta = {"class_probabilities": classes}
+        tables = features.reshape(len(classes), self.n_classes, self.n_features, -1)
         if self._equal:
             return theta | {"feature_probabilities": tables}
         for k, table in enumerate(self.parameters[1:]):
-            theta[table.name] = tables[:, k, : table.shape[1]].copy()
+            theta[table.name] = tables[:, :, k, : table.shape[1]].copy()
         return theta
 
     def sample_prior(self, rng: Generator) -> Theta:
@@ -175,9 +175,9 @@ class NaiveBayes(Discrete):
         features = rng.standard_gamma(self.concentration, self._rows)
         normalise_rows(classes)
         normalise_rows(features)
-        return self._theta(classes, features)
+        return self._first(classes, features)
 
-    update_from_counts = Discrete.update_from_counts  # that of the prior above
+    from_gammas = Discrete.from_gammas  # that of the prior above
 
     def formula(self, query: Any, n: int) -> CellsFormula | None:
         """Return a formula for the total of counts by class and level; see `formulas`."""

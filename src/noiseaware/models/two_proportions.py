@@ -32,13 +32,13 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE
-from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant
+from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant, shares_of
 from noiseaware.models.grouped import YesNoGroups
 from noiseaware.models.inverse_cdf import SPACING
 from noiseaware.parameters import Parameter
@@ -114,9 +114,9 @@ class TwoProportions(YesNoGroups):
         ones, sizes = self._totals(records)
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
 
-    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | zeros and ones of each group)."""
-        return self._draw(self.a + counts[1::2], self.b + counts[::2], rng)
+    def from_gammas(self, logs: Floats) -> Theta:
+        """Return draws of the proportions, the share of the second gamma of each group's two."""
+        return {"proportions": shares_of(logs.reshape(-1, 2, 2))[..., 1]}
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the difference and the log ratios of draws of theta."""

@@ -97,14 +97,21 @@ def advance(
     state = state.copy()
     kept = _Kept(target, moves, schedule, state, iterations)
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
+    run, most = _many_at_once(target, moves)
     if state.iteration == schedule.warmup == 0:
         _end_warmup(target, moves, state)
     # A proposal may be far out, where a model overflows; it is then rejected, which is right.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     # The iteration that Ctrl-C cuts off has not been stored; what was drawn before it is kept.
     with quiet, contextlib.suppress(KeyboardInterrupt), blame(*_parts(target, moves)):
-        for _ in range(iterations):
+        last = state.iteration + iterations
+        while state.iteration < last:
             warming = state.iteration < schedule.warmup
+            together = 1 if warming else kept.until_database(min(most, last - state.iteration))
+            if together > 1:
+                kept.extend(*run(target, state, state.tunings[0], together))
+                state.iteration += together
+                continue
             results = []
             for move, step, tuning in steps:
                 results.append(step(target, state, tuning))
@@ -124,6 +131,14 @@ def advance(
                 f"{target.abilities.name}, or the kernel of a move)"
             )
     return state, draws
+
+
+def _many_at_once(target: Target, moves: Sequence[Move]) -> tuple[Any, int]:
+    """Return how many iterations at once are done after warm-up, and at most how many."""
+    able = move_abilities(moves[0])
+    if len(moves) > 1 or able.run is None:
+        return None, 1
+    return able.run, able.most(target)
 
 
 def iterate(target: Target, moves: Sequence[Move], state: ChainState) -> None:
@@ -147,7 +162,10 @@ class _Kept:
     ) -> None:
         self._target = target
         room = max(0, min(iterations, state.iteration + iterations - schedule.warmup))
-        self.theta = {name: np.empty((room, *np.shape(x))) for name, x in state.theta.items()}
+        self.theta = {
+            name: np.empty((room, *np.shape(x)))
+            for name, x in target.shown(state.theta, state.records).items()
+        }
         self.sizes = None if target.size is None else np.empty(room)
         self.reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
         self.databases: list[np.ndarray] = []
@@ -163,7 +181,7 @@ class _Kept:
     def add(self, state: ChainState, results: Sequence[tuple[float, ...]]) -> None:
         """Keep where the chain is, and what the moves reported."""
         done = self._done
-        for name, value in state.theta.items():
+        for name, value in self._target.shown(state.theta, state.records).items():
             self.theta[name][done] = value
         if self.sizes is not None:
             self.sizes[done] = self._target.number(state.records)
@@ -173,6 +191,20 @@ class _Kept:
         if self._first + done in self._keep:
             self.databases.append(self._target.database(state))
         self._done += 1
+
+    def until_database(self, most: int) -> int:
+        """Return how many draws may be made at once: up to `most`, and none before a database."""
+        now = self._first + self._done
+        return min([most, *(keep - now for keep in self._keep if keep >= now)])
+
+    def extend(self, theta: dict[str, np.ndarray], reports: np.ndarray) -> None:
+        """Keep what one move drew and reported in several iterations, one row each."""
+        here = slice(self._done, self._done + len(reports))
+        for name, values in theta.items():
+            self.theta[name][here] = values
+        for (column, _), values in zip(self._columns[0], reports.T, strict=True):
+            column[here] = values
+        self._done += len(reports)
 
     def draws(self) -> Draws:
         """Return what was kept."""

@@ -61,7 +61,9 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     if target.on_counts:
         if target.integrated:
             return (CountMove(),)
-        carry = () if able.random_size or able.log_prior is None else (CountTransport(),)
+        sized = able.random_size and target.release.n_records is not None
+        carried = able.log_prior is not None and not sized
+        carry = (CountTransport(),) if carried else ()
         return (ParameterUpdate(), *carry, CountMove())
     size = () if target.size is None else (SizeMove(),)
     if target.summed_kernel is not None:

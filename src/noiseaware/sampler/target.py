@@ -285,6 +285,10 @@ class Target:
         other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
         return other
 
+    def shown(self, theta: Theta, records: np.ndarray) -> Theta:
+        """Return what the posterior shows of a state: theta, and of some models the counts."""
+        return theta
+
     def given(self, theta: Theta) -> Target:
         """Return the target p(x | theta, s_dp), for moves that hold theta."""
         return self

@@ -92,10 +92,10 @@ class Seen:
     @staticmethod
     def by(run: Run, rng: np.random.Generator) -> Seen:
         """Look at all the draws, at the prior, and at where the chains are now."""
-        target, names = run.target, list(run.draws[0].theta)
+        target = run.target
         prior = [target.sample_moved(rng) for _ in range(100)]
         low, high, width = {}, {}, {}
-        for name in names:
+        for name in prior[0]:  # not the counts, if a model shows them
             draws = np.concatenate([chain.theta[name] for chain in run.draws])
             low[name], high[name] = draws.min(axis=0), draws.max(axis=0)
             ends = np.quantile([theta[name] for theta in prior], (0.05, 0.95), axis=0)

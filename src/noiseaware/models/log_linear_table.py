@@ -1,0 +1,291 @@
+"""Tables of Poisson counts whose log means are normal: cell by cell, or by effects of variables.
+
+The models
+----------
+The counts are independent, x_c ~ Poisson(m_c), and
+
+    log m = D b,        b_j ~ N(mu_j, s_j^2), independently.
+
+`LogNormalTable`: D is the identity, so that each m_c is log-normal. `LogLinearTable`: b are an
+intercept, the effects of each variable, and those of the interactions that are chosen. The effects
+of a variable with J levels are Q g, with g in R^(J-1) and Q (J, J - 1) orthonormal with columns
+that sum to 0 (Helmert's): they add up to 0, and with g ~ N(0, s^2 I) all levels are alike. The
+effects of an interaction are the Kronecker product of the Q of its variables times g; so D has
+orthogonal columns.
+
+The kernel for p(b | x)
+-----------------------
+One coefficient after another, by a slice step (`hierarchical.py` has the argument) in
+
+    l(b_j) = b_j sum_c D_cj x_c - sum_c m_c exp(D_cj (b_j - b_j before)) - (b_j - mu_j)^2/(2 s_j^2),
+
+with the sums over the cells with D_cj != 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noiseaware.basics.arguments import check_memory
+from noiseaware.contract import Floats, Theta
+from noiseaware.densities import LOG_2PI
+from noiseaware.models.arguments import positive_number, read_parameter, real_number
+from noiseaware.models.hierarchical import MOST_STEPS, TRIES
+from noiseaware.models.poisson_table import CountTable
+from noiseaware.parameters import Parameter
+from noiseaware.registry import MODELS
+
+LARGEST_LOG = 40.0
+"""The log of a mean is held below this number, e^40 = 2e17, in the kernel: beyond it a count is no
+integer that a double can hold. The prior of a table of use does not get there."""
+
+
+@njit(cache=True, nogil=True)
+def log_target(b, before, total, cells, weights, logs, centre, precision):
+    """Return l(b_j), up to a constant; `logs` are log m_c at `before`, and `total` is D_j . x."""
+    result = b * total - 0.5 * precision * (b - centre) * (b - centre)
+    for i in range(cells.shape[0]):
+        log_mean = logs[cells[i]] + weights[i] * (b - before)
+        if log_mean > LARGEST_LOG:
+            return -math.inf
+        result -= math.exp(log_mean)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def scan(b, logs, counts, design, prior, rng):
+    """Move each b_j by a slice step, in place, and the log m_c with it."""
+    start, cell, weight = design
+    centres, precisions = prior
+    for j in range(b.shape[0]):
+        cells, weights = cell[start[j] : start[j + 1]], weight[start[j] : start[j + 1]]
+        before, total, known = b[j], 0.0, precisions[j]
+        for i in range(cells.shape[0]):
+            total += weights[i] * counts[cells[i]]
+            known += weights[i] * weights[i] * counts[cells[i]]
+        rest = (before, total, cells, weights, logs, centres[j], precisions[j])
+        height = log_target(before, *rest) + math.log1p(-rng.random())
+        width = 3.0 / math.sqrt(known)
+        low = before - width * rng.random()
+        high, left = low + width, int(MOST_STEPS * rng.random())
+        right = MOST_STEPS - 1 - left
+        while left > 0 and log_target(low, *rest) > height:
+            low -= width
+            left -= 1
+        while right > 0 and log_target(high, *rest) > height:
+            high += width
+            right -= 1
+        for _ in range(TRIES):
+            point = low + rng.random() * (high - low)
+            if log_target(point, *rest) > height:
+                b[j] = point
+                break
+            low, high = (point, high) if point < before else (low, point)
+        for i in range(cells.shape[0]):
+            logs[cells[i]] += weights[i] * (b[j] - before)
+
+
+class NormalTable(CountTable):
+    """A table whose log means are D b; a model says what D is, and the prior of b."""
+
+    def _normal(self, design: sparse.csc_array, centres: Floats, sds: Floats) -> None:
+        """Hold D, (C, P), and the prior of b."""
+        self._design = design
+        columns = (design.indptr.astype(np.int64), design.indices.astype(np.int64), design.data)
+        self._columns, self._centres, self._sds = columns, centres, sds
+        self._log_constant = float(-np.log(sds).sum() - 0.5 * len(sds) * LOG_2PI)
+
+    def _coefficients(self, theta: Theta) -> Floats:
+        parameter = self.parameters[0]
+        return read_parameter(theta, parameter.name, parameter.shape).reshape(-1)
+
+    def _theta(self, b: Floats) -> Theta:
+        return {self.parameters[0].name: b.reshape(self.parameters[0].shape)}
+
+    def _log_means(self, theta: Theta) -> Floats:
+        return np.minimum(self._design @ self._coefficients(theta), LARGEST_LOG)
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        return self._theta(self._centres + self._sds * rng.standard_normal(len(self._sds)))
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised."""
+        z = (self._coefficients(theta) - self._centres) / self._sds
+        return self._log_constant - 0.5 * float(z @ z)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta by one scan of p(theta | counts)."""
+        b = self._coefficients(theta).copy()
+        logs = self._log_means(theta)
+        scan(b, logs, counts, self._columns, (self._centres, self._sds**-2.0), rng)
+        return self._theta(b)
+
+
+class LogNormalTable(NormalTable):
+    """A table of independent Poisson counts whose means have log-normal priors.
+
+    Parameters
+    ----------
+    n_levels : int or sequence of int
+        The number of cells, or J_1, ..., J_K, the levels of each variable; each at least 2.
+    log_mean, log_sd : float
+        Mean and standard deviation of the log of a cell's mean.
+    variables : sequence of str, optional
+        K names, which become the dimensions of the posterior.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, K)``, from 0, or ``(n,)`` if `n_levels` is one number.
+    Parameter: ``log_means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
+    The number of records need not be known: a release says ``n_records=None``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import LogNormalTable
+    >>> model = LogNormalTable(2, log_mean=3.0)
+    >>> model.log_likelihood({"log_means": np.array([2.0, 4.0])}, np.array([1, 0, 0]))
+    array([4., 2., 2.])
+    """
+
+    def __init__(
+        self,
+        n_levels: int | Sequence[int],
+        log_mean: float = 3.0,
+        log_sd: float = 1.5,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        self._prepare(n_levels, variables)
+        self.log_mean = real_number("log_mean", log_mean)
+        self.log_sd = positive_number("log_sd", log_sd)
+        each = np.ones(self.n_cells)
+        design = sparse.csc_array(sparse.eye_array(self.n_cells))
+        self._normal(design, self.log_mean * each, self.log_sd * each)
+        self.parameters = (self._each("log_means", "real"),)
+
+
+class LogLinearTable(NormalTable):
+    """A table of Poisson counts whose log means are sums of effects and chosen interactions.
+
+    Parameters
+    ----------
+    n_levels : sequence of int
+        J_1, ..., J_K, the levels of each variable, each at least 2.
+    interactions : sequence of sequences, optional
+        Sets of variables, by their names or numbers, that depend on one another beyond the effects
+        of each; the interactions of their subsets are included. None: all pairs.
+    intercept_mean, intercept_sd : float
+        Mean and standard deviation of the average log mean.
+    effect_sd : float
+        Standard deviation of the coefficients of effects and interactions.
+    variables : sequence of str, optional
+        K names, which become the dimensions of the posterior.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, K)``, from 0. Parameter: ``coefficients`` (P,), the intercept
+    first. Derived: ``means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
+    The number of records need not be known: a release says ``n_records=None``.
+
+    Examples
+    --------
+    >>> from noiseaware.models import LogLinearTable
+    >>> model = LogLinearTable([2, 3], interactions=[], variables=["sex", "age"])
+    >>> list(model.parameters[0].coords["coefficient"])
+    ['intercept', 'sex 1', 'age 1', 'age 2']
+    """
+
+    def __init__(
+        self,
+        n_levels: Sequence[int],
+        interactions: Sequence[Sequence[int | str]] | None = None,
+        intercept_mean: float = 3.0,
+        intercept_sd: float = 3.0,
+        effect_sd: float = 1.0,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        self._prepare(n_levels, variables)
+        if self._width is None:
+            raise ValueError(f"n_levels must list the levels of each variable; got {n_levels!r}")
+        self.intercept_mean = real_number("intercept_mean", intercept_mean)
+        self.intercept_sd = positive_number("intercept_sd", intercept_sd)
+        self.effect_sd = positive_number("effect_sd", effect_sd)
+        self.interactions = [
+            [self.variables[k] for k in self._numbers(part)]
+            for part in (
+                combinations(range(self._width), 2) if interactions is None else interactions
+            )
+        ]
+        terms = self._terms([self._numbers(part) for part in self.interactions])
+        labels, design = self._effects(terms)
+        P = design.shape[1]
+        centres, sds = np.zeros(P), np.full(P, self.effect_sd)
+        centres[0], sds[0] = self.intercept_mean, self.intercept_sd
+        self._normal(design, centres, sds)
+        coords = {"coefficient": labels}
+        self.parameters = (Parameter("coefficients", (P,), "real", ("coefficient",), coords),)
+        self.derived = (self._each("means", "positive"),)
+
+    def _numbers(self, part: Sequence[int | str]) -> list[int]:
+        """Return the numbers of a set of variables, given by names or numbers."""
+        listed = [] if isinstance(part, str) else list(part)
+        found = [self.variables.index(v) if v in self.variables else v for v in listed]
+        K = len(self.variables)
+        if len(set(found)) < max(2, len(found)) or not all(k in range(K) for k in found):
+            raise ValueError(
+                "interactions must be sets of two or more of the variables "
+                f"{', '.join(self.variables)}, by name or number; got {part!r}"
+            )
+        return sorted(int(k) for k in found)
+
+    def _terms(self, interactions: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        """Return the sets of variables with effects: each alone, and all within interactions."""
+        found = {(k,) for k in range(len(self._shape))}
+        for part in interactions:
+            found |= {t for size in range(2, len(part) + 1) for t in combinations(part, size)}
+        return [(), *sorted(found, key=lambda term: (len(term), term))]
+
+    def _effects(self, terms: Sequence[tuple[int, ...]]) -> tuple[list[str], sparse.csc_array]:
+        """Return a name for each coefficient, and D."""
+        P = sum(math.prod(self._shape[k] - 1 for k in term) for term in terms)
+        check_memory(f"{P} coefficients of {self.n_cells} cells", 16 * P * self.n_cells)
+        labels, parts = [], []
+        for term in terms:
+            factors = [
+                helmert(J) if k in term else np.ones((J, 1)) for k, J in enumerate(self._shape)
+            ]
+            parts.append(reduce(np.kron, factors))
+            name = ":".join(self.variables[k] for k in term)
+            places = np.ndindex(*(self._shape[k] - 1 for k in term))
+            labels += [" ".join([name, *(str(i + 1) for i in place)]) for place in places]
+        labels[0] = "intercept"
+        return labels, sparse.csc_array(np.hstack(parts))
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return the means of the cells at draws of theta."""
+        b = np.asarray(theta["coefficients"])
+        logs = np.minimum(b @ self._design.T.toarray(), LARGEST_LOG)
+        return {"means": np.exp(logs).reshape(*b.shape[:-1], *self._shape)}
+
+
+def helmert(levels: int) -> Floats:
+    """Return Q, (J, J - 1): orthonormal columns that sum to 0."""
+    q = np.zeros((levels, levels - 1))
+    for j in range(1, levels):
+        q[:j, j - 1], q[j, j - 1] = 1.0, -j
+        q[:, j - 1] /= math.sqrt(j * (j + 1))
+    return q
+
+
+MODELS.add(LogNormalTable)
+MODELS.add(LogLinearTable)
