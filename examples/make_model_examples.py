@@ -20,7 +20,8 @@ class Survey(NamedTuple):
 
     theta: dict[str, Any]
     mechanism: Any
-    n_records: int
+    n_records: int | None
+    """None: the model is about their number too."""
 
 
 def surveys() -> dict[str, Survey]:
@@ -160,6 +161,27 @@ def surveys() -> dict[str, Survey]:
             ),
             300,
         ),
+        "poisson_table": Survey(
+            {"means": np.array([[31.0, 27.0], [80.0, 95.0], [4.0, 3.0]])},
+            mechanisms.DiscreteGaussian(
+                queries.Margins([3, 2], [[0], [0, 1]]), scale=[3.0] * 3 + [5.0] * 6
+            ),
+            None,
+        ),
+        "log_normal_table": Survey(
+            {"log_means": np.log([[31.0, 27.0], [80.0, 95.0], [4.0, 3.0]])},
+            mechanisms.DiscreteGaussian(
+                queries.Margins([3, 2], [[0], [0, 1]]), scale=[3.0] * 3 + [5.0] * 6
+            ),
+            None,
+        ),
+        "log_linear_table": Survey(
+            {"coefficients": np.array([3.2, 0.1, -0.3, 0.2, 0.4, 0.1, 0.0, 0.8, -0.3])},
+            mechanisms.DiscreteLaplace(
+                queries.Margins([2, 3, 2], [[0, 1], [1, 2], [0, 2]]), epsilon=1.0
+            ),
+            None,
+        ),
     }
 
 
@@ -167,8 +189,14 @@ def main() -> None:
     for number, (name, survey) in enumerate(surveys().items()):
         rng = np.random.default_rng([20220614, number])
         model = read_model_file(HERE / "models" / f"{name}.toml").model
-        records = model.sample_records(survey.theta, survey.n_records, rng)
+        if survey.n_records is None:
+            means = np.exp(model.log_likelihood(survey.theta, model.record_values))
+            records = np.repeat(model.record_values, rng.poisson(means), axis=0)
+        else:
+            records = model.sample_records(survey.theta, survey.n_records, rng)
         release = survey.mechanism.privatize(records, rng)
+        if survey.n_records is None:
+            release = na.Release(release.values, release.mechanism, None)
         release.to_json(HERE / "releases" / f"{name}.json")
 
 

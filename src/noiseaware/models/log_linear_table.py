@@ -37,7 +37,7 @@ from scipy import sparse
 
 from noiseaware.basics.arguments import check_memory
 from noiseaware.contract import Floats, Theta
-from noiseaware.densities import LOG_2PI
+from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import positive_number, read_parameter, real_number
 from noiseaware.models.hierarchical import MOST_STEPS, TRIES
 from noiseaware.models.poisson_table import CountTable
@@ -250,7 +250,7 @@ class LogLinearTable(NormalTable):
 
     def _terms(self, interactions: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         """Return the sets of variables with effects: each alone, and all within interactions."""
-        found = {(k,) for k in range(len(self._shape))}
+        found: set[tuple[int, ...]] = {(k,) for k in range(len(self._shape))}
         for part in interactions:
             found |= {t for size in range(2, len(part) + 1) for t in combinations(part, size)}
         return [(), *sorted(found, key=lambda term: (len(term), term))]
@@ -264,7 +264,7 @@ class LogLinearTable(NormalTable):
             factors = [
                 helmert(J) if k in term else np.ones((J, 1)) for k, J in enumerate(self._shape)
             ]
-            parts.append(reduce(np.kron, factors))
+            parts.append(reduce(lambda a, b: np.kron(a, b), factors))
             name = ":".join(self.variables[k] for k in term)
             places = np.ndindex(*(self._shape[k] - 1 for k in term))
             labels += [" ".join([name, *(str(i + 1) for i in place)]) for place in places]
