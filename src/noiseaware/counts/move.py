@@ -97,7 +97,8 @@ of k^2, and the next finer one."""
 
 LEAST_SHARE = 0.05
 """A kind of direction gets as many steps as the logarithm of its jumps says, and this share of the
-best more: what was not seen to move may do so later."""
+best more: what was not seen to move may do so later. Pairs, which alone change every margin, get
+half of the steps at least."""
 
 FIRST_WINDOW = 32
 """Iterations of warm-up after which what was seen is first used."""
@@ -631,6 +632,7 @@ class CountMove:
         gains = jumps[1] / np.maximum(jumps[0], 1e-9)
         if gains.max() > 0.0:
             shares = gains + LEAST_SHARE * gains.max()
+            shares[0] = max(shares[0], shares[1:].sum())
             tuning["chances"] = np.cumsum(shares / shares.sum())
         if number.any():
             mean = total / number

@@ -15,7 +15,8 @@ A row of a file is one query about one area:
 
 Noise is discrete Gaussian and protects against one changed record. `read` gives the rows of a
 Parquet file, a folder of them, a CSV file (lists as `[1, 2]`) or JSON lines; `release` makes one
-joint release of rows about one area. A variable enters a query as it is, in groups (`hhinstlevels`
+joint release of rows about one area, and `hierarchy` one of all levels of geography at once. The
+code of an area begins with that of the area that it is part of. A variable enters a query as it is, in groups (`hhinstlevels`
 is `hhgq` in three groups) or not at all, so that a query is a margin of the table of the variables
 that the chosen rows have.
 
@@ -33,19 +34,21 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from noiseaware import mechanisms, queries
 from noiseaware.interop.errors import cannot_read
 from noiseaware.interop.tables import rows_of
 from noiseaware.release import Release
 
-__all__ = ["Measurement", "detailed", "read", "release"]
+__all__ = ["Measurement", "Place", "detailed", "hierarchy", "read", "release"]
 
 NEEDED = ("geocode", "query_name", "query_shape", "value")
 # Columns of text that are not variables.
@@ -71,6 +74,22 @@ class Measurement(NamedTuple):
     variance: float
     sign: str = ""
     """`"="`, `"<="` or `">="` for a constraint, which has no noise."""
+
+
+class Place(NamedTuple):
+    """All levels of geography of a place as one release, about the cells of its smallest areas."""
+
+    release: Release
+    areas: tuple[str, ...]
+    """The codes of the smallest areas, those that have no parts in the file."""
+    n_levels: list[int]
+    """Of the table: the smallest areas, then the levels of each variable."""
+    variables: list[str]
+    """The names that go with these, `"area"` first."""
+
+    def within(self, code: str) -> NDArray[np.int64]:
+        """Return which of the smallest areas are in this one, by their numbers."""
+        return np.flatnonzero([area.startswith(code) for area in self.areas])
 
 
 def read(
@@ -162,6 +181,84 @@ def release(
     labels = [row.query.removesuffix("_dpq") for row in rows]
     mechanism = parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=labels)
     return Release(values, mechanism, n_records)
+
+
+def hierarchy(measurements: Iterable[Measurement]) -> Place:
+    """Return the measurements of an area, its parts, and their parts, as one release.
+
+    A record is the number of one of the smallest areas and a level of each variable; each
+    measurement is a set of sums over the table of these. For `noiseaware.models.PoissonTable`, of
+    which nobody needs to know the total, or `ContingencyTable`.
+
+    Parameters
+    ----------
+    measurements
+        Rows that `read` gave. A constraint with the sign `=` is an exact number; bounds are
+        refused.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> rows = [
+    ...     na.interop.census.Measurement(code, "total_dpq", (), (), (), np.array([n]), 9.0)
+    ...     for code, n in (("36", 31.0), ("361", 20.0), ("362", 14.0))
+    ... ]
+    >>> place = na.interop.census.hierarchy(rows)
+    >>> place.areas, place.release.query.matrix.toarray().tolist()
+    (('361', '362'), [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    """
+    rows = list(measurements)
+    if not rows:
+        raise ValueError("measurements must hold at least one row; got none")
+    levels = _levels(rows)
+    codes = sorted({row.geocode for row in rows})
+    # In the order of text, the parts of an area follow it.
+    following = [*codes[1:], ""]
+    areas = [a for a, b in zip(codes, following, strict=True) if not b.startswith(a)]
+    if len(areas) < 2:
+        raise ValueError(f"measurements must be of two areas at least; got {', '.join(areas)}")
+    parts: list[Any] = []
+    for exact in (False, True):
+        chosen = [row for row in rows if bool(row.sign) == exact]
+        if chosen:
+            query = _sums(chosen, areas, levels)
+            scale = np.repeat(
+                [math.sqrt(r.variance) for r in chosen], [len(r.values) for r in chosen]
+            )
+            noisy = mechanisms.Exact if exact else mechanisms.DiscreteGaussian
+            parts.append(noisy(query) if exact else noisy(query, scale=scale))
+    values = np.concatenate([row.values for row in sorted(rows, key=lambda row: bool(row.sign))])
+    mechanism = (
+        parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=["noisy", "exact"])
+    )
+    shape, names = [len(areas), *levels.values()], ["area", *levels]
+    return Place(Release(values, mechanism, None), tuple(areas), shape, names)
+
+
+def _sums(
+    rows: Sequence[Measurement], areas: Sequence[str], levels: dict[str, int]
+) -> queries.Linear:
+    """Return the sums that rows are, over the areas and the levels of all variables."""
+    inner = np.indices(tuple(levels.values())).reshape(len(levels), -1)
+    n_inner, made, above, names = math.prod(levels.values()), [], 0, []
+    for row in rows:
+        first = bisect_left(areas, row.geocode)
+        last = bisect_left(areas, row.geocode + "~")  # after all digits and letters
+        if first == last:
+            raise ValueError(f"the parts of {row.geocode} must be in the file; got none")
+        place = np.zeros(n_inner, dtype=np.int64)  # in the margin, of each cell of an area
+        for group, size in zip(row.groups, row.shape, strict=True):
+            place = place * size + inner[list(levels).index(group)]
+        cells = np.arange(first * n_inner, last * n_inner)
+        made.append((above + np.tile(place, last - first), cells))
+        above += len(row.values)
+        ends = np.ndindex(*row.shape)
+        names += [" ".join([row.geocode, row.query, *map(str, end)]) for end in ends]
+    where = tuple(np.concatenate(part) for part in zip(*made, strict=True))
+    shape = (above, len(areas) * n_inner)
+    matrix = sparse.csc_array((np.ones(len(where[0])), where), shape=shape)
+    n_levels = [len(areas), *levels.values()] if levels else None
+    return queries.Linear(matrix, names, n_levels)
 
 
 def detailed(

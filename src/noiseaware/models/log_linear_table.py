@@ -35,7 +35,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noiseaware.basics.arguments import check_memory
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import positive_number, read_parameter, real_number
@@ -43,6 +42,9 @@ from noiseaware.models.hierarchical import MOST_STEPS, TRIES
 from noiseaware.models.poisson_table import CountTable
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
+
+MOST_ENTRIES = 2**27
+"""Of D, 1 GiB."""
 
 LARGEST_LOG = 40.0
 """The log of a mean is held below this number, e^40 = 2e17, in the kernel: beyond it a count is no
@@ -258,7 +260,11 @@ class LogLinearTable(NormalTable):
     def _effects(self, terms: Sequence[tuple[int, ...]]) -> tuple[list[str], sparse.csc_array]:
         """Return a name for each coefficient, and D."""
         P = sum(math.prod(self._shape[k] - 1 for k in term) for term in terms)
-        check_memory(f"{P} coefficients of {self.n_cells} cells", 16 * P * self.n_cells)
+        if P * self.n_cells > MOST_ENTRIES:
+            raise ValueError(
+                f"interactions must be fewer, or of fewer levels: {P:,} coefficients of "
+                f"{self.n_cells:,} cells are more than fit in memory"
+            )
         labels, parts = [], []
         for term in terms:
             factors = [
