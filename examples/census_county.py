@@ -126,7 +126,7 @@ def mixed(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rhat, ess
 
 
-def main(tracts: int = 50, draws: int = 500) -> None:
+def main(tracts: int = 50, draws: int = 700) -> None:
     """Make a county, fit it, and print what is promised above."""
     rng = np.random.default_rng(94171)
     truth = make_truth(tracts, rng)
@@ -144,9 +144,8 @@ def main(tracts: int = 50, draws: int = 500) -> None:
     print(f"every draw has nonnegative integers and the exact total: {bool(exact)}\n")
     solved, levels = least_squares(place), by_level(place, cells)
     noisy = dict(zip(place.release.names, place.release.values, strict=True))
-    print(
-        f"{'':14}{'R-hat':>8}{'low ESS':>9}{'good':>8}   RMSE:{'noisy':>7}{'GLS':>8}{'posterior':>11}"
-    )
+    print(f"{'':14}{'R-hat':>8}{'low ESS':>9}{'good':>8}", end="")
+    print(f"   RMSE:{'noisy':>7}{'GLS':>8}{'posterior':>11}")
     for name, found in levels.items():
         rhat, ess = mixed(found)
         target = by_level(place, true)[name]
@@ -163,6 +162,6 @@ def main(tracts: int = 50, draws: int = 500) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tracts", type=int, default=50)
-    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=700)
     arguments = parser.parse_args()
     main(arguments.tracts, arguments.draws)

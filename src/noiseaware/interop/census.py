@@ -16,9 +16,9 @@ A row of a file is one query about one area:
 Noise is discrete Gaussian and protects against one changed record. `read` gives the rows of a
 Parquet file, a folder of them, a CSV file (lists as `[1, 2]`) or JSON lines; `release` makes one
 joint release of rows about one area, and `hierarchy` one of all levels of geography at once. The
-code of an area begins with that of the area that it is part of. A variable enters a query as it is, in groups (`hhinstlevels`
-is `hhgq` in three groups) or not at all, so that a query is a margin of the table of the variables
-that the chosen rows have.
+code of an area begins with that of the area that it is part of. A variable enters a query as it is,
+in groups (`hhinstlevels` is `hhgq` in three groups) or not at all, so that a query is a margin of
+the table of the variables that the chosen rows have.
 
 **The Detailed DHC-A** publishes a noisy count for each area and group of people, and states margins
 of error in its documentation. `detailed` reads a table as data.census.gov writes it (CSV, with a
@@ -225,8 +225,11 @@ def hierarchy(measurements: Iterable[Measurement]) -> Place:
             scale = np.repeat(
                 [math.sqrt(r.variance) for r in chosen], [len(r.values) for r in chosen]
             )
-            noisy = mechanisms.Exact if exact else mechanisms.DiscreteGaussian
-            parts.append(noisy(query) if exact else noisy(query, scale=scale))
+            parts.append(
+                mechanisms.Exact(query)
+                if exact
+                else mechanisms.DiscreteGaussian(query, scale=scale)
+            )
     values = np.concatenate([row.values for row in sorted(rows, key=lambda row: bool(row.sign))])
     mechanism = (
         parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=["noisy", "exact"])

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -270,7 +270,10 @@ class LogLinearTable(NormalTable):
             factors = [
                 helmert(J) if k in term else np.ones((J, 1)) for k, J in enumerate(self._shape)
             ]
-            parts.append(reduce(lambda a, b: np.kron(a, b), factors))
+            columns: Any = np.ones((1, 1))
+            for factor in factors:
+                columns = np.kron(columns, factor)
+            parts.append(columns)
             name = ":".join(self.variables[k] for k in term)
             places = np.ndindex(*(self._shape[k] - 1 for k in term))
             labels += [" ".join([name, *(str(i + 1) for i in place)]) for place in places]
