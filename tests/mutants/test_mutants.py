@@ -233,10 +233,7 @@ MUTANTS = (
     Mutant(
         "counts that are carried along without the Jacobian",
         a_transport_of_counts,
-        (
-            Edit(transport_of_counts, "carry", "+ log_jacobian", ""),
-            Edit(transport_of_counts, "look", "+ log_jacobian", ""),
-        ),
+        (Edit(transport_of_counts, "carry", "+ log_jacobian", ""),),
     ),
     Mutant(
         "counts that stay where they are when theta moves",

@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.contract import CountsPrior, Floats, Theta, model_abilities
 from noiseaware.maths.coordinates import Coordinates
 from noiseaware.models.arguments import PRIOR_SHAPE, read_floats, read_parameter
-from noiseaware.models.conjugate import SMALLEST, log_dirichlet, log_dirichlet_constant
+from noiseaware.models.conjugate import SMALLEST, log_dirichlet, log_dirichlet_constant, shares_of
 from noiseaware.models.grouped import without_sizes
 from noiseaware.models.inverse_cdf import fill_edges
 from noiseaware.models.ready import ReadyModel, needed
@@ -134,8 +134,10 @@ class UnknownSizes(ReadyModel):
         self.record_values = inner.record_values
         if inner.scale_records is None:
             self.scale_records = None  # type: ignore[assignment]
-        if inner.record_values is None:
+        if inner.update_from_counts is None:
             self.update_from_counts = None  # type: ignore[assignment]
+        if inner.from_gammas is None:
+            self.from_gammas = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON."""
@@ -196,6 +198,11 @@ class UnknownSizes(ReadyModel):
         """Return a new theta, likewise, from the counts of each possible record."""
         given = self.groups.update_from_counts(theta, counts, rng)
         return self._with_shares(given, np.bincount(self.record_values[:, 0], counts), rng)
+
+    def from_gammas(self, logs: Floats) -> Theta:
+        """Return draws of theta: those of the groups; shares are the last gammas over their sum."""
+        own, shares = logs[:, : -self._n_groups], logs[:, -self._n_groups :]
+        return {**self.groups.from_gammas(own), "shares": shares_of(shares)}
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
         """Return the records F(u_i; theta), ``(n, 2)``."""
