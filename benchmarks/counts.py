@@ -1,8 +1,12 @@
 """Chains of counts: what an iteration costs as n grows, and effective draws against records.
 
-    python -m benchmarks.counts             # both tables
+    python -m benchmarks.counts             # all tables
     python -m benchmarks.counts growth      # the time of an iteration at n = 10^8 over 10^3
-    python -m benchmarks.counts records     # effective draws a second, beside samplers of records
+    python -m benchmarks.counts memory      # the same for memory
+    python -m benchmarks.counts records     # effective draws per second, beside samplers of records
+    python -m benchmarks.counts strata      # the same for StratifiedProportions, at several n
+
+The made county is `examples/census_county.py`.
 
 Time is that of the processor (`time.process_time`), so that other work on the machine counts for
 little; the two sides of a ratio are measured one after another in the same process.
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -98,20 +103,50 @@ def growth(small: int = 10**3, large: int = 10**8, draws: int = 600) -> None:
         )
 
 
+def memory(small: int = 10**3, large: int = 10**8, draws: int = 200) -> None:
+    """Print the peak of what Python and NumPy allocate in a chain, for few and for many records."""
+    print(
+        f"{'model':28}{'KiB at ' + f'{small:.0e}':>15}{'KiB at ' + f'{large:.0e}':>15}{'ratio':>8}"
+    )
+    for name, make in MODELS.items():
+        _draw(*make(small), None, 10, 10)  # what is made once is not counted
+        peaks = []
+        for n in (small, large):
+            tracemalloc.start()
+            _draw(*make(n), None, 100, draws)
+            peaks.append(tracemalloc.get_traced_memory()[1] / 1024)
+            tracemalloc.stop()
+        print(f"{name:28}{peaks[0]:15.0f}{peaks[1]:15.0f}{peaks[1] / peaks[0]:8.2f}", flush=True)
+
+
 def _effective(values: np.ndarray) -> float:
     """Return the smallest effective sample size of the entries."""
     sizes = [float(array_stats.ess(column[None], method="bulk")) for column in values.T]
     return min(sizes)
 
 
+INTERWOVEN = na.moves.Interweave(
+    na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()
+)
+
+
+def strata(draws: int = 1000) -> None:
+    """Print effective draws per second of StratifiedProportions by counts and by records."""
+    print(f"{'StratifiedProportions(5)':28}{'counts':>14}{'Interweave':>14}{'ratio':>8}")
+    for n in (200, 2000, 20_000):
+        model, release = MODELS["StratifiedProportions(5)"](n)
+        speed = []
+        for moves in (None, (INTERWOVEN,)):
+            seconds, values = _draw(model, release, moves, 500, draws)
+            speed.append(_effective(values) / seconds)
+        print(f"n = {n:<24,}{speed[0]:14.1f}{speed[1]:14.1f}{speed[0] / speed[1]:8.2f}", flush=True)
+
+
 def records(n: int = 2000, draws: int = 2000) -> None:
-    """Print effective draws a second of counts, and of two samplers that hold records."""
-    interwoven = na.moves.Interweave(
-        na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.BlockSweep()
-    )
+    """Print effective draws per second of counts, and of two samplers that hold records."""
     samplers = {
         "counts": None,
-        "Interweave": (interwoven,),
+        "Interweave": (INTERWOVEN,),
         "Algorithm 1": na.moves.algorithm1(),
     }
     print(f"{'effective draws a second':28}" + "".join(f"{name:>14}" for name in samplers))
@@ -127,6 +162,6 @@ def records(n: int = 2000, draws: int = 2000) -> None:
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["growth", "records"]
-    for name in wanted:
-        {"growth": growth, "records": records}[name]()
+    tables = {"growth": growth, "memory": memory, "records": records, "strata": strata}
+    for name in sys.argv[1:] or tables:
+        tables[name]()

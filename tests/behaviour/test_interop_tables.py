@@ -292,3 +292,72 @@ def test_a_planted_bug_is_caught(bug, tmp_path):
     edit, check = BUGS[bug]
     with planted(edit), pytest.raises((AssertionError, pytest.fail.Exception)):
         check(tmp_path)
+
+
+# ------------------------------------------------------------------ all levels of geography
+
+
+def county(tmp_path, exact=31):
+    """A county of two tracts with two blocks each: totals, and voting age of tracts and blocks."""
+    lines = []
+
+    def put(code, name, form, value, **more):
+        row = {"geocode": code, "query_name": name, "votingage": form, "hispanic": "*"}
+        row |= {
+            "query_shape": [1 if form == "*" else 2, 1],
+            "value": value,
+            "variance": 9.0,
+            **more,
+        }
+        lines.append(json.dumps(row))
+
+    put("36", "total_dpq", "*", [33])
+    put("36", "total_con", "*", [exact], sign="=", variance=None)
+    for code, people in (
+        ("361", 21),
+        ("362", 8),
+        ("3611", 15),
+        ("3612", 4),
+        ("3621", -2),
+        ("3622", 9),
+    ):
+        put(code, "votingage_dpq", "votingage", [people // 4, people - people // 4])
+    path = tmp_path / "county.jsonl"
+    path.write_text("\n".join(lines))
+    return census.hierarchy(census.read(path))
+
+
+def test_all_levels_of_a_county_are_sums_of_one_table(tmp_path):
+    place = county(tmp_path)
+    assert place.areas == ("3611", "3612", "3621", "3622")
+    assert (place.n_levels, place.variables) == ([4, 2], ["area", "votingage"])
+    assert place.within("361").tolist() == [0, 1]
+    noisy, exact = place.release.mechanism.mechanisms
+    x = np.arange(8).reshape(4, 2) ** 2
+    blocks = [[x[:2].sum(axis=0)], [x[2:].sum(axis=0)], x]
+    expected = np.concatenate([[x.sum()], *(np.ravel(part) for part in blocks)])
+    np.testing.assert_array_equal(noisy.query.matrix @ x.ravel(), expected)
+    np.testing.assert_array_equal(exact.query.matrix @ x.ravel(), [x.sum()])
+    assert set(np.asarray(noisy.scale)) == {3.0}
+    assert place.release.values.tolist()[-2:] == [7.0, 31.0]
+
+
+def test_every_draw_of_a_county_adds_up(tmp_path):
+    place = county(tmp_path)
+    model = na.models.PoissonTable(place.n_levels, rate=0.2, variables=place.variables)
+    drawn = na.sample(model, place.release, draws=50, warmup=50, chains=1, progressbar=False)
+    counts = drawn["posterior"]["counts"].values
+    assert (counts >= 0).all()
+    assert (counts == np.rint(counts)).all()
+    assert (counts.sum(axis=(-2, -1)) == 31).all()
+
+
+def test_a_county_that_cannot_be_is_told(tmp_path):
+    model = na.models.PoissonTable([4, 2])
+    with pytest.raises(ValueError, match="no nonnegative integers"):
+        na.sample(model, county(tmp_path, exact=-1).release, progressbar=False)
+    row = census.Measurement("36", "total_dpq", (), (), (), np.array([3.0]), 9.0)
+    with pytest.raises(ValueError, match="two areas at least; got 36"):
+        census.hierarchy([row])
+    with pytest.raises(ValueError, match="at least one row"):
+        census.hierarchy([])
