@@ -242,8 +242,8 @@ def _sums(
     rows: Sequence[Measurement], areas: Sequence[str], levels: dict[str, int]
 ) -> queries.Linear:
     """Return the sums that rows are, over the areas and the levels of all variables."""
-    inner = np.indices(tuple(levels.values())).reshape(len(levels), -1)
     n_inner, made, above, names = math.prod(levels.values()), [], 0, []
+    inner = np.indices(tuple(levels.values())).reshape(len(levels), n_inner)
     for row in rows:
         first = bisect_left(areas, row.geocode)
         last = bisect_left(areas, row.geocode + "~")  # after all digits and letters
@@ -260,8 +260,7 @@ def _sums(
     where = tuple(np.concatenate(part) for part in zip(*made, strict=True))
     shape = (above, len(areas) * n_inner)
     matrix = sparse.csc_array((np.ones(len(where[0])), where), shape=shape)
-    n_levels = [len(areas), *levels.values()] if levels else None
-    return queries.Linear(matrix, names, n_levels)
+    return queries.Linear(matrix, names, [len(areas), *levels.values()])
 
 
 def detailed(
