@@ -8,7 +8,7 @@ theta, and for counts
 costs one pass over the cells (`maths.cells`); normal records under Gaussian noise are
 integrated out in closed form. The model's own kernel moves theta so that this
 is invariant, whatever x is, and then x is drawn from p(x | theta, s_dp). So p(theta, x | s_dp) is
-invariant. In warm-up, where nobody asks for it, x is not drawn.
+invariant.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class CellMove:
             point = kernel.point(state.theta)
         point, accepted = kernel.step(point, tuning["own"], state.rng)
         self._put(target, state, tuning, point)
+        state.records = kernel.draw(point, state.rng)
         if tuning["adding"]:
-            summed, state.records = point.summed, kernel.draw(point, state.rng)
+            summed = point.summed
             record_sums.add(tuning["sums"], summed.mean, summed.variance, state.records)
         return (accepted,)
 
