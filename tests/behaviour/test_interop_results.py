@@ -129,7 +129,7 @@ BUGS = {
         Edit(wikimedia, "release", "_title(page), np.nan)", "_title(page), 0.0)"),
         lambda path: test_a_daily_file("2023-10-01.tsv", path)),
     "the accuracy is one-sided": (
-        Edit(smartnoise, "release", "norm.isf(rest / 2.0)", "norm.isf(rest)"),
+        Edit(smartnoise, "release", "ndtri(rest / 2.0)", "ndtri(rest)"),
         lambda path: test_smartnoise()),
 }  # fmt: skip
 

@@ -155,7 +155,7 @@ def test_the_pointwise_likelihood_of_local_releases(name):
 
 
 def test_a_likelihood_without_its_constant_is_seen():
-    edit = Edit(predictive, "pointwise", "laws, rng).log_p + constants", "laws, rng).log_p")
+    edit = Edit(predictive, "pointwise", "laws).log_p + constants", "laws).log_p")
     with planted(edit):
         assert likelihood_difference("cells")[1] > 1e-12
 

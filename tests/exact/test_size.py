@@ -142,8 +142,8 @@ BUGS = {
         "transport alone",
         Edit(
             transport.Position,
-            "build",
-            "innovations.draw(n - len(self.u), rng)",
+            "draw_row",
+            "innovations.draw(n - len(self.u), self.rng)",
             "np.full((n - len(self.u), 1), 0.999)",
         ),
     ),

@@ -495,8 +495,8 @@ MUTANTS = (
             Edit(
                 models.discrete,
                 "_draw_probabilities",
-                "feature_shapes[y * n_features + k, x] += weight",
-                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += weight",
+                "feature_shapes[y * n_features + k, x] += 1.0",
+                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
             ),
         ),
     ),
@@ -513,8 +513,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "look",
-                "target.log_prior_moved(self.theta_new) + log_jacobian",
-                "target.log_prior_moved(self.theta) + log_jacobian",
+                "self.log_prior_moved(self.theta_new) + log_jacobian",
+                "self.log_prior_moved(self.theta) + log_jacobian",
             ),
         ),
     ),
@@ -606,7 +606,7 @@ MUTANTS = (
             Edit(
                 Position,
                 "propose",
-                "return self.log_g_new - self.log_g  # q is the prior, so that the two cancel",
+                "return self.log_g_new - self.log_g + lean",
                 "prior = (self.target.moved, self.target.log_prior_moved); return self.log_g_new"
                 " - self.log_g + place(*prior, self.theta_new)[1] - place(*prior, self.theta)[1]",
             ),
