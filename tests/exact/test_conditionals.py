@@ -485,17 +485,17 @@ CLOSED_FORM_BUGS = [
     ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
     ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
     ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
-    ("categorical", "discrete.py", "class_shapes[0, y] += weight", "class_shapes[0, 0] += weight"),
+    ("categorical", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, 0] += 1.0"),
     (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += weight",
-        "feature_shapes[k * n_classes + y, x] += weight",
+        "feature_shapes[y * n_features + k, x] += 1.0",
+        "feature_shapes[k * n_classes + y, x] += 1.0",
     ),
     (
         "naive Bayes",
         "discrete.py",
-        "class_shapes[0, y] += weight",
+        "class_shapes[0, y] += 1.0",
         "class_shapes[0, y] += 2.0 * weight",
     ),
     (
@@ -925,8 +925,8 @@ JOINT_BUGS = {
     "a cell of the wrong class": (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += weight",
-        "feature_shapes[(1 - y) * n_features + k, x] += weight",
+        "feature_shapes[y * n_features + k, x] += 1.0",
+        "feature_shapes[(1 - y) * n_features + k, x] += 1.0",
     ),
     "ones for zeros": (
         "bernoulli",
@@ -973,8 +973,8 @@ JOINT_BUGS = {
     "one level for all": (
         "categorical",
         "discrete.py",
-        "class_shapes[0, y] += weight",
-        "class_shapes[0, 0] += weight",
+        "class_shapes[0, y] += 1.0",
+        "class_shapes[0, 0] += 1.0",
     ),
 }
 

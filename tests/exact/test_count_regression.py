@@ -430,6 +430,14 @@ BUGS = {
         (Edit(SummedRegression, "_move_coefficients",
               "0.5 * (forward @ forward - backward @ backward) / b", "0.0"),),
     ),
+    "a walk that does not see the cells": (
+        lambda: check_poisson(None, 58),
+        (Edit(SummedRegression, "_walk", "self._height(there) - self._height(point)", "0.0"),),
+    ),
+    "effects that walk without their prior": (
+        lambda: check_groups(64),
+        (Edit(SummedRegression, "_walk_effects", "* scale\n", "* 0.0\n"),),
+    ),
     "the effects do not see their cells": (
         lambda: check_groups(64),
         (Edit(SummedRegression, "_move_effects", "there.summed.log_p - point.summed.log_p",

@@ -87,8 +87,8 @@ def test_exact_draws_stay_exact(name):
 
 BUGS = {
     "innovations of another distribution": (
-        "innovations.draw(end - begin, state.rng)[rows, entries]",
-        "0.6 * innovations.draw(end - begin, state.rng)[rows, entries]",
+        "innovations.draw(end - begin, rng)[rows, entries]",
+        "0.6 * innovations.draw(end - begin, rng)[rows, entries]",
         "clamped",
     ),
     "too much is accepted": (

@@ -386,8 +386,9 @@ LEARNED = [
     (Gains, "inside", "Transport/count"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),
-    *((FormulaJump, name, "Transport/dense") for name in FormulaJump.learned),
-    (FormulaJump, "reference", "Transport/cells"),
+    (FormulaJump, "mean", "Transport/dense"),
+    (FormulaJump, "steps", "Transport/dense"),
+    (FormulaJump, "mean", "Transport/cells"),
 ]
 
 

@@ -88,12 +88,12 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
         index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)
-        check_resolution(release)
         laws = mechanism_abilities(release.mechanism).record_laws
         summed = able.count_law is not None and laws is not None
         exact = can_list(model, release.mechanism) or column_laws(model, release) is not None
         if not (summed or exact):  # laws that may have zeros
             check_density(release, records)
+        check_resolution(release)
         check_kernel(model, theta, records, rng)
         check_log_likelihood(model, theta, records)
         # It is not told which records these are: all of them, from the first on.

@@ -516,7 +516,8 @@ def look_at_records(density, table, tree, sums, n, rng):
                     log_ratio += term(long, family, parameters, row, sums[row])
         for cell, step in ((first, 1.0), (second, -1.0)):
             for e in range(table.start[cell], table.start[cell + 1]):
-                sums[table.row[e]] += step * table.weight[e]
+                if table.row[e] < family.shape[0]:
+                    sums[table.row[e]] += step * table.weight[e]
         lowest = min(lowest, log_ratio)
         if i % 2 == 0:
             total += math.exp(min(0.0, log_ratio))

@@ -24,6 +24,14 @@ back. If the target is normal with this H, the new place is x = (1 - a) x_0 + no
 which leaves it invariant whatever a is, so everything is accepted; a = 1 is a fresh draw (Gamerman
 1997). a is tuned in warm-up, down from 1 where the target is not normal.
 
+Far below what was released, log p(s_i) is convex in eta_i: H is the prior's alone, and the step
+from there overshoots, so that such places are seldom entered, and then seldom left. A walk,
+
+    delta = 2.4 / sqrt(dimension) H_0^{-1/2} z,
+
+with the H_0 that warm-up saw on average, is symmetric and does not care (2.4: Roberts, Gelman and
+Gilks 1997). Coefficients and effects are moved by both.
+
 **The blocks**, one pass each:
 
 - *coefficients*, with the effects following: (beta, u) -> (beta + delta, u + C delta), C fixed
@@ -374,8 +382,13 @@ class SummedRegression:
         point = self._move_coefficients(point, tuning, rng, accepted)
         turn = tuning["turn"] = tuning["turn"] + 1
         few = self.n < FEW
+        walks = few or turn % 8 == 3
+        if walks:
+            point = self._walk(point, tuning, rng)
         for k in range(len(self.sizes)):
             point = self._move_effects(point, k, tuning, rng, accepted)
+            if walks:
+                point = self._walk_effects(point, k, tuning, rng)
             point = self._shift(point, k, rng)
             if few or (turn % 4 == 1 and turn // 4 % len(self.sizes) == k):
                 point = self._move_spread(point, k, tuning, rng, accepted)
@@ -463,6 +476,34 @@ class SummedRegression:
         log_ratio += 0.5 * (forward @ forward - backward @ backward) / b
         log_ratio += float(np.log(np.diag(back_root)).sum() - np.log(np.diag(root)).sum())
         return there if self._decide(step, log_ratio, rng, accepted) else point
+
+    def _walk(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
+        """Take a step of the coefficients that does not look at where it is."""
+        follow, seen = tuning["follow"], tuning["information"]
+        if seen is None:
+            return point
+        design = self._followed(follow)
+        H = design.T @ (seen[:, np.newaxis] * design) + np.diag(self.precision)
+        p = len(point.beta)
+        z = rng.normal(size=p) * (2.4 / math.sqrt(p))
+        delta = np.linalg.solve(np.linalg.cholesky(H).T, z)
+        effects = [u + C @ delta for u, C in zip(point.effects, follow, strict=True)]
+        place = (effects, point.spread, point.dispersion, tuning["fits"])
+        there = self.at(point.beta + delta, *place)
+        log_ratio = self._height(there) - self._height(point)
+        return there if math.log(1.0 - rng.random()) < log_ratio else point
+
+    def _walk_effects(self, point: Point, k: int, tuning: dict[str, Any], rng: Generator) -> Point:
+        """Take such a step of every effect of a factor, each accepted by itself."""
+        seen, codes, size = tuning["information"], self.codes[k], self.sizes[k]
+        if seen is None:
+            return point
+        scale = point.spread[k] ** -2.0
+        delta = 2.4 * rng.normal(size=size) / np.sqrt(np.bincount(codes, seen, size) + scale)
+        there = self._with_effects(point, k, point.effects[k] + delta, tuning["fits"])
+        log_ratio = np.bincount(codes, there.summed.log_p - point.summed.log_p, size)
+        log_ratio -= 0.5 * (there.effects[k] ** 2 - point.effects[k] ** 2) * scale
+        return self._mixed(point, there, k, np.log(1.0 - rng.random(size)) < log_ratio)
 
     def _with_effects(self, point: Point, k: int, u: Floats, fits: CellFits | None) -> Point:
         effects = [u if j == k else other for j, other in enumerate(point.effects)]

@@ -19,6 +19,7 @@ is held as an (n, k) array of cell numbers, so that a proposal touches only the 
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +30,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from noiseaware.agreement import arrays
-from noiseaware.agreement.blame import is_user_defined
+from noiseaware.agreement.blame import blame, is_user_defined
 from noiseaware.agreement.listed import column_laws, listed_laws
 from noiseaware.contract import (
     KernelAbilities,
@@ -56,6 +57,8 @@ CHUNK = 4096
 """Records that are proposed and summarised together: large enough to drown the cost of a call,
 small enough to stay in cache."""
 
+SEEN = 100
+"""Records that are looked at to tell whether some of their entries are whole numbers."""
 
 NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
 """In place of the formulas of the coordinates, where there are none."""
@@ -488,6 +491,20 @@ class Target:
         if make is None or self.terms is None or self._own_statistic is not None:
             return None
         return make(self.release.query, self.n)
+
+    @functools.cached_property
+    def jumps(self) -> bool:
+        """Whether built records have whole numbers that answer to theta, as a yes or no does."""
+        assert self.abilities.innovations is not None
+        rng = np.random.default_rng(0)
+        u = self.abilities.innovations.draw(min(self.n, SEEN), rng)
+        with np.errstate(all="ignore"), blame(self.model):
+            first, second = (self.build(self.sample_prior(rng), u) for _ in range(2))
+        columns = (first.reshape(len(u), -1).T, second.reshape(len(u), -1).T)
+        return first.dtype.kind != "f" or any(
+            np.array_equal(a, np.rint(a)) and not np.array_equal(a, b)
+            for a, b in zip(*columns, strict=True)
+        )
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a list of records as the prior would have it."""

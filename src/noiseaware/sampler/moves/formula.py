@@ -384,7 +384,7 @@ class FormulaJump(Proposal):
         What the formula needs of the u that it is conditioned on.
     """
 
-    scratch = ("counts", "noise", "summary", "formula", "reference")
+    scratch = ("counts", "noise", "summary", "formula", "reference", "means")
     learned = ("mean", "with_size", "centre", "steps")
     softer = 0.95
     """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
@@ -397,6 +397,7 @@ class FormulaJump(Proposal):
         self.coordinates = target.coordinates
         self.mean = self.reference = self.with_size = np.zeros(target.coordinates.size)
         self.centre = 0.0
+        self.means = np.zeros((0, 0))
         self.summary = np.empty((0, 0))
         self.formula_total = self.total
         self.formula_steps = STEPS
@@ -434,11 +435,14 @@ class FormulaJump(Proposal):
         self.formula = self.formula.of(len(u))
         self.summary = self.formula.summarise(u)
         self.reference = self.mean + self.with_size * (math.log(len(u)) - self.centre)
-        for b, width in enumerate(self.steps.widths.tolist()):
-            self.steps.means[b, :width] = self.reference[self.steps.blocks[b, :width]]
+        self.means = self.reference[self.steps.blocks]
         theta, _ = target.coordinates.from_vector(self.reference)
         offset = target.rebuild(theta, u)[1] - self.total(self.reference)
         self.noise = self.noise._replace(offset=offset)
+
+    def steps_here(self) -> Steps:
+        """Return the steps with the means of jumps at r."""
+        return self.steps._replace(means=self.means)
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Take the shapes of the proposals, given n where it moves, and the posterior mean."""
@@ -501,7 +505,7 @@ class RegressionJump(FormulaJump):
         """Run the chain, in place in v; return log pi* before and after."""
         return explore(
             self.formula, self.summary, self.coordinates.layout, self._natural(v), self.noise,
-            self.steps, numbers, self.formula.solvable, v, self.counts,
+            self.steps_here(), numbers, self.formula.solvable, v, self.counts,
         )  # fmt: skip
 
 
@@ -530,7 +534,8 @@ class CellsJump(FormulaJump):
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
         return explore_cells(
-            self.formula, self.touched, self._natural(v), self.noise, self.steps, numbers, v,
+            self.formula, self.touched, self._natural(v), self.noise, self.steps_here(), numbers,
+            v,
             self.counts,
         )  # fmt: skip
 

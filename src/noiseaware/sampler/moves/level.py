@@ -86,9 +86,6 @@ FARTHEST = 50.0
 """Posterior standard deviations after which the solver is given up: nothing is accepted so far
 out, and records there may overflow."""
 
-SEEN = 100
-"""Records that are looked at to tell whether some of their entries are whole numbers."""
-
 PERIODS = (1, 2, 4, 8, 16)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
@@ -384,16 +381,4 @@ def can_follow(target: Target) -> bool:
         return False
     if target.uses_cells or target.query_abilities.integer_valued:
         return False
-    rng = np.random.default_rng(0)
-    assert able.innovations is not None
-    u = able.innovations.draw(min(target.n, SEEN), rng)
-    with np.errstate(all="ignore"):
-        first, second = (target.build(target.sample_prior(rng), u) for _ in range(2))
-    if first.dtype.kind != "f":
-        return False
-    # A column of whole numbers that answers to theta, such as a response of yes or no.
-    columns = (first.reshape(len(u), -1).T, second.reshape(len(u), -1).T)
-    return not any(
-        np.array_equal(a, np.rint(a)) and not np.array_equal(a, b)
-        for a, b in zip(*columns, strict=True)
-    )
+    return not target.jumps
