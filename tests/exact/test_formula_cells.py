@@ -27,7 +27,7 @@ def log_pi(jump, target, v):
 
 def explore_all(jump, target, numbers, v):
     """Do the steps of the chain one by one; return v and what was tried and taken."""
-    steps = jump.steps
+    steps = jump.steps_here()
     counts = np.zeros((2, *steps.sizes.shape))
     now = log_pi(jump, target, v)
     for k in range(len(numbers.uniforms)):

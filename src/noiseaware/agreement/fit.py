@@ -88,12 +88,12 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
         index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)
+        check_resolution(release)
         laws = mechanism_abilities(release.mechanism).record_laws
         summed = able.count_law is not None and laws is not None
         exact = can_list(model, release.mechanism) or column_laws(model, release) is not None
         if not (summed or exact):  # laws that may have zeros
             check_density(release, records)
-        check_resolution(release)
         check_kernel(model, theta, records, rng)
         check_log_likelihood(model, theta, records)
         # It is not told which records these are: all of them, from the first on.
@@ -107,10 +107,12 @@ def check_resolution(release: Release) -> None:
     A total near v is rounded to the floats there. Where these are not close together against the
     noise, log g is off by as much. Counts are exact up to 2^53.
     """
-    terms_of = mechanism_abilities(release.mechanism).terms
-    if terms_of is None:
+    mechanism = mechanism_abilities(release.mechanism)
+    if mechanism.terms is None:
         return
-    terms = terms_of(release.values)
+    terms = mechanism.terms(release.values)
+    shared = mechanism.statistic is None
+    _check_terms(mechanism.name, terms, len(release.query.names) if shared else len(terms.family))
     noisy = terms.parameters[terms.family < EXACT]
     values, inverse = np.where(np.isfinite(noisy[:, 0]), noisy[:, 0], 0.0), noisy[:, 1]
     apart = np.spacing(np.abs(values))
