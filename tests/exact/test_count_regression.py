@@ -196,8 +196,10 @@ def check_groups(stream):
     weights = np.exp(log_p - log_p.max())
     weights /= weights.sum()
     tree = sampled(model, release, None, draws=1500, stream=stream)["posterior"]
+    intercept, effect = (tree[name].values[..., 0] for name in ("coefficients", "effects_group"))
     found = {
-        "effect": (u[0], tree["effects_group"].values[..., 0]),
+        "effect": (u[0], effect),
+        "log rate": (b + u[0], intercept + effect),  # what the cells see of both
         "spread": (spread, tree["spread"].values[..., 0]),
     }
     for name, (drawn, draws) in found.items():
