@@ -101,15 +101,17 @@ def counted(n: int, scale: float, value: float, mechanism=na.mechanisms.Laplace)
     return make
 
 
-def alike(n: int) -> Setting:
-    """Return a regression on a known feature that is the same for all records."""
+def alike(n: int, away: float) -> Setting:
+    """Return a regression on a known feature that is 3 for all records but one."""
 
     def make():
-        model = na.models.LinearRegression(features=np.full((n, 1), 3.0), noise_variance=1.0)
+        features = np.full((n, 1), 3.0)
+        features[0] += away
+        model = na.models.LinearRegression(features=features, noise_variance=1.0)
         mechanism = na.mechanisms.Gaussian(na.queries.Sum(-60.0, 60.0), scale=2.0)
         release = na.Release([5.0 * n], mechanism, n)
-        # b ~ N(0, 4 I) and s ~ N(n (1, 3) b, n + 4).
-        row, spread = n * np.array([1.0, 3.0]), n + 4.0
+        # b ~ N(0, 4 I) and s ~ N((n, sum of the feature) b, n + 4).
+        row, spread = np.array([n, features.sum()]), n + 4.0
         covariance = np.linalg.inv(np.eye(2) / 4.0 + np.outer(row, row) / spread)
         mean = covariance @ row * 5.0 * n / spread
         return model, release, Answer("coefficients", mean[0], math.sqrt(covariance[0, 0]))
@@ -161,7 +163,8 @@ TRIED: dict[str, Setting] = {
         lambda: na.Release([math.inf], laplace(queries.Count(), scale=1.0), 9)
     ),
     "one level": only(lambda: na.models.Categorical(1)),
-    "identical known features": alike(30),
+    "identical known features": alike(30, 0.0),
+    "known features that differ by 1e-9, in one record": alike(30, 1e-9),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ REFUSED = {
     "noise of scale 0": "scale must be a positive number",
     "a released value that is infinite": "values must",
     "one level": "n_levels must be an integer of at least 2",
+    "identical known features": "features must vary",
 }
 QUICK = ["a clamp of width 1e-9", "a total above 2^53 (1,000 records of size 1e14)"]
 
