@@ -13,6 +13,7 @@ import pytest
 
 import noiseaware as na
 from calibration.settings import MODELS
+from noiseaware.calibration import Simulation
 from noiseaware.contract import move_abilities
 from noiseaware.running.plain import pack_state, unpack_state
 from noiseaware.running.run import prepare
@@ -63,10 +64,9 @@ def forgotten(model, query, n):
     """Return what differs between a chain after its warm-up and the same after a checkpoint."""
     rng = np.random.default_rng(5)
     mechanism = na.mechanisms.Laplace(query, epsilon=2.0)
-    release = mechanism.privatize(
-        na.contract.draw_records(model, model.sample_prior(rng), np.arange(n), rng), rng
-    )
-    target, moves = prepare(model, release, None)
+    simulation = Simulation(model, n, None, mechanism.privatize)
+    _, records = simulation.database(rng)  # n of them; None: as many as the model draws
+    target, moves = prepare(model, simulation.release(records, rng), None)
     schedule = chain.Schedule.make(WARMUP, 40, 0)
 
     def started():
