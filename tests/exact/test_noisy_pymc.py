@@ -66,6 +66,44 @@ def test_counts_are_summed_out(case, kind):
     check_sums(case, kind)
 
 
+def nested(w, rate):
+    """Return distributions that are made of others."""
+    both = [pm.Poisson.dist(rate), pm.Poisson.dist(3.0 * rate)]
+    return {
+        "mixture": pm.Mixture.dist(pm.math.stack([w, 1.0 - w]), both),
+        "mixture of an array": pm.Mixture.dist(
+            pm.math.stack([w, 1.0 - w]), pm.Poisson.dist(rate * np.array([1.0, 3.0]))
+        ),
+        "censored": pm.Censored.dist(both[0], lower=0, upper=4),
+        "hurdle": pm.HurdlePoisson.dist(w, rate),
+    }
+
+
+@pytest.mark.full
+def test_distributions_made_of_others():
+    values, k = np.array([3.0, 0.0, 7.0, 2.0, 9.0]), np.arange(200)
+    noise = na.mechanisms.LocalGeometric(VALUE, scale=1.5)
+    with pm.Model() as model:
+        b, w = pm.Normal("b"), pm.Beta("w", 1.0, 1.0)
+        for name, base in nested(w, pm.math.exp(b)).items():
+            na.interop.pymc.Noisy(name, base, noise, observed=values)
+    one, three = (stats.poisson(c * np.exp(0.5)) for c in (1.0, 3.0))
+    w = 1.0 / (1.0 + np.exp(-0.3))
+    mixed = w * one.pmf(k) + (1.0 - w) * three.pmf(k)
+    masses = {
+        "mixture": mixed,
+        "mixture of an array": mixed,
+        "censored": np.where(k < 4, one.pmf(k), (k == 4) * one.sf(3)),
+        "hurdle": np.where(k == 0, 1.0 - w, w * one.pmf(k) / one.sf(0)),
+    }
+    q = np.exp(-1.0 / 1.5)
+    h = (1.0 - q) / (1.0 + q) * q ** np.abs(values[:, np.newaxis] - k)
+    for name, f in masses.items():
+        found = model.compile_logp(vars=[model[name]], sum=False)({"b": 0.5, "w_logodds__": 0.3})
+        np.testing.assert_allclose(found[0], np.log(h @ f), rtol=1e-11, err_msg=name)
+        assert pm.draw(model[name], draws=2, random_seed=1).shape == (2, 5)
+
+
 @pytest.mark.full
 def test_nuts_and_the_true_counts():
     """The gradient, by Fisher's identity; then a run, and the counts behind it."""
@@ -94,11 +132,15 @@ def test_nuts_and_the_true_counts():
 
 @pytest.mark.full
 def test_values_are_integrated():
-    """A normal value under Gaussian noise is normal."""
+    """A normal value under Gaussian noise is normal.
+
+    PyTensor holds a 2.0 of Python in single precision, and PyMC's density has its logarithm.
+    """
     noise, values = na.mechanisms.LocalGaussian(VALUE, scale=1.5), np.array([-2.0, 0.3, 9.0])
     with pm.Model() as model:
         b = pm.Normal("b", 0.0, 1.0)
-        na.interop.pymc.Noisy("y", pm.Normal.dist(3.0 + b, 2.0), noise, observed=values)
+        true = pm.Normal.dist(3.0 + b, np.float64(2.0))
+        na.interop.pymc.Noisy("y", true, noise, observed=values)
     found = model.compile_logp(vars=[model["y"]], sum=False)({"b": 0.5})[0]
     np.testing.assert_allclose(found, stats.norm.logpdf(values, 3.5, 2.5), rtol=1e-12)
 

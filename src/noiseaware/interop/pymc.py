@@ -55,14 +55,16 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
     import pymc as pm
     from pytensor.graph.replace import clone_replace
 
-    node = _owner(distribution)
+    _check_distribution(distribution)
     try:
         values = np.asarray(observed, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"observed must be the released values, an array of numbers; got {observed!r}"
         ) from None
-    given = list(node.op.dist_params(node))
+    model = pm.modelcontext(None)
+    distribution = _with_shapes(distribution, model)
+    given = _parameters(distribution.owner, model)
     read = _read(distribution, mechanism, values)
 
     def with_parameters(parameters: Any) -> Any:
@@ -81,16 +83,61 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
     return made
 
 
-def _owner(distribution: Any) -> Any:
-    """Return the node that makes the distribution; TypeError if it is not one of PyMC."""
-    node = getattr(distribution, "owner", None)
-    if node is None or not hasattr(node.op, "dist_params"):
+def _is_distribution(variable: Any) -> bool:
+    node = getattr(variable, "owner", None)
+    return node is not None and hasattr(node.op, "dist_params")
+
+
+def _check_distribution(distribution: Any) -> None:
+    """Raise TypeError if it is not one of PyMC, and ValueError if it is not of single numbers."""
+    if not _is_distribution(distribution):
         raise TypeError(
             f"distribution must be one of PyMC, as pm.Poisson.dist(mu) is; got {distribution!r}"
         )
-    if node.op.ndim_supp:
+    if distribution.owner.op.ndim_supp:
         raise ValueError("distribution must be of single numbers; this one is of vectors")
-    return node
+
+
+def _with_shapes(distribution: Any, model: Any) -> Any:
+    """Return the distribution with the shapes of its parts worked out from their parameters.
+
+    PyMC makes the parts of a mixture as large as the largest one, by the shape of a draw of it. In
+    log p(s) that would be a random variable of which the model has no value.
+    """
+    import pytensor.tensor as pt
+    from pytensor.graph.fg import FunctionGraph
+    from pytensor.graph.replace import graph_replace
+    from pytensor.tensor.rewriting.shape import ShapeFeature
+    from pytensor.tensor.shape import Shape
+
+    named = list(model.basic_RVs)
+    places = [variable.type() for variable in named]  # a copy of a variable is not the model's
+    closed = graph_replace(distribution, dict(zip(named, places, strict=True)), strict=False)
+    shapes = ShapeFeature()
+    graph = FunctionGraph(outputs=[closed], features=[shapes], clone=True, copy_inputs=False)
+    for node in graph.toposort():
+        if isinstance(node.op, Shape) and _is_distribution(node.inputs[0]):
+            graph.replace(node.outputs[0], pt.stack(shapes.shape_of[node.inputs[0]]))
+    return graph_replace(graph.outputs[0], dict(zip(places, named, strict=True)), strict=False)
+
+
+def _parameters(node: Any, model: Any) -> list[Any]:
+    """Return what a distribution depends on, each once.
+
+    The parts of a mixture, and what is censored, are distributions without a name. Their parameters
+    are meant, and not they.
+    """
+    from pytensor.tensor.type import TensorType
+
+    try:
+        parts = node.op.dist_params(node)
+    except ValueError:  # PyMC has no list of those of a truncated distribution
+        parts = [variable for variable in node.inputs if isinstance(variable.type, TensorType)]
+    found: list[Any] = []
+    for parameter in parts:
+        inside = _is_distribution(parameter) and parameter not in model.basic_RVs
+        found += _parameters(parameter.owner, model) if inside else [parameter]
+    return list(dict.fromkeys(found))
 
 
 def _resized(distribution: Any, size: Any) -> Any:
