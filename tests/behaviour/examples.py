@@ -1,5 +1,6 @@
 """Classes as a user would write them: plain Python, nothing inherited from the package."""
 
+import contextlib
 import math
 import os
 import signal
@@ -150,4 +151,27 @@ class Dies(na.models.Bernoulli):
         if os.getpid() != self.parent and not Path(self.mark).exists():
             Path(self.mark).touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().update_parameters(theta, records, rng)
+
+
+class DiesOften(na.models.Bernoulli):
+    """A model that kills its worker each time that it has made so many steps, for some time."""
+
+    def __init__(self, parent, folder, steps, kills):
+        super().__init__()
+        self.parent, self.folder, self.steps, self.kills = parent, str(folder), steps, kills
+        self.made = 0
+
+    def __repr__(self):
+        return "DiesOften"
+
+    def update_parameters(self, theta, records, rng):
+        self.made += 1
+        if os.getpid() != self.parent and self.made % self.steps == 0:
+            marks = Path(self.folder)
+            count = len(list(marks.iterdir()))
+            with contextlib.suppress(FileExistsError):
+                if count < self.kills:
+                    (marks / str(count)).touch(exist_ok=False)
+                    os.kill(os.getpid(), signal.SIGKILL)
         return super().update_parameters(theta, records, rng)

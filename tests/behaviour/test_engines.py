@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import noiseaware as na
-from behaviour.examples import same_draws, small_release
+from behaviour.examples import DiesOften, same_draws, small_release
 
 pytestmark = [
     pytest.mark.full,
@@ -192,33 +192,10 @@ def test_study(engine, done):
     assert told == [0] + [1] * STUDY["replicates"]
 
 
-class Dies(na.models.Bernoulli):
-    """A model that kills its worker each time that it has made so many steps, for some time."""
-
-    def __init__(self, parent, folder, steps, kills):
-        super().__init__()
-        self.parent, self.folder, self.steps, self.kills = parent, str(folder), steps, kills
-        self.made = 0
-
-    def __repr__(self):
-        return "Dies"
-
-    def update_parameters(self, theta, records, rng):
-        self.made += 1
-        if os.getpid() != self.parent and self.made % self.steps == 0:
-            marks = Path(self.folder)
-            count = len(list(marks.iterdir()))
-            with contextlib.suppress(FileExistsError):
-                if count < self.kills:
-                    (marks / str(count)).touch(exist_ok=False)
-                    os.kill(os.getpid(), signal.SIGKILL)
-        return super().update_parameters(theta, records, rng)
-
-
 @pytest.mark.filterwarnings("ignore:a worker process died:RuntimeWarning")
 @pytest.mark.parametrize("kills", KILLS)
 def test_workers_that_are_killed_in_a_sample(engine, whole, kills, tmp_path):
-    model = Dies(os.getpid(), tmp_path, 4 if kills == 1 else 6, kills)
+    model = DiesOften(os.getpid(), tmp_path, 4 if kills == 1 else 6, kills)
     same_draws(na.sample(model, small_release(), **ALGORITHM_1), whole)
     assert len(list(tmp_path.iterdir())) == kills
 
@@ -227,7 +204,7 @@ def test_workers_that_are_killed_in_a_sample(engine, whole, kills, tmp_path):
 @pytest.mark.parametrize("kills", KILLS)
 def test_workers_that_are_killed_in_a_study(engine, kills, tmp_path):
     replicates = max(6, 2 * kills)
-    model = Dies(os.getpid(), tmp_path, 60, kills)
+    model = DiesOften(os.getpid(), tmp_path, 60, kills)
     after = study(model, replicates=replicates)
     same_studies(after, study(na.models.Bernoulli(), replicates=replicates))
     assert len(list(tmp_path.iterdir())) == kills
