@@ -83,14 +83,19 @@ def write(path: Path, truth: dict[str, np.ndarray], rng: np.random.Generator) ->
 
 
 def least_squares(place: na.interop.census.Place) -> np.ndarray:
-    """Return the cells by generalised least squares, with the exact rows held."""
+    """Return the cells x by generalised least squares, with the exact rows E x = e held.
+
+    With the residuals r of the noisy rows and multipliers m as unknowns all is sparse:
+    V r + A x = s (V r is what is left over), A' r + E' m = 0 and E x = e.
+    """
     noisy, exact = place.release.mechanism.mechanisms
     A, E = noisy.query.matrix, exact.query.matrix
-    weights = sparse.diags_array(np.asarray(noisy.scale) ** -2.0)
-    normal = sparse.block_array([[A.T @ weights @ A, E.T], [E, None]], format="csc")
-    s = place.release.values
-    right = np.concatenate([A.T @ (weights @ s[: A.shape[0]]), s[A.shape[0] :]])
-    return splu(normal).solve(right)[: A.shape[1]].reshape(place.n_levels)
+    variances = sparse.diags_array(np.asarray(noisy.scale) ** 2.0)
+    system = [[variances, A, None], [A.T, None, E.T], [None, E, None]]
+    s, cells = place.release.values, A.shape[1]
+    right = np.concatenate([s[: A.shape[0]], np.zeros(cells), s[A.shape[0] :]])
+    solved = splu(sparse.block_array(system, format="csc")).solve(right)
+    return solved[A.shape[0] :][:cells].reshape(place.n_levels)
 
 
 def fit(place: na.interop.census.Place, draws: int, chains: int = 4) -> np.ndarray:

@@ -374,18 +374,19 @@ def directions(made, first):
     Uniforms in the middle of every interval make the package's own functions go through all.
     """
     table, n_cells = made.target.table, len(made.values)
-    kinds, cubes = table.kinds, 1 + len(table.patterns)
-    cells, steps = np.empty(16, np.int64), np.empty(16, np.int64)
-    ways = [(kind, 0, n_cells) for kind in range(1, cubes)]
-    pools = table.of_cell[table.of_cell_start[first] : table.of_cell_start[first + 1]]
-    for i in range(table.most_pools):
-        size = table.pool_start[pools[i] + 1] - table.pool_start[pools[i]] if i < len(pools) else 1
-        ways.append((0, i, max(1, size - 1)))
-    for kind, i, many in ways:
-        slots = table.most_pools if kind == 0 else 1
+    pairs = len(table.most_pools)
+    kinds, cubes = table.kinds, pairs + len(table.patterns)
+    cells, steps, far = (np.empty(16, np.int64) for _ in range(3))
+    ways = [(kind, 0, 1, n_cells) for kind in range(pairs, cubes)]
+    for kind, slots in enumerate(table.most_pools):
+        pools = table.of_cell[slice(*table.of_cell_start[first, kind : kind + 2])]
+        for i in range(slots):
+            size = np.diff(table.pool_start)[pools[i]] if i < len(pools) else 1
+            ways.append((kind, i, slots, max(1, size - 1)))
+    for kind, i, slots, many in ways:
         for j in range(many):
             u = np.array([0.0, 0.0, (i + 0.5) / slots, (j + 0.5) / many])
-            number = moves.direction(table, first, kind, u, cells, steps)
+            number = moves.direction(table, first, kind, u, cells, steps, far)
             chance = 1.0 / (kinds * slots * many)
             yield chance, tuple(zip(cells[:number].tolist(), steps[:number].tolist(), strict=True))
     if kinds > cubes:
@@ -396,18 +397,28 @@ def directions(made, first):
             for places in np.ndindex(*sizes):
                 u = np.append(np.zeros(4), (np.array(places) + 0.5) / sizes)
                 u[2] = (e + 0.5) / n_elements
-                number = moves.direction(table, first, cubes, u, cells, steps)
+                number = moves.direction(table, first, cubes, u, cells, steps, far)
                 chance = 1.0 / (kinds * n_elements * np.prod(sizes))
                 line = zip(cells[:number].tolist(), steps[:number].tolist(), strict=True)
                 yield chance, tuple(line)
+
+
+def changed_rows(table, cells, steps):
+    """How many rows a direction changes, what it adds to each row, and which they are."""
+    rows, n_rows = np.empty(10_000, np.int64), len(table.fixed)
+    change, marks = np.full(n_rows, np.nan), np.zeros(n_rows + 1, np.int64)
+    return (
+        moves.changed_rows(table, cells, steps, len(cells), change, marks, rows),
+        change,
+        rows,
+    )
 
 
 def window_matrix(made, line, points, level):
     """P of one window with the stride 8^level on a line of tables, by the package's functions."""
     target, table = made.target, made.target.table
     cells, steps = (np.array(part, dtype=np.int64) for part in zip(*line, strict=True))
-    change, rows = np.zeros(len(table.fixed)), np.empty(10_000, np.int64)
-    touched = moves.changed_rows(table, cells, steps, len(cells), change, rows)
+    touched, change, rows = changed_rows(table, cells, steps)
     assert touched >= 0
     stride, matrix = 8**level, np.zeros((len(points), len(points)))
     window, sums = np.empty(moves.WINDOW), np.empty(len(table.fixed))
@@ -451,10 +462,8 @@ def line_matrix(made, line, x, cache):
 
 
 def allowed(made, line):
-    table = made.target.table
-    change, rows = np.zeros(len(table.fixed)), np.empty(10_000, np.int64)
     cells, steps = (np.array(part, dtype=np.int64) for part in zip(*line, strict=True))
-    return moves.changed_rows(table, cells, steps, len(cells), change, rows) >= 0
+    return changed_rows(made.target.table, cells, steps)[0] >= 0
 
 
 def transition_matrix(made):

@@ -119,6 +119,10 @@ def a_step_on_a_table():
     counts_tests.check_step("2x2")
 
 
+def a_step_on_counts_with_gaussian_noise():
+    counts_tests.check_step("categorical gaussian")
+
+
 def a_step_on_naive_bayes():
     counts_tests.check_step("small naive bayes")
 
@@ -202,15 +206,20 @@ MUTANTS = (
             Edit(
                 counts,
                 "changed_rows",
-                "rows[kept] = row\n                kept += 1",
-                "rows[kept : kept + 2] = row\n                kept += 2",
+                "rows[kept] = row\n            kept += 1",
+                "rows[kept : kept + 2] = row\n            kept += 2",
             ),
         ),
     ),
     Mutant(
+        "Gaussian noise that is too flat along a line",
+        a_step_on_counts_with_gaussian_noise,
+        (Edit(counts, "fill_window", "square -= 0.5 *", "square -= 0.4 *"),),
+    ),
+    Mutant(
         "a direction that changes what is fixed",
         a_step_on_groups,
-        (Edit(counts, "changed_rows", "allowed &= not table.fixed[row]", "pass"),),
+        (Edit(counts, "changed_rows", "if fixed[row]:", "if False:"),),
     ),
     Mutant(
         "exact rows of a release that may change",

@@ -5,14 +5,15 @@ direction d and draws k for x + k d.
 
 **The directions.** *Pairs*: one cell gains what another loses. The second cell is any cell of a
 random pool of the first: those with the same fixed rows, or of these the ones that share one row
-with it (the cells of one tract, of one age). *Cubes*, if the cells are the combinations of
-variables: put the variables into groups, and let a and b be two cells. The 2^m cells that take each
-of the m groups from a or from b are the corners of a cube. Those that took an even number of
-groups from b gain k, the others lose it. A margin changes only if it has a variable of every group,
-so that what is known well stays, and what is open moves (Diaconis and Sturmfels 1998 have the
-theory). A direction that would change a fixed row is left out. *Elements*, if pairs and cubes do
-not lead everywhere (exact rows, see `counts.lattice`), or rows with weights leave a direction open
-that is neither: integers z_1, ..., z_m, each for one cell of a set, drawn at random.
+with it (the cells of one tract, of one age). Pools of about one size are a kind of direction, and
+picked alike from all of their cells. *Cubes*, if the cells are the combinations of variables: put
+the variables into groups, and let a and b be two cells. The 2^m cells that take each of the m
+groups from a or from b are the corners of a cube. Those that took an even number of groups from b
+gain k, the others lose it. A margin changes only if it has a variable of every group, so that what
+is known well stays, and what is open moves (Diaconis and Sturmfels 1998 have the theory). A
+direction that would change a fixed row is left out. *Elements*, if pairs and cubes do not lead
+everywhere (exact rows, see `counts.lattice`), or rows with weights leave a direction open that is
+neither: integers z_1, ..., z_m, each for one cell of a set, drawn at random.
 
 **Which direction** is picked must be as likely from any x on the line. The first cell is that of a
 random record, or any cell. A pair {a, b} is picked from a record with probability
@@ -35,7 +36,7 @@ detailed balance, for any w. If the line has at most L points the window is the 
 drawn one after another with strides 8^t, ..., 64, 8, 1, where t is the smallest that covers the
 line: from wherever it is the chain gets to where the mass is, and then to the last record, in a
 number of steps that grows with the logarithm of n. In warm-up it is seen which strides move
-anything, for each t, and which groups of variables it pays to take; these are used afterwards, and
+anything, for each t, and which kinds of directions go far; these are used afterwards, and
 the others now and then.
 
 Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
@@ -64,9 +65,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.counts.gammas import add_up, draw_log_gammas
 from noiseaware.counts.target import LARGEST_CUBE, CountTarget
-from noiseaware.mechanisms.terms import needs_long, term, term_at
+from noiseaware.mechanisms.terms import GAUSSIAN, needs_long, term, term_at
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -96,9 +98,9 @@ SELDOM = 1 / 32
 of k^2, and the next finer one."""
 
 LEAST_SHARE = 0.05
-"""A kind of direction gets as many steps as the logarithm of its jumps says, and this share of the
-best more: what was not seen to move may do so later. Pairs, which alone change every margin, get
-half of the steps at least."""
+"""A kind of direction gets steps as its mean of k^2 says, and this share of the best more: what was
+not seen to move may do so later. Pairs, which alone change every margin, get half of the steps at
+least."""
 
 FIRST_WINDOW = 32
 """Iterations of warm-up after which what was seen is first used."""
@@ -122,7 +124,7 @@ def fill_tree(counts, tree):
             tree[parent] += tree[c + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def add(tree, cell, change):
     """Add to the count of a cell."""
     i = cell + 1
@@ -131,7 +133,7 @@ def add(tree, cell, change):
         i += i & -i
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def find(tree, number):
     """Return the cell of a record, the records numbered from 0 in the order of the cells."""
     cell, step = 0, 1
@@ -145,11 +147,11 @@ def find(tree, number):
     return cell
 
 
-@njit(cache=True, nogil=True)
-def partner(table, cell, pick, which):
-    """Return another cell of a random pool of this one, or -1."""
-    pool = table.of_cell_start[cell] + int(pick * table.most_pools)
-    if pool >= table.of_cell_start[cell + 1]:
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def partner(table, cell, kind, pick, which):
+    """Return another cell of a random pool of this one and of this kind, or -1."""
+    pool = table.of_cell_start[cell, kind] + int(pick * table.most_pools[kind])
+    if pool >= table.of_cell_start[cell, kind + 1]:
         return -1
     begin = table.pool_start[table.of_cell[pool]]
     size = table.pool_start[table.of_cell[pool] + 1] - begin
@@ -159,10 +161,13 @@ def partner(table, cell, pick, which):
     return table.pools[begin + place % size]
 
 
-@njit(cache=True, nogil=True)
-def corners(table, first, second, pattern, cells, steps):
-    """Fill in the corners of a cube and whether each gains or loses; return how many, 0 if one."""
-    far = np.zeros(LARGEST_CUBE, dtype=np.int64)
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def corners(table, first, second, pattern, cells, steps, far):
+    """Fill in the corners of a cube and whether each gains or loses; return how many, 0 if one.
+
+    `far` is room for how far apart the two cells are in each group of variables.
+    """
+    far[:] = 0
     for k in range(table.levels.shape[0]):
         group = table.patterns[pattern, k]
         if group > 0:
@@ -179,7 +184,7 @@ def corners(table, first, second, pattern, cells, steps):
     return number if number > 1 else 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def element(table, uniforms, cells, steps):
     """Fill in a random element, with a random cell of each of its sets; return how many."""
     e = int(uniforms[2] * (table.element_start.shape[0] - 1))
@@ -194,54 +199,53 @@ def element(table, uniforms, cells, steps):
     return number
 
 
-@njit(cache=True, nogil=True)
-def direction(table, first, kind, uniforms, cells, steps):
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def direction(table, first, kind, uniforms, cells, steps, far):
     """Fill in a direction from a first cell; return how many cells it changes, 0 for none.
 
-    Kind 0 is a pair, kind 1 + p is a cube with pattern p, and the next is an element.
+    The kinds are pairs, one for each kind of pool, then cubes, one for each pattern, then elements.
     """
-    if kind > table.patterns.shape[0]:
+    pattern = kind - table.most_pools.shape[0]
+    if pattern >= table.patterns.shape[0]:
         return element(table, uniforms, cells, steps)
-    if kind > 0:
+    if pattern >= 0:
         second = int(uniforms[3] * (table.start.shape[0] - 1))
-        return corners(table, first, second, kind - 1, cells, steps)
-    second = partner(table, first, uniforms[2], uniforms[3])
+        return corners(table, first, second, pattern, cells, steps, far)
+    second = partner(table, first, kind, uniforms[2], uniforms[3])
     if second < 0:
         return 0
     cells[0], steps[0], cells[1], steps[1] = first, 1, second, -1
     return 2
 
 
-@njit(cache=True, nogil=True)
-def changed_rows(table, cells, steps, number, change, rows):
-    """Fill in what one step along a direction adds to each row; return how many rows it changes.
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def changed_rows(table, cells, steps, number, change, marks, rows):
+    """Fill in the rows that a direction changes, and what one step adds to each; return how many.
 
-    `change` (R,) is zero before, and after if the return value is -1: a fixed row would change.
+    -1 if a fixed row would change. `change` (R,) holds anything for the other rows, and `marks`
+    (R + 1,) a number for each row that tells the last call that has come to it, which is its last.
     """
+    start, row_of, weight, fixed = table.start, table.row, table.weight, table.fixed
     touched = 0
+    marks[-1] += 1
+    now = marks[-1]
     for i in range(number):
-        for e in range(table.start[cells[i]], table.start[cells[i] + 1]):
-            row = table.row[e]
-            if change[row] == 0.0:
+        for e in range(start[cells[i]], start[cells[i] + 1]):
+            row = row_of[e]
+            if marks[row] != now:
+                marks[row] = now
+                change[row] = 0.0
                 rows[touched] = row
                 touched += 1
-            change[row] += steps[i] * table.weight[e]
-    kept, allowed = 0, True
+            change[row] += steps[i] * weight[e]
+    kept = 0
     for i in range(touched):
         row = rows[i]
         if change[row] != 0.0:
-            allowed &= not table.fixed[row]
-            # A row that came back to 0 on the way is in the list twice.
-            again = False
-            for j in range(kept):
-                again |= rows[j] == row
-            if not again:
-                rows[kept] = row
-                kept += 1
-    if not allowed:
-        for i in range(kept):
-            change[rows[i]] = 0.0
-        return -1
+            if fixed[row]:
+                return -1
+            rows[kept] = row
+            kept += 1
     return kept
 
 
@@ -266,7 +270,7 @@ def cell_change(a, x, step):
     return math.log(above / below) if step > 0 else -math.log(above / below)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def fill_window(density, table, slopes, counts, sums, line, where, window):
     """Fill `window` with log w of k = first, first + stride, ...; minus infinity off the line.
 
@@ -290,10 +294,15 @@ def fill_window(density, table, slopes, counts, sums, line, where, window):
                 value += cell_change(a, x, step)
                 x += step
             window[i] += value
+    linear = square = 0.0  # of all Gaussian rows together, whose sum is a parabola
     for j in range(touched):
         row = rows[j]
         total, step = sums[row] + first * change[row], stride * change[row]
-        if row < d:
+        if row < d and family[row] == GAUSSIAN:
+            p1 = parameters[row, 1]
+            linear -= p1 * p1 * step * (total - parameters[row, 0])
+            square -= 0.5 * p1 * p1 * step * step
+        elif row < d:
             code, p = family[row], parameters[row]
             p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
             for i in range(begin, end):
@@ -305,9 +314,11 @@ def fill_window(density, table, slopes, counts, sums, line, where, window):
         if row == table.size_row and table.size_logs.shape[0] > 1:
             for i in range(begin, end):
                 window[i] += table.size_logs[int(total + i * step) - table.size_range[0]]
+    for i in range(begin, end):
+        window[i] += power * i * (linear + i * square)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def pick_one(window, uniform):
     """Return an index, drawn with probability proportional to exp of the entries."""
     highest = -math.inf
@@ -328,7 +339,7 @@ def pick_one(window, uniform):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def bounds(table, counts, n, cells, steps, number):
     """Return the smallest and the largest k with which no count is negative, and n possible."""
     lo, hi, more = -FURTHEST, FURTHEST, 0
@@ -363,8 +374,8 @@ def window_start(lo, hi, stride, uniform):
     return -int(uniform * WINDOW) * stride
 
 
-@njit(cache=True, nogil=True)
-def move_on_line(density, table, slopes, counts, sums, line, tuned, rng):
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng):
     """Draw k for one direction, by windows from coarse to fine; return the sum of these draws.
 
     `line` is (cells, steps, number, change, rows, touched). Of `tuned`, `used` (LEVELS, LEVELS)
@@ -373,7 +384,6 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, rng):
     """
     cells, steps, number, change, rows, touched = line
     used, _, seen, _, _ = tuned
-    window = np.empty(WINDOW)
     n = sums[table.size_row] if table.size_row >= 0 else 0.0
     lo, hi = bounds(table, counts, n, cells, steps, number)
     if lo == hi:
@@ -404,16 +414,25 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, rng):
 
 @njit(cache=True, nogil=True)
 def make_room(table):
-    """Return arrays for `count_steps`: u, cells, steps, counts before, rows, change of each row."""
+    """Return arrays for `count_steps`, one for each of its names."""
     most, widest = max(1 << LARGEST_CUBE, table.most_sets), 0
     for c in range(table.start.shape[0] - 1):
         widest = max(widest, table.start[c + 1] - table.start[c])
     whole = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64))
-    rows, change = np.empty(widest * most, np.int64), np.zeros(table.fixed.shape[0])
-    return np.empty(_CHOICE + table.most_sets), *whole, rows, change
+    rows, n_rows = np.empty(widest * most, np.int64), table.fixed.shape[0]
+    marks = np.zeros(n_rows + 1, np.int64)
+    return (
+        np.empty(_CHOICE + table.most_sets),
+        *whole,
+        rows,
+        np.empty(n_rows),
+        marks,
+        np.empty(LARGEST_CUBE, np.int64),
+        np.empty(WINDOW),
+    )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_steps, room, rng):
     """Do the steps on the counts (C,) int64, in place; return how many changed something.
 
@@ -423,13 +442,13 @@ def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_ste
         M x, and the counts as `fill_tree` has them; kept up to date.
     tuned
         `used`, `chances`, the cumulative probabilities of the kinds of directions, `seen`, and
-        `jumps` (2, kinds), counted up: how often a kind was picked, and the sum of log2(1 + |k|);
-        last what `draw_log_gammas` counts.
+        `jumps` (2, kinds), counted up: how often a kind was picked, and the sum of k^2; last what
+        `draw_log_gammas` counts.
     room
         What `make_room` returned.
     """
     n_cells, n, changes = counts.shape[0], counts.sum(), 0
-    u, cells, steps, before, rows, change = room
+    u, cells, steps, before, rows, change, marks, distance, window = room
     _, chances, _, jumps, _ = tuned
     for _ in range(number_of_steps):
         for i in range(u.shape[0]):
@@ -440,25 +459,23 @@ def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_ste
         else:
             first = int((2.0 * u[1] - 1.0) * n_cells) if u[1] >= 0.5 else 0
         kind = min(np.searchsorted(chances, u[0], side="right"), chances.shape[0] - 1)
-        number = direction(table, first, kind, u, cells, steps)
+        number = direction(table, first, kind, u, cells, steps, distance)
         if number == 0:
             continue
-        touched = changed_rows(table, cells, steps, number, change, rows)
+        touched = changed_rows(table, cells, steps, number, change, marks, rows)
         if touched < 0:
             continue
         for j in range(number):
             before[j] = counts[cells[j]]
         line = (cells, steps, number, change, rows, touched)
-        far = move_on_line(density, table, slopes, counts, sums, line, tuned, rng)
+        far = move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
         jumps[0, kind] += 1.0
         if far != 0:
             changes += 1
-            jumps[1, kind] += math.log2(1.0 + abs(far))
+            jumps[1, kind] += float(far) * far
             for j in range(number):
                 add(tree, cells[j], counts[cells[j]] - before[j])
                 n += counts[cells[j]] - before[j]
-        for j in range(touched):
-            change[rows[j]] = 0.0
     return changes
 
 
@@ -498,13 +515,12 @@ def look_at_records(density, table, tree, sums, n, rng):
     lowest, total, seen = 0.0, 0.0, 0
     for i in range(LOOKS if n > 0 else 0):
         first, uniform = find(tree, min(int(rng.random() * n), n - 1)), rng.random()
-        pool = table.of_cell_start[first]
-        begin = table.pool_start[table.of_cell[pool]]
-        size = table.pool_start[table.of_cell[pool] + 1] - begin
-        second = table.pools[begin + int(uniform * size)]
+        pool = table.of_cell[table.of_cell_start[first, 0]]
+        begin = table.pool_start[pool]
+        second = table.pools[begin + int(uniform * (table.pool_start[pool + 1] - begin))]
         if i % 2 == 0:
             second = find(tree, min(int(uniform * n), n - 1))
-            if table.of_cell[table.of_cell_start[second]] != table.of_cell[pool]:
+            if table.of_cell[table.of_cell_start[second, 0]] != pool:
                 continue
         log_ratio = 0.0
         for cell, step in ((first, -1.0), (second, 1.0)):
@@ -548,10 +564,9 @@ class CountMove:
 
     def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
         """Begin with all strides, as many pairs as other directions, and nothing seen."""
-        others = target.table.kinds - 1
         return {
             "used": np.ones((LEVELS, LEVELS)),
-            "chances": np.linspace(0.5, 1.0, others + 1) if others else np.ones(1),
+            "chances": _chances(target, np.ones(target.table.kinds)),
             "per_cell": STEPS_PER_CELL,
             "seen": _nothing_seen(target),
         }
@@ -605,19 +620,22 @@ class CountMove:
         return target.shown(theta, tables), reports
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """After 32, 64, ... iterations, use what was seen, and let it count for a tenth."""
+        """After 32, 64, ... iterations, use what was seen, and let it count for a tenth.
+
+        The gammas begin anew: their variance shall not have in it where the chain came from.
+        """
         count = state.iteration + 1
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
-            self._choose(tuning)
-            for counted in tuning["seen"]:
-                counted *= 0.1
+            self._choose(target, tuning)
+            for counted, kept in zip(tuning["seen"], (0.1, 0.1, 0.0), strict=True):
+                counted *= kept
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
         """Choose for the last time."""
-        self._choose(tuning)
+        self._choose(target, tuning)
         tuning["seen"] = ()
 
-    def _choose(self, tuning: dict[str, Any]) -> None:
+    def _choose(self, target: CountTarget, tuning: dict[str, Any]) -> None:
         """Keep the strides that move the counts, and more of the directions that move them far.
 
         Given the counts the logarithm of a gamma of shape h has a variance of about 1 / h, and with
@@ -632,14 +650,19 @@ class CountMove:
             tuning["used"][top, max(0, best - 1) : best + 1] = 1.0
         gains = jumps[1] / np.maximum(jumps[0], 1e-9)
         if gains.max() > 0.0:
-            shares = gains + LEAST_SHARE * gains.max()
-            shares[0] = max(shares[0], shares[1:].sum())
-            tuning["chances"] = np.cumsum(shares / shares.sum())
-        if number.any():
+            tuning["chances"] = _chances(target, gains + LEAST_SHARE * gains.max())
+        if len(number) and number[0] >= FIRST_WINDOW:
             mean = total / number
             varied = np.maximum(squares / number - mean**2, 0.0)
             share = float((varied / (varied + mean)).max())
             tuning["per_cell"] = max(LEAST_PER_CELL, STEPS_PER_CELL * share)
+
+
+def _chances(target: CountTarget, shares: np.ndarray) -> np.ndarray:
+    """Return the cumulative probabilities of the kinds, by these shares; pairs get half or more."""
+    pairs = len(target.table.most_pools)
+    shares[:pairs] *= max(1.0, shares[pairs:].sum() / shares[:pairs].sum())
+    return np.asarray(np.cumsum(shares / shares.sum()))
 
 
 def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -112,10 +112,12 @@ class Table(NamedTuple):
     pools, pool_start
         Sets of cells, one after another, of which any two are a pair that leaves what is fixed.
     of_cell, of_cell_start, place
-        The pools of each cell, likewise, and where in the pool the cell is. The first is all cells
-        that have the same column of fixed rows.
-    most_pools : int
-        Most pools that a cell is in.
+        The pools of each cell by their kinds, and where in the pool the cell is: those of cell c
+        and kind k are from of_cell_start[c, k] to of_cell_start[c, k + 1]. Of the first kind is
+        one, all cells that have the same column of fixed rows; of each other are those of about
+        one size.
+    most_pools
+        Most pools of each kind that a cell is in.
     levels, strides : (K,)
         The variables of a table in C order; none if the values are not one.
     patterns : (P, K)
@@ -147,7 +149,7 @@ class Table(NamedTuple):
     of_cell: np.ndarray
     of_cell_start: np.ndarray
     place: np.ndarray
-    most_pools: int
+    most_pools: np.ndarray
     levels: np.ndarray
     strides: np.ndarray
     patterns: np.ndarray
@@ -163,8 +165,8 @@ class Table(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """How many kinds of directions there are: pairs, each pattern of cubes, and elements."""
-        return 1 + len(self.patterns) + (len(self.element_start) > 1)
+        """How many kinds of directions there are: pairs, cubes, and elements."""
+        return len(self.most_pools) + len(self.patterns) + (len(self.element_start) > 1)
 
 
 class CountTarget(Target):
@@ -477,8 +479,11 @@ def _elements(
 
 def make_pools(
     rows: sparse.csr_array, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return the pools of `Table`: the classes, and what each row has of each class."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pools of `Table`: the classes, and what each row has of each class.
+
+    A kind is those whose sizes have the same logarithm to base 2, rounded down.
+    """
     n_cells = len(classes)
     everywhere = sparse.csr_array(
         (np.ones(n_cells), (np.zeros(n_cells, np.int64), np.arange(n_cells))), shape=(1, n_cells)
@@ -498,10 +503,16 @@ def make_pools(
     pool_start = np.concatenate(([0], np.cumsum(sizes)))
     pool = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(cells)) - pool_start[pool]
-    by_cell = np.lexsort((pool, cells))
-    of_cell_start = np.searchsorted(cells[by_cell], np.arange(n_cells + 1))
-    most = int(np.diff(of_cell_start).max())
-    return cells, pool_start, pool[by_cell], of_cell_start, place[by_cell], most
+    sized = np.log2(sizes).astype(np.int64)
+    sized[: len(np.unique(classes))] = -1
+    _, kind = np.unique(sized, return_inverse=True)
+    kinds = kind.max() + 1
+    key = cells * kinds + kind[pool]
+    by_cell = np.lexsort((pool, key))
+    of_cell_start = np.searchsorted(key[by_cell], np.arange(n_cells * kinds + 1))
+    most = np.diff(of_cell_start).reshape(n_cells, kinds).max(axis=0)
+    ends = np.lib.stride_tricks.sliding_window_view(of_cell_start, kinds + 1)[::kinds]
+    return cells, pool_start, pool[by_cell], ends.copy(), place[by_cell], most
 
 
 def patterns_of(

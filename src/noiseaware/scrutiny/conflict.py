@@ -120,7 +120,7 @@ def look(run: Run) -> Conflict | None:
     try:
         with np.errstate(all="ignore"):
             simulator = Simulator(run.target, rng)
-            if (run.target.release.n_records or run.target.n) > MOST_RECORDS:
+            if simulator.size() > MOST_RECORDS:
                 return Conflict(posterior=simulator.look_at_posterior(run.draws))
             return Conflict(
                 simulator.look_at_release(),
@@ -144,6 +144,11 @@ class Simulator:
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         self.target, self.rng = target, rng
         self.privatize = target.mechanism_abilities.privatize
+
+    def size(self) -> int:
+        """Return the number of records, or about how many the prior expects."""
+        records = None if self.target.release.n_records else self.records()
+        return self.target.release.n_records or (0 if records is None else len(records))
 
     # The release.
 
