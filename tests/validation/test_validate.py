@@ -150,7 +150,7 @@ def test_other_mechanisms_pass(model, mechanism, seed):
 def test_ready_models_pass(name, seed):
     model, query, n = MODELS[name]
     result = na.validate(
-        model, na.mechanisms.Laplace(query, epsilon=2.0), n_records=n, random_seed=seed
+        model, na.mechanisms.Laplace(query, epsilon=2.0), n_records=n or 20, random_seed=seed
     )
     assert result, str(result)
 

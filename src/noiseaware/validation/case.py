@@ -109,10 +109,19 @@ class Case:
         """Draw n records as the sampler would."""
         return usual_array(self.make_records(fit.makers(self.model)[-1], theta, n, rng))
 
-    def draw_database(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray]:
-        """Draw theta and n records."""
+    def draw_database(
+        self, rng: np.random.Generator, n: int | None = None
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """Draw theta and n records, or as many as the model has it if that is random."""
         theta = self.draw_theta(rng)
-        return theta, self.draw_records(theta, self.n, rng)
+        if self.able.random_size:
+            return theta, np.repeat(self.able.record_values, rng.poisson(self.means(theta)), axis=0)
+        return theta, self.draw_records(theta, n or self.n, rng)
+
+    def means(self, theta: dict[str, Any]) -> np.ndarray:
+        """Return the mean count of each possible record, of a model whose counts are Poisson."""
+        assert self.able.log_likelihood is not None
+        return np.exp(self.able.log_likelihood(theta, self.able.record_values))
 
     def draw_release(
         self, n: int, rng: np.random.Generator

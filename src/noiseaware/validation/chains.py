@@ -146,7 +146,7 @@ def sampler(case: Case) -> str:
     result = geweke(
         case.model,
         case.mechanism,
-        n_records=case.n,
+        n_records=None if case.able.random_size else case.n,
         replicates=case.replicates // 3,
         rounds=5,
         moves=case.moves,

@@ -116,9 +116,9 @@ def folded_names(names: Sequence[str]) -> list[str]:
 class Joint:
     """What is compared of (theta, x): theta, and theta less what the records say of it.
 
-    The records are described by the means and spreads of their columns, and what these say of
-    theta is learned by least squares from pilot draws. Without it, a kernel that ignores the
-    records and draws from the prior would pass.
+    The records are described by their number and the means and spreads of their columns, and what
+    these say of theta is learned by least squares from pilot draws. Without it, a kernel that
+    ignores the records and draws from the prior would pass.
     """
 
     def __init__(self, names: Sequence[str], vectors: np.ndarray, databases: list[Any]) -> None:
@@ -133,9 +133,11 @@ class Joint:
     def _features(databases: list[Any]) -> np.ndarray:
         rows = []
         for x in databases:
-            table = columns(x)[:, : MOST_FEATURES // 2]
+            some = x if len(x) else np.zeros((1, *x.shape[1:]))
+            table = columns(some)[:, : MOST_FEATURES // 2]
             spread = table.std(axis=0)
-            rows.append(np.concatenate([[1.0], table.mean(axis=0), np.log(spread + 1e-9)]))
+            number = [1.0, np.log1p(len(x))]
+            rows.append(np.concatenate([number, table.mean(axis=0), np.log(spread + 1e-9)]))
         return np.stack(rows)
 
     def _residuals(self, vectors: np.ndarray, databases: list[Any]) -> np.ndarray:

@@ -314,8 +314,7 @@ def _joint_experiment(
     def draw(count: int, move: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
         vectors, databases = [], []
         for _ in range(count):
-            theta = case.model.sample_prior(rng)
-            x = case.draw_records(theta, n, rng)
+            theta, x = case.draw_database(rng, n)
             vectors.append(case.coordinates.to_vector(theta if move is None else move(theta, x)))
             databases.append(x)
         return np.stack(vectors), databases
@@ -339,6 +338,7 @@ def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None
             at, log_jacobian = coordinates.from_vector(v)
             try:
                 value = float(np.sum(likelihood(at, x)))
+                value -= case.means(at).sum() if case.able.random_size else 0.0
             except (ArithmeticError, ValueError):  # so far out that theta rounds to an edge
                 return -math.inf
             return _no_nan(float(prior(at)) + log_jacobian + value)
