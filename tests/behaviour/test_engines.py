@@ -48,7 +48,7 @@ def local_cluster():
     distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config("dask"),
@@ -190,6 +190,15 @@ def test_study(engine, done):
     told = []
     same_studies(study(na.models.Bernoulli(), progressbar=told.append), done)
     assert told == [0] + [1] * STUDY["replicates"]
+
+
+def test_a_class_that_workers_cannot_import(engine, monkeypatch):
+    monkeypatch.setattr(DiesOften, "__module__", "nowhere")
+    monkeypatch.setitem(sys.modules, "nowhere", sys.modules[small_release.__module__])
+    model = DiesOften(os.getpid(), ".", 1, 0)
+    said = "No module named 'nowhere'" if engine == "ray" else "can import; they say: .*'nowhere'"
+    with pytest.raises(Exception, match=said):
+        na.sample(model, small_release(), **ALGORITHM_1)
 
 
 @pytest.mark.filterwarnings("ignore:a worker process died:RuntimeWarning")

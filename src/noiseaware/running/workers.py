@@ -35,7 +35,7 @@ def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[An
     deaths = 0
     while True:
         try:
-            return list(workers(delayed(watched)(os.getpid(), function, *call) for call in calls))
+            return list(workers(_task(function, *call) for call in calls))
         except worker_deaths() as problem:
             deaths += 1
             say_died(problem, deaths)
@@ -50,7 +50,7 @@ def unordered(
     workers.
     """
     n_jobs = None if cores is None else min(cores, len(keys))
-    calls = (delayed(watched)(os.getpid(), function, first, key) for key in keys)
+    calls = (_task(function, first, key) for key in keys)
     if get_active_backend()[0].supports_return_generator:
         yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         return
@@ -77,10 +77,7 @@ def say_died(problem: Exception, deaths: int) -> None:
     """Say that a worker died; raise if it is the last of too many, or could not read its task."""
     if isinstance(problem, BrokenExecutor) and not isinstance(problem, TerminatedWorkerError):
         reason = str(problem.__cause__ or problem).strip(' \n"').splitlines()[-1]
-        raise TypeError(
-            "model, release and moves must be of classes that worker processes can import; they "
-            f"say: {reason}. Put your class into a module of its own, or take cores=1"
-        ) from None
+        raise _cannot_import(reason) from None
     if deaths >= MOST_DEATHS:
         raise RuntimeError(
             f"{MOST_DEATHS} worker processes died in a row, killed or out of memory: take fewer "
@@ -92,6 +89,37 @@ def say_died(problem: Exception, deaths: int) -> None:
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+def _cannot_import(reason: str) -> TypeError:
+    return TypeError(
+        "model, release and moves must be of classes that worker processes can import; they "
+        f"say: {reason}. Put your class into a module of its own, or take cores=1"
+    )
+
+
+def _task(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return a call for a worker to do.
+
+    A Dask worker that cannot read what it is sent closes its connection, and the run would wait for
+    ever. So it is sent bytes, and reads them inside the call.
+    """
+    if type(get_active_backend()[0]).__module__ == "joblib._dask":
+        from distributed.protocol.pickle import dumps
+
+        return delayed(unpacked)(os.getpid(), dumps((function, arguments)))
+    return delayed(watched)(os.getpid(), function, *arguments)
+
+
+def unpacked(parent: int, task: bytes) -> Any:
+    """Call the function of a task, with its arguments, in a worker."""
+    from distributed.protocol.pickle import loads
+
+    try:
+        function, arguments = loads(task)
+    except ImportError as error:
+        raise _cannot_import(str(error)) from None
+    return watched(parent, function, *arguments)
 
 
 def watched(parent: int, function: Callable[..., Any], *arguments: Any) -> Any:
