@@ -227,7 +227,7 @@ FOLLOWING = {
 
 
 def normal_difference(moves, draws=700):
-    """Return |z| of the mean of n: given n, the noisy sum is normal."""
+    """Return the larger |z| of the mean and the spread of n: given n, the noisy sum is normal."""
     prior = sizes.Poisson(60.0)
     parts = [
         Gaussian(Sum(-100.0, 100.0), scale=OF_SUM, neighbours="add-remove"),
@@ -244,8 +244,13 @@ def normal_difference(moves, draws=700):
         progressbar=False,
     )  # fmt: skip
     x = posterior["posterior"]["n_records"].values
-    off = x.mean() - weights @ n / weights.sum()
-    return abs(off) / (x.std() / math.sqrt(array_stats.ess(x, method="mean")))
+    centre = weights @ n / weights.sum()
+    parts = []
+    for drawn, exact in ((x, n), ((x - centre) ** 2, (n - centre) ** 2)):
+        off = drawn.mean() - weights @ exact / weights.sum()
+        error = drawn.std() / math.sqrt(array_stats.ess(drawn, method="mean"))
+        parts.append(abs(off) / error)
+    return max(parts)
 
 
 @pytest.mark.parametrize("sampler", only(["transport"], FOLLOWING))
@@ -254,10 +259,11 @@ def test_records_and_theta_follow_n(sampler):
 
 
 FOLLOWING_BUGS = {
-    "no density of innovations that lean": (
+    # With the sign changed the chain hardly comes back, and its error is as large as its mistake.
+    "half the density of innovations that lean": (
         "transport",
         Edit(
-            transport.Position, "log_lean", "- 0.5 * n * float(d @ d)", "+ 0.5 * n * float(d @ d)"
+            transport.Position, "log_lean", "- 0.5 * n * float(d @ d)", "- 0.0 * n * float(d @ d)"
         ),
     ),
     "no prior of n when theta follows": (
