@@ -164,14 +164,25 @@ def outcome(words: list[str]) -> str:
     return "refused"
 
 
+def peak_memory(pid: int) -> int:
+    """Return the most bytes that a process has had, 0 if it has ended.
+
+    The `ru_maxrss` of a process begins with that of the one that started it, which may be larger.
+    """
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return 1024 * int(found[1]) if found else 0
+
+
 def real_outcome(words: list[str]) -> str:
     """As `outcome`, through a process of its own."""
     few = ["--draws", "5", "--warmup", "5", "--chains", "1"] if words[0] == "fit" else []
     command = [sys.executable, "-m", "noiseaware", *words, *few]
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        most = 0
         while True:
-            ended, status, used = os.wait4(process.pid, os.WNOHANG)
+            most = max(most, peak_memory(process.pid))
+            ended, status = os.waitpid(process.pid, os.WNOHANG)
             if ended:
                 break
             stat = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -181,8 +192,8 @@ def real_outcome(words: list[str]) -> str:
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
         lines = said.read().strip().splitlines()
-    if 1024 * used.ru_maxrss > MEMORY:
-        return f"{used.ru_maxrss >> 10} MiB"
+    if most > MEMORY:
+        return f"{most >> 20} MiB"
     if process.returncode in (0, 1, -signal.SIGKILL):  # the last: it was at work
         return "accepted"
     if process.returncode != 3 or len(lines) != 1:

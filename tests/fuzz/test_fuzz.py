@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from pathlib import Path
 from xml.dom import minidom
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
+from fuzz import fuzzing
 from fuzz.fuzzing import ROOT, fuzz, outcome
 from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.files import write_table
@@ -42,6 +45,18 @@ def test_mutated_files_through_a_process_of_their_own(seed):
     counts, wrong = fuzz(6, 6, seed, real=True)
     assert not wrong, wrong
     assert counts["refused"]
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_the_memory_is_that_of_the_process_itself(monkeypatch):
+    words = ["check", "there is no such file.nc"]
+    monkeypatch.setattr(fuzzing, "MEMORY", 500 << 20)
+    ours = np.ones(600 << 17)  # 600 MiB here, which are not there
+    assert ours.nbytes > fuzzing.MEMORY
+    assert fuzzing.real_outcome(words) == "refused"
+    monkeypatch.setattr(fuzzing, "MEMORY", 10 << 20)
+    assert fuzzing.real_outcome(words).endswith(" MiB")
 
 
 def test_the_fuzzer_sees_a_fault(tmp_path, monkeypatch):
