@@ -14,6 +14,7 @@ little; the two sides of a ratio are measured one after another in the same proc
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import tracemalloc
@@ -89,16 +90,20 @@ def _draw(
     return seconds, made.theta[name].reshape(draws, -1)
 
 
-def growth(small: int = 10**3, large: int = 10**8, draws: int = 600) -> None:
-    """Print the time of an iteration for few and for many records, the best of three each."""
+def growth(small: int = 10**3, large: int = 10**8) -> None:
+    """Print the time of an iteration for few and for many records, the best of three each.
+
+    As many iterations as take about a third of a second.
+    """
     print(f"{'model':28}{'us at ' + f'{small:.0e}':>14}{'us at ' + f'{large:.0e}':>14}{'ratio':>8}")
     for name, make in MODELS.items():
         best = []
         for n in (small, large):
             model, release = make(n)
+            draws = math.ceil(0.3 / (_draw(model, release, None, 300, 600)[0] / 600))
             best.append(min(_draw(model, release, None, 300, draws)[0] for _ in range(3)) / draws)
         print(
-            f"{name:28}{best[0] * 1e6:14.0f}{best[1] * 1e6:14.0f}{best[1] / best[0]:8.2f}",
+            f"{name:28}{best[0] * 1e6:14.1f}{best[1] * 1e6:14.1f}{best[1] / best[0]:8.2f}",
             flush=True,
         )
 
@@ -155,7 +160,8 @@ def records(n: int = 2000, draws: int = 2000) -> None:
         print(f"{name:28}", end="", flush=True)
         speed = []
         for moves in samplers.values():
-            seconds, values = _draw(model, release, moves, 500, draws)
+            many = draws if moves else 20 * draws  # so quick that fewer could not be timed
+            seconds, values = _draw(model, release, moves, 500, many)
             speed.append(_effective(values) / seconds)
             print(f"{speed[-1]:14.1f}", end="", flush=True)
         print(f"   ratios {speed[0] / speed[1]:.1f} and {speed[0] / speed[2]:.1f}", flush=True)

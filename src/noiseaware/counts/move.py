@@ -620,19 +620,21 @@ class CountMove:
         return target.shown(theta, tables), reports
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """After 32, 64, ... iterations, use what was seen, and let it count for a tenth.
+        """After 32, 64, ... iterations, use what was seen, and begin anew.
 
-        The gammas begin anew: their variance shall not have in it where the chain came from.
+        How far the chain went on its way to the posterior says nothing of how far it goes there.
         """
         count = state.iteration + 1
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
             self._choose(target, tuning)
-            for counted, kept in zip(tuning["seen"], (0.1, 0.1, 0.0), strict=True):
-                counted *= kept
+            for counted in tuning["seen"]:
+                counted[:] = 0.0
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Choose for the last time."""
-        self._choose(target, tuning)
+        """Choose for the last time, if enough was seen since the last."""
+        count = state.iteration + 1
+        if count < FIRST_WINDOW or count % (1 << (count.bit_length() - 1)) >= FIRST_WINDOW:
+            self._choose(target, tuning)
         tuning["seen"] = ()
 
     def _choose(self, target: CountTarget, tuning: dict[str, Any]) -> None:
@@ -651,7 +653,7 @@ class CountMove:
         gains = jumps[1] / np.maximum(jumps[0], 1e-9)
         if gains.max() > 0.0:
             tuning["chances"] = _chances(target, gains + LEAST_SHARE * gains.max())
-        if len(number) and number[0] >= FIRST_WINDOW:
+        if number.any():
             mean = total / number
             varied = np.maximum(squares / number - mean**2, 0.0)
             share = float((varied / (varied + mean)).max())
