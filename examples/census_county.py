@@ -11,7 +11,7 @@ were held exact. The numbers contradict one another, and many are negative. This
 3. says how well the chains mixed, and puts the posterior means beside generalised least squares and
    beside the noisy numbers, by their root mean squared errors against the truth.
 
-    python examples/census_county.py                # some three minutes on one core
+    python examples/census_county.py                # some four minutes on one core
     python examples/census_county.py --tracts 4     # a small one
 
 A real file is read in the same way: `na.interop.census.read` takes the Parquet files; choose the
@@ -131,7 +131,7 @@ def mixed(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rhat, ess
 
 
-def main(tracts: int = 50, draws: int = 700) -> None:
+def main(tracts: int = 50, draws: int = 400) -> None:
     """Make a county, fit it, and print what is promised above."""
     rng = np.random.default_rng(94171)
     truth = make_truth(tracts, rng)
@@ -167,6 +167,6 @@ def main(tracts: int = 50, draws: int = 700) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tracts", type=int, default=50)
-    parser.add_argument("--draws", type=int, default=700)
+    parser.add_argument("--draws", type=int, default=400)
     arguments = parser.parse_args()
     main(arguments.tracts, arguments.draws)
