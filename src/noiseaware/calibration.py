@@ -29,6 +29,7 @@ from joblib import Parallel, delayed
 
 from noiseaware.agreement.fit import check_fit
 from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import (
     Mechanism,
     Model,
@@ -365,12 +366,13 @@ def _geweke_runs(
             state.innovations = able.innovations.draw(len(records), rng)
             state.records = target.build(theta, state.innovations)
             target = simulation.target(state.records, rng)
-        for done in range(rounds):
-            # A run ends with the sampler's half: what it says of x given s_dp is then compared.
-            if done:
-                target = simulation.target(target.database(state), rng)
-            for move, tuning in zip(simulation.moves, state.tunings, strict=True):
-                move.step(target, state, tuning)
+        with held_back():
+            for done in range(rounds):
+                # A run ends with the sampler's half: what it says of x given s_dp is then compared.
+                if done:
+                    target = simulation.target(target.database(state), rng)
+                for move, tuning in zip(simulation.moves, state.tunings, strict=True):
+                    move.step(target, state, tuning)
         ended.append(_quantities(target, state.theta, state.records))
     return np.stack(fresh), np.stack(ended)
 

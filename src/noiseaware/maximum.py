@@ -48,6 +48,7 @@ import numpy as np
 from noiseaware import models
 from noiseaware.agreement.fit import check_fit
 from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Floats, Model, Size, Theta, model_abilities
 from noiseaware.evidence import variance_of_mean
 from noiseaware.maths.coordinates import Coordinates
@@ -461,14 +462,15 @@ class Imputed(Likelihood):
         score, bend = self._derivatives(v)
         scores = np.empty((CHAINS, draws, len(v)))
         every = max(1, draws // HESSIANS)
-        for c, state in enumerate(self.states):
-            for _ in range(draws // 4):  # on the way from the last theta
-                chain.iterate(held, self.moves, state)
-            for d in range(draws):
-                chain.iterate(held, self.moves, state)
-                scores[c, d] = score(state.records)
-                if d % every == 0:
-                    bent.append(bend(state.records))
+        with held_back() as let_go:
+            for c, state in enumerate(self.states):
+                for d in range(-(draws // 4), draws):  # before 0, on the way from the last theta
+                    let_go()
+                    chain.iterate(held, self.moves, state)
+                    if d >= 0:
+                        scores[c, d] = score(state.records)
+                    if d >= 0 and d % every == 0:
+                        bent.append(bend(state.records))
         self.draws += CHAINS * draws
         return scores, np.array(bent)
 

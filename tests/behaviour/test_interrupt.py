@@ -117,6 +117,100 @@ def test_the_calibration_checks_can_be_interrupted():
         )
 
 
+class Presses(StopsAt):
+    """A move in which Ctrl-C is pressed so many times."""
+
+    def __init__(self, iteration, times):
+        super().__init__(iteration)
+        self.times, self.ended = times, []
+
+    def step(self, target, state, tuning):
+        if state.iteration == self.iteration:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+        self.ended.append(state.iteration)
+        return ()
+
+
+@pytest.fixture
+def _ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, whoever started the tests, and still does so afterwards."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.parametrize(("times", "ended"), [(1, True), (2, False)])
+def test_an_iteration_is_ended_unless_ctrl_c_is_pressed_again(times, ended):
+    presses = Presses(75, times)
+    part = na.sample(
+        na.models.Bernoulli(),
+        small_release(),
+        moves=[*na.moves.algorithm1(), presses],
+        cores=1,
+        **SETTINGS,
+    )
+    assert part.attrs["complete"] == 0
+    assert (75 in presses.ended) is ended
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+def test_ctrl_c_in_the_last_iteration_of_a_stretch():
+    presses = Presses(77, 1)  # 120 iterations in 20 stretches of 6
+    moves = [*na.moves.algorithm1(), presses]
+    part = na.sample(na.models.Bernoulli(), small_release(), moves=moves, cores=1, **SETTINGS)
+    assert part.attrs["complete"] == 0
+    assert part["posterior"].sizes["draw"] == 52
+
+
+MANY = """
+import signal
+import noiseaware as na
+from behaviour.examples import small_release
+
+class Pressing:
+    def __init__(self, chains, schedule):
+        self.pressed = False
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+    def update(self, chain, iteration, acceptance):
+        if iteration and not self.pressed:
+            self.pressed = True
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.001 * (1 + k % 20))
+
+signal.signal(signal.SIGVTALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+stopped = 0
+for k in range(100):
+    try:
+        na.sample(
+            na.models.Bernoulli(), small_release(), draws=10, warmup=40_000, chains=1, cores=1,
+            random_seed=1, progressbar=Pressing,
+        )
+    except KeyboardInterrupt:
+        stopped += 1
+print(stopped)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.name != "posix", reason="timers of POSIX")
+def test_ctrl_c_many_times():
+    """At any moment of an iteration: in compiled code that reads a Generator, it once crashed."""
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", MANY],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path[1:]])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["100"]
+
+
 SCRIPT = """
 import json, sys
 from behaviour.examples import SignsOfLife, small_release

@@ -16,6 +16,7 @@ import numpy as np
 
 from noiseaware.agreement.blame import blame
 from noiseaware.basics.arguments import check_memory
+from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Move, move_abilities
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState, Draws
@@ -58,7 +59,7 @@ class Schedule:
 def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> ChainState:
     """Start a chain: theta from the prior, the records from the model, or where a move finds."""
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    with quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
+    with held_back(), quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
         n = target.draw_n(rng)
         check_memory(f"{n} records", 8 * n)
@@ -102,10 +103,12 @@ def advance(
         _end_warmup(target, moves, state)
     # A proposal may be far out, where a model overflows; it is then rejected, which is right.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    # The iteration that Ctrl-C cuts off has not been stored; what was drawn before it is kept.
-    with quiet, contextlib.suppress(KeyboardInterrupt), blame(*_parts(target, moves)):
+    # An iteration that is cut off has not been stored; what was drawn before it is kept.
+    stops = contextlib.suppress(KeyboardInterrupt)
+    with held_back() as let_go, quiet, stops, blame(*_parts(target, moves)):
         last = state.iteration + iterations
         while state.iteration < last:
+            let_go()
             warming = state.iteration < schedule.warmup
             together = 1 if warming else kept.until_database(min(most, last - state.iteration))
             if together > 1:
@@ -142,7 +145,7 @@ def _many_at_once(target: Target, moves: Sequence[Move]) -> tuple[Any, int]:
 
 
 def iterate(target: Target, moves: Sequence[Move], state: ChainState) -> None:
-    """Do one iteration after warm-up, in place, and keep nothing of it."""
+    """Do one iteration after warm-up, in place, and keep nothing of it; see `held_back`."""
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, blame(*_parts(target, moves)):
         for move, tuning in zip(moves, state.tunings, strict=True):

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Move, Theta
 from noiseaware.running.run import Run
 from noiseaware.sampler import chain
@@ -186,18 +187,21 @@ def follow(
         return target.log_g(target.total(state.records)) >= seen.log_g
 
     iterations = 0
-    while iterations < LONGEST and not fits():
-        chain.iterate(target, first, state)
-        iterations += 1
-    state.tunings = copy.deepcopy(list(learned))
-    distance, where = seen.distance(state.theta)
-    for more in (LONGEST, PATIENCE * LONGEST):
-        before, until = distance, iterations + more
-        while iterations < until and distance > 0.0:
-            chain.iterate(target, moves, state)
+    with held_back() as let_go:
+        while iterations < LONGEST and not fits():
+            let_go()
+            chain.iterate(target, first, state)
             iterations += 1
-            distance, where = seen.distance(state.theta)
-        if distance <= 1.0:
-            break
+        state.tunings = copy.deepcopy(list(learned))
+        distance, where = seen.distance(state.theta)
+        for more in (LONGEST, PATIENCE * LONGEST):
+            before, until = distance, iterations + more
+            while iterations < until and distance > 0.0:
+                let_go()
+                chain.iterate(target, moves, state)
+                iterations += 1
+                distance, where = seen.distance(state.theta)
+            if distance <= 1.0:
+                break
     # Far out, and coming nearer: it is still on its way.
     return Ended(distance, where, fits() and distance > 0.75 * before, iterations)
