@@ -52,7 +52,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from noiseaware.agreement.fit import check_fit
 from noiseaware.basics.arguments import positive, whole_number
@@ -335,11 +335,15 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
         return expit(low + odds) / (1.0 - share), expit(-(high + odds)) / share
 
     def difference(c: float) -> float:
-        above, below = both(c)
-        return math.log(above.mean()) - math.log(below.mean())
+        # In logarithms: a prior that is wide makes releases with g = 0 in floating-point numbers.
+        odds = math.log((1.0 - share) / share) - c
+        above, below = (logsumexp(-np.logaddexp(0.0, -x)) for x in (low + odds, -(high + odds)))
+        return float(above - below)
 
-    ends = np.concatenate([x[np.isfinite(x)] for x in (low, high)])
-    c = float(brentq(difference, ends.min() - 50.0, ends.max() + 50.0, xtol=1e-10))
+    # c is about the log mean of e^u over the draws of b, at most log N below the largest u.
+    first = min(float(low.max()) - math.log(low.size), float(high.min())) - 50.0
+    last = max(float(low.max()), float(high.max())) + 50.0
+    c = float(brentq(difference, first, last, xtol=1e-10))
     return c, *both(c)
 
 

@@ -320,9 +320,22 @@ def test_bridges_of_the_wrong_shares_are_seen():
         return module.bridge((low - 0.5).reshape(4, -1), (high - 0.5).reshape(4, -1))[0]
 
     assert abs(estimate()) < 0.05
-    edit = Edit(module, "bridge", "expit(low + odds) / (1.0 - share)", "expit(low + odds) / share")
+    wrong = "float(above - below) + math.log(share / (1.0 - share))"
+    edit = Edit(module, "bridge", "float(above - below)", wrong)
     with planted(edit):
         assert abs(estimate()) > 0.05
+
+
+def test_draws_that_cannot_make_the_release_count_for_nothing():
+    """Half of the draws of b have g = 0, of a prior that is wide: c is log 1/2 more than without.
+
+    `difference` in floating-point numbers, not logarithms, was the logarithm of 0.
+    """
+    rng = np.random.default_rng(SEED)
+    low, high = rng.normal(0.0, 1.0, 20_000) - 0.5, rng.normal(1.0, 1.0, 20_000) - 0.5
+    for far in (-1e4, -1e200, -np.inf):
+        both = np.concatenate([low, np.full(20_000, far)])
+        assert abs(module.bridge(both, high)[0] - math.log(0.5)) < 0.05
 
 
 # ------------------------------------------------------------------ bad input
