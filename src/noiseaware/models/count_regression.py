@@ -318,8 +318,13 @@ class CountRegression(ReadyModel):
             parts.append(f"features={list(self.features)}")
         if self.factors:
             parts.append(f"groups={[factor.name for factor in self.factors]}")
-        cells_ = "" if self.n_records is None else f", {self.n_records} cells"
-        return f"CountRegression({', '.join(parts)}{cells_})"
+        if self.n_records is not None:
+            parts.append(f"{self.n_records} cells")
+        for factor in self.factors:
+            alone, levels = int((np.bincount(factor.codes) == 1).sum()), len(factor.levels)
+            if alone:
+                parts.append(f"{alone} of the {levels} groups of {factor.name!r} have one cell")
+        return f"CountRegression({', '.join(parts)})"
 
 
 def _levels(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
