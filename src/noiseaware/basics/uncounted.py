@@ -2,7 +2,7 @@
 
 A function that is handed a tuple of arrays counts each of them up when it begins and down when it
 ends, by an atomic instruction each. Where a tuple holds twenty arrays and the function does little,
-that is most of its time: of a step on a table of counts, half (`python -m benchmarks.counts
+that is much of its time: of a step on counts, about a third (`python -m benchmarks.counts
 records`, with and without). A function that makes no array has no need to count, because whoever
 calls it holds what it was handed:
 
