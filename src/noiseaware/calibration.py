@@ -35,6 +35,7 @@ from noiseaware.contract import (
     Model,
     Move,
     Size,
+    draw_poisson_records,
     draw_records,
     mechanism_abilities,
     model_abilities,
@@ -196,9 +197,7 @@ class Simulation:
         theta = self.model.sample_prior(rng)
         able = model_abilities(self.model)
         if able.random_size and self.n_records is None:
-            assert able.log_likelihood is not None
-            means = np.exp(able.log_likelihood(theta, able.record_values))
-            return theta, np.repeat(able.record_values, rng.poisson(means), axis=0)
+            return theta, draw_poisson_records(self.model, theta, rng)
         n = self.n_records if self.size is None else self.size.sample(rng)
         records = draw_records(self.model, theta, np.arange(n or 0), rng)
         return theta, np.ascontiguousarray(records)

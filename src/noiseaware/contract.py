@@ -668,6 +668,19 @@ def draw_records(
     return able.build_records(theta, able.innovations.draw(len(index), rng), **able.index(index))
 
 
+def poisson_means(model: Model, theta: Theta) -> Floats:
+    """Return the mean count of each possible record, of a model with `random_size`, (C,)."""
+    able = model_abilities(model)
+    assert able.log_likelihood is not None
+    return np.asarray(np.exp(able.log_likelihood(theta, able.record_values)))
+
+
+def draw_poisson_records(model: Model, theta: Theta, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw all records of a model with `random_size`, in the order of the possible ones."""
+    counts = rng.poisson(poisson_means(model, theta))
+    return np.repeat(np.asarray(model_abilities(model).record_values), counts, axis=0)
+
+
 def size_abilities(size: Any) -> SizeAbilities:
     """Return what a prior for the number of records can do."""
     return _look(SizeAbilities, size)

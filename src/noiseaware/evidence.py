@@ -330,21 +330,21 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
 
     share = low.size / (low.size + high.size)
 
-    def both(c: float) -> tuple[Floats, Floats]:
-        odds = math.log((1.0 - share) / share) - c
-        return expit(low + odds) / (1.0 - share), expit(-(high + odds)) / share
+    def odds(c: float) -> tuple[Floats, Floats]:
+        shift = math.log((1.0 - share) / share) - c
+        return low + shift, -(high + shift)
 
     def difference(c: float) -> float:
         # In logarithms: a prior that is wide makes releases with g = 0 in floating-point numbers.
-        odds = math.log((1.0 - share) / share) - c
-        above, below = (logsumexp(-np.logaddexp(0.0, -x)) for x in (low + odds, -(high + odds)))
+        above, below = (logsumexp(-np.logaddexp(0.0, -x)) for x in odds(c))
         return float(above - below)
 
     # c is about the log mean of e^u over the draws of b, at most log N below the largest u.
     first = min(float(low.max()) - math.log(low.size), float(high.min())) - 50.0
     last = max(float(low.max()), float(high.max())) + 50.0
     c = float(brentq(difference, first, last, xtol=1e-10))
-    return c, *both(c)
+    above, below = map(expit, odds(c))
+    return c, above / (1.0 - share), below / share
 
 
 def variance_of_mean(values: Floats) -> float:

@@ -52,7 +52,7 @@ def test_columns_become_a_release_and_a_model(files):
     assert model.exposure.tolist() == [100, 200, 150, 80]
     assert model.factors[0].levels == ["north", "south", "west"]
     assert notes == [
-        "2 of the 3 groups of 'region' have one cell: its effect is known from that cell, and from "
+        "2 of the 3 groups of 'region' with one cell: its effect is known from that cell, and from "
         "the spread of the others"
     ]
     assert len(frame) == 4

@@ -478,4 +478,4 @@ def test_the_bug_is_caught(bug):
 
 def test_groups_with_one_cell_are_allowed_and_said():
     model = na.models.CountRegression(groups={"state": ["a", "b", "b", "c"]})
-    assert repr(model).endswith("4 cells, 2 of the 3 groups of 'state' have one cell)")
+    assert repr(model).endswith("4 cells, 2 of the 3 groups of 'state' with one cell)")

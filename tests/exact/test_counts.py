@@ -245,7 +245,15 @@ LAWS = {
 def _linear(law, levels=2, n=5):
     """A hierarchy of two or three levels, or any matrix (0 levels), a scale for each row."""
     labels = [["all"] * 4, ["a", "a", "b", "b"], [0, 1, 2, 3]][3 - levels :] if levels else ()
-    query = na.queries.Linear.sums(*labels) if levels else na.queries.Linear([[1, -2, 3, 0]])
+    return _sums(law, na.queries.Linear.sums(*labels) if levels else ANY_MATRIX, n)
+
+
+ANY_MATRIX = na.queries.Linear([[1, -2, 3, 0]])
+OVERLAPPING = na.queries.Linear([[1, 1, 0, 0], [1, 0, 1, 0]])
+"""Of its pools of two cells the first cell is in two, and the last in none."""
+
+
+def _sums(law, query, n=5):
     matrix, a = query.matrix.toarray(), [0.7, 1.0, 2.0, 0.4]
     scales = np.linspace(0.8, 2.4, len(matrix))
     values = np.round(np.random.default_rng(8).normal(1.5, 1.5, len(matrix)))
@@ -351,6 +359,7 @@ PROBLEMS = {
     **{f"hierarchy {law}": functools.partial(_linear, law) for law in LAWS},
     "three levels": lambda: _linear("discrete-gaussian", 3),
     "matrix": lambda: _linear("gaussian", 0),
+    "overlapping sums": lambda: _sums("laplace", OVERLAPPING),
     **EXACT_PROBLEMS,
     "small naive bayes": lambda: _naive_bayes((2, 2)),
     **{
@@ -436,6 +445,31 @@ def window_matrix(made, line, points, level):
             for i in np.flatnonzero(p):
                 matrix[here, here + first + i * stride] += p[i]
     return matrix
+
+
+def check_powers(name):
+    """Along a line, log w of a tempered target has g's part times the power."""
+    made, line, found = problem(name), ((0, 1), (1, -1)), []
+    cells, steps = (np.array(part, dtype=np.int64) for part in zip(*line, strict=True))
+    touched, change, rows = changed_rows(made.target.table, cells, steps)
+    counts = np.array(made.tables[len(made.tables) // 2])
+    lo, hi = moves.bounds(made.target.table, counts, 0.0, cells, steps, 2)
+    assert lo < hi
+    sums = np.empty(len(made.target.table.fixed))
+    moves.add_up(made.target.table, counts, sums)
+    for power in (0.0, 0.4, 1.0):
+        target, window = made.target.tempered(power), np.empty(moves.WINDOW)
+        data = (target.density, target.table, target.slopes, counts, sums)
+        of_line = (cells, steps, 2, change, rows, touched)
+        moves.fill_window(*data, of_line, (lo, hi, lo, 1), window)
+        found.append(window[: hi - lo + 1] - window[0])
+    assert np.ptp(found[2] - found[0]) > 0.1
+    np.testing.assert_allclose(found[1] - found[0], 0.4 * (found[2] - found[0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["categorical gaussian", "categorical laplace"])
+def test_g_is_taken_to_the_power_of_the_target(name):
+    check_powers(name)
 
 
 def line_matrix(made, line, x, cache):

@@ -123,6 +123,14 @@ def a_step_on_counts_with_gaussian_noise():
     counts_tests.check_step("categorical gaussian")
 
 
+def powers_of_gaussian_noise():
+    counts_tests.check_powers("categorical gaussian")
+
+
+def a_step_on_overlapping_sums():
+    counts_tests.check_step("overlapping sums")
+
+
 def a_step_on_naive_bayes():
     counts_tests.check_step("small naive bayes")
 
@@ -215,6 +223,25 @@ MUTANTS = (
         "Gaussian noise that is too flat along a line",
         a_step_on_counts_with_gaussian_noise,
         (Edit(counts, "fill_window", "square -= 0.5 *", "square -= 0.4 *"),),
+    ),
+    Mutant(
+        "Gaussian noise that does not see the power",
+        powers_of_gaussian_noise,
+        (Edit(counts, "fill_window", "power * i * (linear", "i * (linear"),),
+    ),
+    Mutant(
+        "a pool that is picked more often from a cell with few",
+        a_step_on_overlapping_sums,
+        (
+            Edit(
+                counts,
+                "partner",
+                "int(pick * table.most_pools[kind])",
+                "int(pick * (table.of_cell_start[cell, kind + 1] - "
+                "table.of_cell_start[cell, kind]))",
+            ),
+            same(counts, "direction"),
+        ),
     ),
     Mutant(
         "a direction that changes what is fixed",

@@ -35,6 +35,7 @@ from noiseaware.basics.frames import as_floats
 from noiseaware.contract import mechanism_abilities, query_abilities
 from noiseaware.documents.model_file import ModelFile, read_content, read_toml
 from noiseaware.interop import tables
+from noiseaware.models.count_regression import lone_groups
 from noiseaware.queries import Value
 from noiseaware.registry import MECHANISMS, nearest
 from noiseaware.release import Release
@@ -149,8 +150,11 @@ def _read(content: dict[str, Any], frame: Any) -> Cells:
     for key in COLUMNS:
         if key in content:
             content[key] = _columns(frame, columns, key, content[key])
-    singles = _singles(content.get("groups", {}))
-    return Cells(release, read_content(content), frame, singles)
+    grouped = content.get("groups", {})
+    lone = filter(None, [lone_groups(name, labels) for name, labels in grouped.items()])
+    known = "its effect is known from that cell, and from the spread of the others"
+    notes = [f"{said}: {known}" for said in lone]
+    return Cells(release, read_content(content), frame, notes)
 
 
 def _mechanism(law: str, given: dict[str, Any], frame: Any, columns: list[str]) -> Any:
@@ -210,17 +214,3 @@ def _columns(frame: Any, columns: list[str], key: str, names: Any) -> Any:
         return {name: np.asarray(_column(frame, columns, key, name)) for name in listed}
     found = {name: _numbers(frame, columns, key, name) for name in listed}
     return found if key == "features" else found[listed[0]]
-
-
-def _singles(groups: dict[str, np.ndarray]) -> list[str]:
-    """Say how many groups have one cell: allowed, and worth knowing."""
-    notes = []
-    for name, labels in groups.items():
-        counts = np.unique(np.asarray(labels).astype(str), return_counts=True)[1]
-        alone = int((counts == 1).sum())
-        if alone:
-            notes.append(
-                f"{alone} of the {len(counts)} groups of {name!r} have one cell: its effect is "
-                "known from that cell, and from the spread of the others"
-            )
-    return notes

@@ -320,11 +320,15 @@ class CountRegression(ReadyModel):
             parts.append(f"groups={[factor.name for factor in self.factors]}")
         if self.n_records is not None:
             parts.append(f"{self.n_records} cells")
-        for factor in self.factors:
-            alone, levels = int((np.bincount(factor.codes) == 1).sum()), len(factor.levels)
-            if alone:
-                parts.append(f"{alone} of the {levels} groups of {factor.name!r} have one cell")
+        parts += filter(None, [lone_groups(factor.name, factor.codes) for factor in self.factors])
         return f"CountRegression({', '.join(parts)})"
+
+
+def lone_groups(name: str, labels: NDArray[Any]) -> str:
+    """Say how many groups have one cell, which is allowed, and worth knowing; "" if none."""
+    counts = np.unique(labels.astype(str), return_counts=True)[1]
+    alone = int((counts == 1).sum())
+    return f"{alone} of the {len(counts)} groups of {name!r} with one cell" if alone else ""
 
 
 def _levels(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

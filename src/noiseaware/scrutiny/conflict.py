@@ -147,8 +147,10 @@ class Simulator:
 
     def size(self) -> int:
         """Return the number of records, or about how many the prior expects."""
-        records = None if self.target.release.n_records else self.records()
-        return self.target.release.n_records or (0 if records is None else len(records))
+        if self.target.release.n_records:
+            return self.target.release.n_records
+        records = self.records()
+        return 0 if records is None else len(records)
 
     # The release.
 

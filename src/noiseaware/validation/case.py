@@ -16,6 +16,7 @@ from noiseaware.contract import (
     Model,
     ModelAbilities,
     QueryAbilities,
+    draw_poisson_records,
     mechanism_abilities,
     model_abilities,
     query_abilities,
@@ -115,13 +116,8 @@ class Case:
         """Draw theta and n records, or as many as the model has it if that is random."""
         theta = self.draw_theta(rng)
         if self.able.random_size:
-            return theta, np.repeat(self.able.record_values, rng.poisson(self.means(theta)), axis=0)
+            return theta, draw_poisson_records(self.model, theta, rng)
         return theta, self.draw_records(theta, n or self.n, rng)
-
-    def means(self, theta: dict[str, Any]) -> np.ndarray:
-        """Return the mean count of each possible record, of a model whose counts are Poisson."""
-        assert self.able.log_likelihood is not None
-        return np.exp(self.able.log_likelihood(theta, self.able.record_values))
 
     def draw_release(
         self, n: int, rng: np.random.Generator

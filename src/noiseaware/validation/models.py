@@ -11,6 +11,7 @@ import numpy as np
 
 from noiseaware.agreement import fit
 from noiseaware.agreement.arrays import as_innovations, usual_array
+from noiseaware.contract import poisson_means
 from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.validation import compare
 from noiseaware.validation.case import Case, refuses, repeats
@@ -338,7 +339,7 @@ def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None
             at, log_jacobian = coordinates.from_vector(v)
             try:
                 value = float(np.sum(likelihood(at, x)))
-                value -= case.means(at).sum() if case.able.random_size else 0.0
+                value -= poisson_means(case.model, at).sum() if case.able.random_size else 0.0
             except (ArithmeticError, ValueError):  # so far out that theta rounds to an edge
                 return -math.inf
             return _no_nan(float(prior(at)) + log_jacobian + value)

@@ -535,8 +535,7 @@ class CellsJump(FormulaJump):
         """Run the chain, in place in v; return log pi* before and after."""
         return explore_cells(
             self.formula, self.touched, self._natural(v), self.noise, self.steps_here(), numbers,
-            v,
-            self.counts,
+            v, self.counts,
         )  # fmt: skip
 
 
