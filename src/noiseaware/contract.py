@@ -575,9 +575,14 @@ class MoveAbilities:
     """(target, state): go to a better place for a chain to begin than a draw from the prior."""
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends; what was learned is final."""
-    outlook: Callable[[dict[str, Any]], tuple[float, float]] | None = None
-    """tuning -> iterations that an effective draw should cost after warm-up, and what the move
-    costs in iterations of Algorithm 1. `Interweave`."""
+    offers: Callable[..., Sequence[Any]] | None = None
+    """(target, state, tuning) -> ways to go on after warm-up, `sampler.moves.tuning.Offer`."""
+    take: Callable[[dict[str, Any], int], None] | None = None
+    """(tuning, which): go on as one of the offers says. `Interweave`."""
+    chooses: bool = False
+    """Its `freeze` chooses among tuning["offers"], and leaves in tuning["offer"] which, and in
+    tuning["outlook"] the iterations that an effective draw should cost then, and what they cost
+    beyond an iteration of Algorithm 1."""
     moves: Sequence[Any] = ()
     """The moves inside this one. Messages that name a user's method look into them."""
     kernel: Any = None

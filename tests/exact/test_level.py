@@ -32,6 +32,7 @@ class Squares:
 SETTINGS = {
     "one of two directions is held": (na.queries.Sum(-0.7, 0.7), 0.1, 1.5),
     "both are": (Squares(), 0.3, 0.7),
+    "both are, and all is redrawn": (Squares(), 1.0, 3.0),
     "all is redrawn, the noise is tiny": (na.queries.Sum(-2.0, 2.0), 1e-3, 3.0),
 }
 
@@ -46,18 +47,19 @@ def quantities(theta, records):
 def through(query, scale, size, steps=STEPS, runs=RUNS):
     """Exact draws, sent through the move, and what share of its steps was accepted.
 
-    Of each the mean, the variance, and how many records are not clamped, which is about what the
-    determinant is.
+    Of each the mean, the variance, how many records are not clamped, which is about what the
+    determinant is, and how far the release is off, in units of the noise.
     """
     mechanism = na.mechanisms.Laplace(query, scale=scale)
     rng = np.random.default_rng(11)
-    # What is held is fixed beforehand, from the prior.
+    # What is held is fixed beforehand, from the prior; jumps lead to somewhat larger theta.
     target = Target(MODEL, na.Release(np.zeros(len(query.names)), mechanism, N))
     prior = [target.coordinates.to_vector(MODEL.sample_prior(rng)) for _ in range(400)]
-    covariance = moments(np.stack(prior))[1]
+    mean, covariance = moments(np.stack(prior))
+    mean = mean + 0.7 * np.sqrt(np.diag(covariance))
     u = np.random.default_rng(1).standard_normal((N, 1))
     jacobian = differences(lambda v: target.total_at(v, u), np.zeros(2), 0.1 * np.eye(2)) / 0.1
-    frame = level.Frame.of(jacobian, target.terms.parameters[:, 1], covariance)
+    frame = level.Frame.of(jacobian, target.terms.parameters[:, 1], mean, covariance)
     tuning = {"frame": frame, "size": StepSize(size, 0.3, 1e-4, 10.0), "period": 1}
     tuning |= {"history": None, "gains": None}
     move, ended, accepted = level.LevelMove(), [], 0.0
@@ -69,7 +71,8 @@ def through(query, scale, size, steps=STEPS, runs=RUNS):
         state, target = ChainState(theta, records, None, rng), Target(MODEL, release)
         for _ in range(steps):
             accepted += move.step(target, state, tuning)[0]
-        ended.append(quantities(state.theta, state.records))
+        off = (release.values - query.statistic(state.records).sum(axis=0)) / scale
+        ended.append((*quantities(state.theta, state.records), off[0]))
     return np.array(ended), accepted / runs / steps
 
 
@@ -80,6 +83,7 @@ def check(query, scale, size, **lengths):
     # Each fails an exact move with probability 1e-6; ties only make that less.
     assert stats.kstest(ended[:, 0], stats.norm(0, 1).cdf).pvalue > 1e-6
     assert stats.kstest(ended[:, 1], stats.invgamma(4.0, scale=4.0).cdf).pvalue > 1e-6
+    assert stats.kstest(ended[:, 3], stats.laplace.cdf).pvalue > 1e-6
     rng = np.random.default_rng(12)
     thetas = [MODEL.sample_prior(rng) for _ in range(4000)]
     inside = [quantities(theta, MODEL.sample_records(theta, N, rng))[2] for theta in thetas]
@@ -104,6 +108,8 @@ BUGS = {
         "target.log_prior(self.theta) + log_jacobian",
         "target.log_prior(self.theta)",
     ),
+    "the density of a jump left out": ("log_ratio = log_a + log_t", "log_ratio = log_t"),
+    "the noise counted twice": ("log_ratio = log_a + log_t", "log_ratio = log_a"),
 }
 
 
@@ -130,15 +136,16 @@ def period(scale):
     theta = {name: np.array(value) for name, value in theta.items()}
     records = model.sample_records(theta, 40, rng)
     target = Target(model, na.mechanisms.Laplace(query, scale=scale).privatize(records, rng))
-    moves = (*na.moves.algorithm1()[:1], na.moves.Transport(), level.LevelMove(), BlockSweep())
-    state = chain.start(target, moves, rng)
-    state, _ = chain.advance(target, moves, chain.Schedule(500, 1), state, 500)
-    return state.tunings[2]["period"]
+    moves = na.moves.ParameterUpdate(), na.moves.Transport(), level.LevelMove(), BlockSweep()
+    together = (na.moves.Interweave(*moves),)
+    state = chain.start(target, together, rng)
+    state, _ = chain.advance(target, together, chain.Schedule(500, 1), state, 500)
+    return state.tunings[0]["moves"][2]["period"]
 
 
 def test_the_move_is_made_as_often_as_records_need_it():
     """Noise of 0.001 lets no record change otherwise, while theta jumps about; 0.3 lets many."""
-    assert period(0.001) == 1
+    assert period(0.001) <= 2
     assert period(0.3) == 16
 
 

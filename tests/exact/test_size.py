@@ -263,7 +263,10 @@ FOLLOWING_BUGS = {
     "half the density of innovations that lean": (
         "transport",
         Edit(
-            transport.Position, "log_lean", "- 0.5 * n * float(d @ d)", "- 0.0 * n * float(d @ d)"
+            transport.Position,
+            "log_lean",
+            "- 0.5 * larger * float(d @ d)",
+            "- 0.0 * larger * float(d @ d)",
         ),
     ),
     "no prior of n when theta follows": (

@@ -549,8 +549,8 @@ MUTANTS = (
             Edit(
                 Position,
                 "look",
-                "self.log_prior_moved(self.theta_new) + log_jacobian",
-                "self.log_prior_moved(self.theta) + log_jacobian",
+                "target.log_prior_moved(self.theta_new) + log_jacobian",
+                "target.log_prior_moved(self.theta) + log_jacobian",
             ),
         ),
     ),
@@ -642,7 +642,7 @@ MUTANTS = (
             Edit(
                 Position,
                 "propose",
-                "return self.log_g_new - self.log_g + lean",
+                "return self.log_g_new - self.log_g + self.log_lean()",
                 "prior = (self.target.moved, self.target.log_prior_moved); return self.log_g_new"
                 " - self.log_g + place(*prior, self.theta_new)[1] - place(*prior, self.theta)[1]",
             ),

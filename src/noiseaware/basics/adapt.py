@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+WANTED_ALONE = 0.44
+"""Share of steps of a single number to accept (Gelman, Roberts and Gilks 1996)."""
+
 
 def log_change(acceptance: float, wanted: float, count: int, gain: float = 1.0) -> float:
     """Return the step of Robbins and Monro (1951) on the logarithm of a size.

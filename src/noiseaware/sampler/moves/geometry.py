@@ -46,10 +46,10 @@ class Geometry:
         """Take mean and covariance from the later half of the history."""
         self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
 
-    def autocorrelation_time(self) -> float:
-        """Return the largest autocorrelation time of a coordinate in the later half, at least 1."""
+    def autocorrelation_times(self) -> np.ndarray:
+        """Return the autocorrelation time of each coordinate in the later half, (size,)."""
         recent = np.stack(self.history[len(self.history) // 2 :])
-        return max(autocorrelation_time(column) for column in recent.T)
+        return np.array([autocorrelation_time(column) for column in recent.T])
 
     def estimate_jacobian(
         self,

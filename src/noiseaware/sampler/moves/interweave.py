@@ -93,17 +93,22 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
-        outlooks = []
-        for move, own in zip(self.moves, tuning["moves"], strict=True):
-            can = move_abilities(move)
+        able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
+        chooser = next((own for can, own in able if can.chooses), None)
+        for can, own in able:
+            if chooser is not None and can.offers is not None:
+                chooser["offers"] = can.offers(target, state, own)
+        for can, own in able:
             if can.freeze is not None:
                 can.freeze(target, state, own)
-            if can.outlook is not None:
-                outlooks.append(can.outlook(own))
-        if self.cycles is None and outlooks:
+        if chooser is None:
+            return
+        for can, own in able:
+            if can.take is not None:
+                can.take(own, chooser["offer"])
+        if self.cycles is None:
             few = target.n < FEW_RECORDS
-            # A move that is made more often than in warm-up knows better how soon a draw is due.
-            time, cost = min(time for time, _ in outlooks), sum(cost for _, cost in outlooks)
+            time, cost = chooser["outlook"]
             longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else 1)
             most = min(MOST_CYCLES, longest / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))

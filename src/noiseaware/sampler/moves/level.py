@@ -7,35 +7,41 @@ it has coordinates, in a tube that may be long, narrow and bent. What the releas
 set of all (theta, u) with the same total. This move goes along it.
 
 **The coordinates.** Let v be theta without constraints and T(v; u) the total of F(u; theta(v)). Fix
-matrices A (r x d), M (k x r) and N (k x (k - r)) with [M N] invertible, and write v = M y + N a.
-Where y -> A T(M y + N a; u) is invertible, (a, t, u) with t = A T are coordinates of (v, u), and
-|d(a, t) / dv| is a constant times |det A J M|, J = dT/dv. The target of `transport` is in them
+r of the d coordinates of T, called t, and matrices M (k x r) and N (k x (k - r)) with [M N]
+invertible, and write v = M y + N a. Where y -> t(M y + N a; u) is invertible, (a, t, u) are
+coordinates of (v, u), and |d(a, t) / dv| is a constant times |det dt/dv M|. The target of
+`transport` is in them
 
-    p(theta) J(v) p(u) g(s_dp, T) / |det A J M|.
+    p(theta) J(v) p(u) g(s_dp, T) / |det dt/dv M|.
 
 **The ratio.** Draw u' from u by a kernel that is reversible for p(u): each u_i is drawn afresh with
-a probability that does not depend on the state, and kept otherwise. Let a' = a + a symmetric step
-and t' = t + a symmetric step, and solve A T(v'; u') = t' for v' = v + N (a' - a) + M y. Then p(u)
-cancels, and v', u' is accepted with probability min(1, r),
+a probability that does not depend on the state, and kept otherwise. Draw t' from t likewise: each
+t_j is drawn afresh from q_j, the law that the noise leaves for it, which is g itself as a function
+of T_j. Draw a' from a with density q(a' | a), and solve t(v'; u') = t' for v' = v + N (a' - a) + M
+y. Then p(u) cancels, and v', u' is accepted with probability min(1, r),
 
-    r = p(theta') J(v') g(s_dp, T')  |det A J M|(v;  u )
-        -------------------------------------------------.
-        p(theta ) J(v ) g(s_dp, T )  |det A J M|(v'; u')
+    r = p(theta') J(v') g(s_dp, T')  q(t ) q(a | a')  |det dt/dv M|(v;  u )
+        -------------------------------------------------------------------.
+        p(theta ) J(v ) g(s_dp, T )  q(t') q(a' | a)  |det dt/dv M|(v'; u')
 
-Where A T is all of T, g'/g is that of a small step, however small the noise and however many
-records are redrawn.
+Where t is all of T, g'/g cancels with q(t)/q(t'), and what is left changes the less the more
+records there are: records, total and theta are drawn nearly independently of where they were,
+however small the noise. Where only an interval of T_j + noise is known, t_j makes a symmetric step
+instead. a makes a symmetric step, or jumps to a Student t draw fitted to the posterior
+(`proposals.jump`).
 
 **Several solutions.** The solver is a fixed function of where it starts. The way back starts from
 v', u' and solves for t with u; if that does not end in v, the proposal is refused, so that the move
-is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). J is
-taken by central differences and the equation solved to 1e-7 of the noise: the ratio is right to
+is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv
+is taken by differences of 1e-7 and the equation solved to 1e-7 of the noise: the ratio is right to
 about as many digits. A total that jumps (counts) has no solution, or one that the determinant does
 not describe, so the move is only used where records are no integers, and where it is accepted.
 
-**What is held.** With b the scales of the noise and L L' the posterior covariance of v, the
-singular values of diag(1/b) J L = U S W' are the widths of the posterior in units of what the total
-allows with u held. Directions with S > 1 are held: A = U_r' diag(1/b), M = L W_r. In all others
-theta is free, N = L W_rest, and what they do to T is in g'/g. All of it is learned in warm-up.
+**What is held.** With b the scales of the noise, L L' the posterior covariance of v and J = dT/dv,
+the rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u held,
+in units of its noise. A pivoted QR decomposition picks them one after another, each by how much of
+it the former leave open, as long as that is more than 1. The rows picked span the directions W of
+L^-1 v that follow: M = L W, and N = L W_rest. All of it is learned in warm-up.
 
 **How often.** Theta alone does not say. Where the total is nearly all that the records say of it,
 as of a regression, theta is drawn from p(theta | x) and jumps about; what x holds besides, a
@@ -47,7 +53,8 @@ of the innovations afresh, an innovation of variance 1 changes by 2 f in mean sq
 (`transport`), and theta follows n too: n' = n + a symmetric integer step, and the equation is
 solved with the first n' of u'. The u_i behind the n-th are drawn afresh, which leaves p(u)
 invariant, so that r only has the factor p(n') / p(n) more. How theta goes with n on average, c
-log(n' / n), is added to N (a' - a): both change sign on the way back.
+log(n' / n), is added to N (a' - a): both change sign on the way back. Half of the time only n makes
+a step, and u, t and a stay.
 
 Reference
 ---------
@@ -62,25 +69,27 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
 
-from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.adapt import WANTED_ALONE, StepSize
+from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.sampler.moves.geometry import DIFFERENCE, differences, moments
-from noiseaware.sampler.moves.proposals import SPREAD, WANTED
+from noiseaware.sampler.moves.proposals import DOF, SPREAD, WANTED, jump, student_radius
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
-from noiseaware.sampler.moves.tuning import Gains, costs, expected_time
+from noiseaware.sampler.moves.tuning import NO_OFFER, Gains, Offer, costs, expected_time
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
 
 TOLERANCE = 1e-7
 """How close a solution comes, in units of the noise: rounding moves a total less than that."""
 
-NUDGE = 1e-5
-"""Width of the differences for J, in posterior standard deviations: the error of a central
-difference is of the order of its square, and that of rounding about 1e-16 over it."""
+NUDGE = 1e-7
+"""Width of the differences for dt/dv, in posterior standard deviations: they are off by about as
+much, and by rounding errors over it."""
 
-MOST_TRIES = 12
-"""Looks at the records for one solution. From n records a step leads only about 1/sqrt(n) of the
-width of what is curved, so a few do; a solver that needs more is lost."""
+MOST_TRIES = 24
+"""Looks at the records for one solution: about five are usual, and a solver that needs more than
+these is lost."""
 
 FARTHEST = 50.0
 """Posterior standard deviations after which the solver is given up: nothing is accepted so far
@@ -93,34 +102,63 @@ TotalAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Frame(NamedTuple):
-    """A (r, d), M (k, r) and N (k, k - r): what is held, what follows, and what is free.
+    """What is held, what follows, and what is free.
 
-    `with_size` is c, (k,), and `spread` the standard deviation of log n; 0 where n is known.
+    Attributes
+    ----------
+    rows, units
+        Which coordinates of the total are held, and 1 / b of each, (r,).
+    follow, free
+        M (k, r) and N (k, k - r).
+    whiten, mean
+        a = whiten (v - mean), in posterior standard deviations; with log n as the last mean.
+    with_size, spread
+        c, (k,), and the standard deviation of log n; 0 where n is known.
     """
 
-    hold: np.ndarray
-    follow: np.ndarray
-    free: np.ndarray
+    rows: np.ndarray = np.zeros(0, int)
+    units: np.ndarray = np.zeros(0)
+    follow: np.ndarray = np.zeros(0)
+    free: np.ndarray = np.zeros(0)
+    whiten: np.ndarray = np.zeros(0)
+    mean: np.ndarray = np.zeros(0)
     with_size: np.ndarray = np.zeros(0)
     spread: float = 0.0
 
     @staticmethod
-    def of(jacobian: np.ndarray, inverse_scales: np.ndarray, covariance: np.ndarray) -> Frame:
+    def of(
+        jacobian: np.ndarray,
+        inverse_scales: np.ndarray,
+        mean: np.ndarray,
+        covariance: np.ndarray,
+    ) -> Frame:
         """Return the frame that the module docstring derives; log n is the last where it moves."""
         k = jacobian.shape[1]
         factor = np.linalg.cholesky(covariance[:k, :k])
-        left, width, right = np.linalg.svd(inverse_scales[:, None] * (jacobian @ factor))
-        r = int((width > 1.0).sum())
-        basis = factor @ right.T
+        basis, widths, order = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
+        r = int((np.abs(np.diag(widths)) > 1.0).sum())
+        rows, whiten, basis = order[:r], basis.T @ np.linalg.inv(factor), factor @ basis
         with_size, spread = np.zeros(k), 0.0
         if len(covariance) > k:
             with_size = covariance[:k, k] / covariance[k, k]
             spread = math.sqrt(covariance[k, k])
-        return Frame(left.T[:r] * inverse_scales, basis[:, :r], basis[:, r:], with_size, spread)
+        units = inverse_scales[rows]
+        return Frame(rows, units, basis[:, :r], basis[:, r:], whiten[r:], mean, with_size, spread)
+
+    def place(self, v: np.ndarray, n: int) -> np.ndarray:
+        """Return a, (k - r,), less what goes with n, in posterior standard deviations."""
+        with_n = self.with_size * (math.log(n) - self.mean[-1])
+        return self.whiten @ (v - self.mean[: len(v)] - with_n)
+
+    def of_total(self, total: np.ndarray) -> np.ndarray:
+        """Return t, (r,): what is held of a total (d,), or of each of some, (d, m)."""
+        return (total[self.rows].T * self.units).T
 
     def slopes(self, total_at: TotalAt, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return A J M at v and u, (r, r)."""
-        return self.hold @ differences(lambda w: total_at(w, u), v, NUDGE * self.follow) / NUDGE
+        here = total_at(v, u)
+        steps = [total_at(v + e, u) - here for e in NUDGE * self.follow.T]
+        return self.of_total(np.stack(steps, axis=1)) / NUDGE
 
     def solve(
         self, total_at: TotalAt, v: np.ndarray, u: np.ndarray, slopes: np.ndarray, level: np.ndarray
@@ -134,7 +172,7 @@ class Frame(NamedTuple):
             inverse = np.linalg.inv(slopes)
         except np.linalg.LinAlgError:
             return None
-        off = self.hold @ total_at(v, u) - level
+        off = self.of_total(total_at(v, u)) - level
         for _ in range(MOST_TRIES):
             worst = float(np.abs(off).max())
             if worst < TOLERANCE:
@@ -145,7 +183,7 @@ class Frame(NamedTuple):
             y = y + step
             if not np.abs(y).max() < FARTHEST:
                 return None
-            now = self.hold @ total_at(v + self.follow @ y, u) - level
+            now = self.of_total(total_at(v + self.follow @ y, u)) - level
             change = inverse @ (now - off)
             scale = float(step @ change)
             if scale == 0.0:
@@ -155,7 +193,7 @@ class Frame(NamedTuple):
         return None
 
 
-NO_FRAME = Frame(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+NO_FRAME = Frame()
 """Until one is learned, and where there is none."""
 
 
@@ -182,13 +220,13 @@ class LevelMove:
         return {
             "frame": NO_FRAME,
             "size": StepSize(1.0, WANTED, 1e-4, 10.0),
+            "n_size": StepSize(1.0, WANTED_ALONE, 1e-4, 10.0),
             "period": 1,
             "count": 0,
             "looks": 0,
             "history": [v],
             "renewed": int(state.acceptance.sum()),
             "gains": Gains(1, len(v) + 1),
-            "outlook": (math.inf, 0.0),
         }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
@@ -201,16 +239,18 @@ class LevelMove:
             tuning["renewed"] = renewed
             v = _coordinates(target, state)
             gains.record_others(_and_records(v, share), _and_records(history[-1], 0.0))
-        if len(tuning["frame"].hold) and state.iteration % tuning["period"] == 0:
+        if len(tuning["frame"].rows) and state.iteration % tuning["period"] == 0:
             here = Level(target, state, tuning["frame"])
-            log_ratio = here.propose(state.rng, tuning["size"].size, warming)
+            only_n = target.size is not None and state.rng.random() < 0.5
+            size = tuning["n_size" if only_n else "size"]
+            log_ratio = here.propose(state.rng, size.size, warming, only_n)
             accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
             before = _coordinates(target, state)
             if accept:
                 here.accept(state)
             if warming:
                 tuning["looks"] += here.looks
-                tuning["size"].note(log_ratio)
+                size.note(log_ratio)
                 there = _and_records(_coordinates(target, state), here.renewed)
                 gains.record_step(0, _and_records(before, 0.0), there, accept > 0.0)
         if warming:
@@ -220,52 +260,58 @@ class LevelMove:
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Tune the size; after 32, 64, ... iterations, learn the frame anew."""
         tuning["count"] += 1
-        tuning["size"].tune(tuning["count"])
+        for size in (tuning["size"], tuning["n_size"]):
+            size.tune(max(1, round(tuning["gains"].tried[0])))
         if tuning["count"] >= FIRST_WINDOW and tuning["count"] & (tuning["count"] - 1) == 0:
             self._learn_frame(target, state, tuning)
+            # Until warm-up ends: about as much as an iteration of Algorithm 1.
+            looks = 2.0 * len(tuning["frame"].rows) + 0.5 * MOST_TRIES
+            tuning["period"] = math.ceil(looks * costs(target.n, target.work).build)
             tuning["gains"].fade()
             tuning["looks"] *= 0.1
 
     def _learn_frame(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         assert target.terms is not None  # `check` saw to it
-        _, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
+        mean, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
         u, v = target.recover(state), target.coordinates.to_vector(state.theta)
         widths = DIFFERENCE * np.sqrt(np.diag(covariance)[: len(v)])
         jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
         tuning["frame"] = NO_FRAME
         if np.isfinite(jacobian).all():
-            frame = Frame.of(jacobian, target.terms.parameters[:, 1], covariance)
-            if len(frame.hold):
+            frame = Frame.of(jacobian, target.terms.parameters[:, 1], mean, covariance)
+            if len(frame.rows):
                 tuning["frame"] = frame
-                # Until warm-up ends: about as much as an iteration of Algorithm 1.
-                looks = 4.0 * len(frame.hold) + MOST_TRIES
-                cost = looks * costs(target.n, target.work).build
-                tuning["period"] = max(1, math.ceil(cost))
+
+    def offers(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[Offer]:
+        """Return what the move would do and cost if it were made as often as `PERIODS` says."""
+        gains = tuning["gains"]
+        if not (len(tuning["frame"].rows) and gains.inside.any()):
+            return [NO_OFFER] * len(PERIODS)
+        recent = np.stack(tuning["history"][len(tuning["history"]) // 2 :])
+        variances = np.append(np.maximum(recent.var(axis=0), 1e-12), 1.0)
+        own, others = gains.of_proposals(variances), gains.of_others(variances)
+        one = costs(target.n, target.work)
+        cost = one.start + tuning["looks"] / gains.tried[0] * one.build
+        return [
+            Offer(
+                (1 - np.minimum(own[0, :-1], 0.999)) ** (1 / period - 1 / tuning["period"]),
+                expected_time(own[:, -1:], others[-1:], [1 / period]),
+                cost / period,
+            )
+            for period in PERIODS
+        ]
+
+    def take(self, tuning: dict[str, Any], offer: int) -> None:
+        """Be made as often as one of the offers says."""
+        tuning["period"] = PERIODS[offer]
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Choose how often the move is made: so that an effective draw is cheapest."""
-        gains, history = tuning["gains"], tuning["history"]
-        if len(tuning["frame"].hold) and gains.inside.any():
+        """Learn the frame for the last time; unless an offer is taken, always make the move."""
+        if len(tuning["frame"].rows) and tuning["gains"].inside.any():
             self._learn_frame(target, state, tuning)
-            variances = np.maximum(np.var(history[len(history) // 2 :], axis=0), 1e-12)
-            variances = np.append(variances, 1.0)
-            own, others = gains.of_proposals(variances), gains.of_others(variances)
-            one = costs(target.n, target.work)
-            cost = one.start + tuning["looks"] / gains.tried[0] * one.build
-
-            def price(period: int) -> float:
-                # An iteration is one of Algorithm 1, and about as much again of transport.
-                return expected_time(own, others, [1.0 / period]) * (2.0 + cost / period)
-
-            period = tuning["period"] = min(PERIODS, key=price)
-            tuning["outlook"] = expected_time(own, others, [1.0 / period]), cost / period
         else:
             tuning["frame"] = NO_FRAME
-        tuning.update(history=None, gains=None)
-
-    def outlook(self, tuning: dict[str, Any]) -> tuple[float, float]:
-        """Return the iterations that an effective draw should cost, and the cost of the move."""
-        return tuning["outlook"]
+        tuning.update(history=None, gains=None, period=1)
 
 
 class Level:
@@ -297,39 +343,42 @@ class Level:
         self.looks += 1
         return self.target.total_at(v, u)
 
-    def propose(self, rng: np.random.Generator, size: float, warming: bool) -> float:
+    def propose(
+        self, rng: np.random.Generator, size: float, warming: bool, only_n: bool = False
+    ) -> float:
         """Make a proposal, and return the log of its ratio r; minus infinity if there is none.
 
-        With size s, a record is redrawn with probability min(1, s^2), so that theta follows by
-        about s of its sampling error. A step of s 2.4 / sqrt(dimension) posterior standard
-        deviations is the best for a normal target (Roberts, Gelman and Gilks 1997); t moves by
-        about s in all. In warm-up, and far from the release, t goes there at once.
+        With size s, a record and a coordinate of t are redrawn with probability min(1, s^2), so
+        that theta follows by about s of its sampling error. A step of s 2.4 / sqrt(dimension)
+        posterior standard deviations is the best for a normal target (Roberts, Gelman and Gilks
+        1997). In warm-up, and far from the release, t goes there at once.
         """
         frame, target, n = self.frame, self.target, len(self.u)
-        held, free = len(frame.hold), frame.free.shape[1]
-        normals = rng.standard_normal(1 + held + free)
-        size *= math.exp(SPREAD * normals[0])
         assert target.abilities.innovations is not None  # `check` saw to it
-        fresh = rng.random((n, 1)) < size * size
-        self.renewed = float(fresh.mean())
-        self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
-        log_ratio = self.resize(rng, size)
+        assert target.terms is not None
+        t = t_new = frame.of_total(self.total)
+        log_ratio, a_step = 0.0, np.zeros(frame.free.shape[1])
+        if not only_n:
+            size *= math.exp(SPREAD * rng.standard_normal())
+            fresh = rng.random((n, 1)) < size * size
+            self.renewed = float(fresh.mean())
+            self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
+            a_step, log_a = self.step_free(rng, size)
+            t_new, log_t = self.redraw(t, rng, size)
+            log_ratio = log_a + log_t
+        log_ratio += self.resize(rng, size)
         if log_ratio == -math.inf:
             return log_ratio
-        along = frame.free @ (size * 2.4 / math.sqrt(max(free, 1)) * normals[1 : 1 + free])
-        along += frame.with_size * math.log(len(self.u_new) / n)
-        level = frame.hold @ self.total
-        level_new = level + size / math.sqrt(held) * normals[1 + free :]
-        assert target.terms is not None
-        released = frame.hold @ most_likely_total(target.terms)
-        if warming and np.abs(level - released).max() > CLOSE:
-            level_new = released
+        released = frame.of_total(most_likely_total(target.terms))
+        if warming and np.abs(t - released).max() > CLOSE:
+            t_new, log_ratio = released, 0.0
+        along = frame.free @ a_step + frame.with_size * math.log(len(self.u_new) / n)
         slopes = frame.slopes(self.total_at, self.v, self.u)
-        there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, level_new)
+        there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, t_new)
         if there is None:
             return -math.inf
         slopes_new = frame.slopes(self.total_at, there, self.u_new)
-        back = frame.solve(self.total_at, there - along, self.u, slopes_new, level)
+        back = frame.solve(self.total_at, there - along, self.u, slopes_new, t)
         if back is None or not np.allclose(back, self.v, rtol=1e-6, atol=1e-9):
             return -math.inf
         self.v_new = there
@@ -340,6 +389,32 @@ class Level:
             + target.log_g(total) - target.log_g(self.total)
             + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(slopes_new)[1]
         )  # fmt: skip
+
+    def step_free(self, rng: np.random.Generator, size: float) -> tuple[np.ndarray, float]:
+        """Return a' - a, and log q(a | a') - log q(a' | a)."""
+        a = self.frame.place(self.v, len(self.u))
+        k, a_new = len(a), a.copy()
+        normals, radius = rng.standard_normal(k), student_radius(rng)
+        if k == 0 or rng.random() < 0.5:
+            return size * 2.4 / math.sqrt(max(k, 1)) * normals, 0.0
+        log_q = jump(a, np.arange(k), np.zeros(k), np.eye(k), DOF, normals, radius, a_new)
+        return a_new - a, log_q
+
+    def redraw(
+        self, t: np.ndarray, rng: np.random.Generator, size: float
+    ) -> tuple[np.ndarray, float]:
+        """Return t', and log q(t) - log q(t')."""
+        rows, terms, r = self.frame.rows, self.target.terms, len(t)
+        assert terms is not None  # see `check`
+        family, centre = terms.family[rows], terms.parameters[rows, 0] * self.frame.units
+        laplace, gaussian = family == LAPLACE, family == GAUSSIAN
+        normals = rng.standard_normal(r)
+        fresh = centre + np.where(laplace, rng.laplace(size=r), normals)
+        fresh = np.where(rng.random(r) < size * size, fresh, t)
+        t_new = np.where(laplace | gaussian, fresh, t + size / math.sqrt(r) * normals)
+        off, off_new = np.abs(t - centre), np.abs(t_new - centre)
+        log_q = laplace * (off_new - off) + gaussian * 0.5 * (off_new**2 - off**2)
+        return t_new, float(log_q.sum())
 
     def resize(self, rng: np.random.Generator, size: float) -> float:
         """Let u' be longer or shorter, where n is not known; return log p(n') - log p(n)."""

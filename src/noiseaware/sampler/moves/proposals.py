@@ -121,6 +121,11 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
     return -0.5 * (dof + k) * (math.log1p(here / dof) - math.log1p(there / dof))
 
 
+def student_radius(rng: np.random.Generator) -> float:
+    """Return a draw of sqrt(dof / chi-square(dof))."""
+    return math.sqrt(0.5 * DOF / float(rng.standard_exponential(2).sum()))
+
+
 def factor_of(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Return the Cholesky factor of a block of a covariance."""
     return np.ascontiguousarray(np.linalg.cholesky(covariance[np.ix_(index, index)]))
@@ -189,8 +194,7 @@ class Jump(Proposal):
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
         """Draw z and the radius of every step."""
         normals = rng.standard_normal((steps, len(self.index)))
-        waits = rng.standard_exponential((steps, 2)).tolist()
-        return normals, [math.sqrt(0.5 * DOF / (a + b)) for a, b in waits]
+        return normals, [student_radius(rng) for _ in range(steps)]
 
     def propose(self, v, prepared, k, proposed) -> float:  # noqa: D102
         normals, radius = prepared

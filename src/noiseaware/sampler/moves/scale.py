@@ -38,13 +38,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-WANTED = 0.44
-"""Share of steps to accept: the move has one dimension."""
 
 SMALLEST, LARGEST = 1e-4, 5.0
 """Between these the size is tuned."""
@@ -83,7 +80,7 @@ class ScaleMove:
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with a middling size."""
-        return {"size": StepSize(0.5, WANTED, SMALLEST, LARGEST), "count": 0, "warming": True}
+        return {"size": StepSize(0.5, WANTED_ALONE, SMALLEST, LARGEST), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Scale `steps` times; report the share accepted."""

@@ -35,14 +35,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-WANTED = 0.44
-"""Share of steps to accept: the optimum of a random walk in one dimension (Gelman, Roberts and
-Gilks 1996)."""
 
 
 class SizeMove:
@@ -75,7 +71,7 @@ class SizeMove:
         """Begin with one record at a time."""
         assert target.size is not None  # `check` saw to it
         most = max(1.0, float(target.size.upper - target.size.lower))
-        return {"size": StepSize(1.0, WANTED, 0.01, most), "count": 0, "warming": True}
+        return {"size": StepSize(1.0, WANTED_ALONE, 0.01, most), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
         """Do all steps; report the share accepted."""

@@ -34,15 +34,21 @@ behind the n-th are independent of everything that is seen, so they are drawn wh
 first asks for them, and those that the database has no use for at the end are forgotten.
 
 A known total that grows with n, as of features whose law is known, pins down n with u held,
-although a few per cent more records would do as well if all of them were a little smaller. So with
-normal innovations the row that is held is not u but e with u_i = e_i + c (log n - l), i <= n. The
-vector c and the number l are constants, learned in warm-up as the regression of the mean of u on
-log n. In (theta, n, e) the target has a factor
+although a few per cent more records would do as well if all of them were a little smaller; and the
+records that come or go add a random amount to it. So with normal innovations, where n goes to n',
+the mean of those in the database goes from m, whatever the next ones are, to m + c log(n' / n). The
+vector c is a constant, learned in warm-up as the regression of the mean of u on log n. With N the
+larger of n and n', the first N of the row become u_i + d,
 
-    prod_{i <= n} phi(e_i + d) / phi(e_i)  =  exp(-d' sum_{i <= n} e_i - n |d|^2 / 2)
+    d = m + c log(n' / n) - (mean of the first n').
 
-more, with d = c (log n - l), because the e_i behind the n-th are standard normal whatever n is.
-`Position.log_lean` is its logarithm, which goes with the prior of n.
+On the way back d is the same with the other sign. The map of the row is the identity plus a matrix
+of rank one, 1 a' with a = 1/n for the first n, less 1/n' for the first n'; a sums to 0, so that the
+determinant is 1. All of the row is standard normal, behind n as well, so the ratio has the factor
+
+    prod_{i <= N} phi(u_i + d) / phi(u_i)  =  exp(-d' sum_{i <= N} u_i - N |d|^2 / 2)
+
+more. `Position.log_lean` is its logarithm.
 
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
 jump from the prior; `formula` has one more, for models and queries with a formula for T. An
@@ -58,7 +64,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +75,7 @@ from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
 from noiseaware.sampler.moves.tuning import (
     FEW_RECORDS,
+    NO_OFFER,
     Gains,
     choose_steps,
     costs,
@@ -94,24 +101,8 @@ MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
 
 
-class Lean(NamedTuple):
-    """c, (width,), and l: how the innovations go with n; see "Where n is not known"."""
-
-    slopes: np.ndarray
-    centre: float
-
-    @property
-    def moves(self) -> bool:
-        """Whether they do."""
-        return len(self.slopes) > 0
-
-    def shift(self, n: int) -> np.ndarray:
-        """Return d = c (log n - l), (width,)."""
-        return self.slopes * (math.log(n) - self.centre)
-
-
-NO_LEAN = Lean(np.zeros(0), 0.0)
-"""Innovations stay as they are."""
+NO_LEAN = np.zeros(0)
+"""c, where innovations stay as they are."""
 
 
 class Transport:
@@ -125,6 +116,7 @@ class Transport:
 
     reports = ("transport_acceptance",)
     moves_size = True
+    chooses = True
 
     def __init__(self, steps: int | None = None) -> None:
         self.steps = None if steps is None else whole_number("steps", steps)
@@ -184,7 +176,9 @@ class Transport:
             "geometry": geometry,
             "gains": Gains(len(proposals), coordinates.size),
             "outlook": (0.0, 0.0),
-            "lean": NO_LEAN,
+            "offers": None,
+            "offer": 0,
+            "lean": np.zeros(_leaning(target)),
             "means": [],
         }
 
@@ -223,7 +217,7 @@ class Transport:
             here.put_into(state)
         if warming:
             tuning["geometry"].history.append(here.v.copy())
-            if can_lean(target):
+            if len(tuning["lean"]):
                 tuning["means"].append(here.own_u().mean(axis=0))
         return (accepted / sum(numbers),)
 
@@ -251,34 +245,42 @@ class Transport:
             for proposal in tuning["proposals"]:
                 proposal.set_geometry(tuning["geometry"])
             self._choose(target, tuning)
-        tuning.update(geometry=None, gains=None, means=[], warming=False)
+        tuning.update(geometry=None, gains=None, means=[], warming=False, offers=None)
 
     def _choose(self, target: Target, tuning: dict[str, Any]) -> None:
-        """Choose the steps, unless they are given, and say what they promise."""
+        """Choose the steps, unless they are given, and what other moves do beside them."""
         geometry, proposals = tuning["geometry"], tuning["proposals"]
         variances = np.diag(geometry.covariance)
         gains = tuning["gains"].of_proposals(variances)
         others = tuning["gains"].of_others(variances)
-        # The gains know the size of the steps, not that they may lead to and fro; what the
-        # history shows of that in warm-up is carried over to the steps chosen now.
-        expected = expected_time(gains, others, tuning["steps"])
-        excess = max(1.0, geometry.autocorrelation_time() / expected)
+        # The gains know the size of the steps, not that they may lead to and fro: the other moves
+        # are credited with no more than the history shows, and what it shows beyond that is
+        # carried over to the steps chosen now.
+        times = geometry.autocorrelation_times()
+        left = np.prod((1 - gains) ** np.array(tuning["steps"])[:, None], axis=0)
+        seen = (times - 1) / (times + 1) / np.maximum(left, 1e-9)
+        others = np.minimum(others, np.maximum(1 - seen, 0.0))
+        excess = max(1.0, times.max() / expected_time(gains, others, tuning["steps"]))
         cost = costs(target.n, target.work, proposals)
-        if self.steps is None:
-            few = target.n < FEW_RECORDS
-            formula = any(proposal.formula_total is not None for proposal in proposals)
-            # One warm-up may be too hopeful; with few records a step of each costs little.
-            least = 1 if not target.abilities.can_update or (few and not formula) else 0
-            most = MOST_COST[few]
-            tuning["steps"] = choose_steps(proposals, gains, others, cost, least=least, most=most)
-        steps = tuning["steps"]
-        # The history was made with steps; it does not speak of a chain without them.
-        time = (excess if any(steps) else 1.0) * expected_time(gains, others, steps)
-        tuning["outlook"] = (time, cost.total(steps))
-
-    def outlook(self, tuning: dict[str, Any]) -> tuple[float, float]:
-        """Return the iterations that an effective draw should cost, and the cost of the move."""
-        return tuning["outlook"]
+        few = target.n < FEW_RECORDS
+        formula = any(proposal.formula_total is not None for proposal in proposals)
+        # One warm-up may be too hopeful; with few records a step of each costs little.
+        least = 1 if not target.abilities.can_update or (few and not formula) else 0
+        most, lowest = MOST_COST[few], math.inf
+        for which, offer in enumerate(tuning["offers"] or [NO_OFFER]):
+            rest = np.clip(1 - (1 - others) * offer.left, 0.0, 1.0)
+            steps = tuning["steps"]
+            if self.steps is None:
+                steps = choose_steps(
+                    proposals, gains, rest, cost, least=least, most=most, besides=offer.cost
+                )
+            # The history was made with steps; it does not speak of a chain without them.
+            time = (excess if any(steps) else 1.0) * expected_time(gains, rest, steps)
+            time, price = max(time, offer.time), offer.cost + cost.total(steps)
+            if time * (1 + price) < lowest:
+                lowest, chosen = time * (1 + price), steps
+                tuning["offer"], tuning["outlook"] = which, (time, price)
+        tuning["steps"] = chosen
 
 
 class Position:
@@ -293,12 +295,11 @@ class Position:
         theta as a vector, and its log density there, from when `find_v` is first called.
     """
 
-    def __init__(self, target: Target, state: ChainState, lean: Lean = NO_LEAN) -> None:
+    def __init__(self, target: Target, state: ChainState, lean: np.ndarray = NO_LEAN) -> None:
         self.target, self.lean = target, lean
         self.rng = state.rng
         self.u = target.recover(state)
-        if lean.moves:
-            self.u = self.u - lean.shift(len(self.u))
+        self.n = len(self.u)
         self.theta = self.theta_new = state.theta
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
@@ -317,21 +318,28 @@ class Position:
             self.found = True
 
     def _place(self) -> tuple[np.ndarray, float]:
-        return place(self.target.moved, self.log_prior_moved, self.theta)
+        return place(self.target.moved, self.target.log_prior_moved, self.theta)
 
-    def log_prior_moved(self, theta: Theta) -> float:
-        """Return the log prior density of theta and n, with `log_lean`."""
-        value = self.target.log_prior_moved(theta)
-        return value + self.log_lean(theta) if value > -math.inf else value
-
-    def log_lean(self, theta: Theta) -> float:
+    def log_lean(self) -> float:
         """Return the log of the factor that the module docstring derives; 0 where u is held."""
-        if not self.lean.moves:
+        n = self.size_of(self.theta_new)
+        if n == self.n or not len(self.lean):
             return 0.0
-        n = without_size(theta)[1]
+        d, larger = self.shift(n), max(n, self.n)
+        return -float(d @ self.u[:larger].sum(axis=0)) - 0.5 * larger * float(d @ d)
+
+    def shift(self, n: int) -> np.ndarray:
+        """Return d of the module docstring, (width,), for a database of n records."""
+        if n == self.n or not len(self.lean):
+            return np.zeros(self.u.shape[1])
         self.draw_row(n)
-        d = self.lean.shift(n)
-        return -float(d @ self.u[:n].sum(axis=0)) - 0.5 * n * float(d @ d)
+        mean = self.u[: self.n].mean(axis=0) + self.lean * math.log(n / self.n)
+        return mean - self.u[:n].mean(axis=0)
+
+    def size_of(self, theta: Theta) -> int:
+        """Return how many records the database of theta has."""
+        # At least one: a difference that estimates dT/dn may ask for none.
+        return self.n if self.target.size is None else max(1, without_size(theta)[1])
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
         """Make a proposal, and return the log of its ratio r."""
@@ -342,19 +350,18 @@ class Position:
         self.theta_new = self.target.sample_moved(rng)
         self.rebuild(rng)
         # q is the prior, so that the two cancel
-        lean = self.log_lean(self.theta_new) - self.log_lean(self.theta)
-        return self.log_g_new - self.log_g + lean
+        return self.log_g_new - self.log_g + self.log_lean()
 
     def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
         """Return how much higher the log density is at v, with u held."""
         target = self.target
         self.v_new, self.moved_v = v, True
         self.theta_new, log_jacobian = target.moved.from_vector(v)
-        self.log_prior_new = self.log_prior_moved(self.theta_new) + log_jacobian
+        self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
         log_ratio = self.log_prior_new - self.log_prior
         if log_ratio > -math.inf:
             self.rebuild(rng)
-            log_ratio += self.log_g_new - self.log_g
+            log_ratio += self.log_g_new - self.log_g + self.log_lean()
         return log_ratio
 
     def begin(self, rng: np.random.Generator) -> None:
@@ -415,9 +422,7 @@ class Position:
         """Return `Target.rebuild` of theta, with the same u, of as many records as there are."""
         if self.target.size is None:
             return self.target.rebuild(theta, self.u)
-        own, n = without_size(theta)
-        # At least one: a difference that estimates dT/dn may ask for none.
-        return self.target.rebuild(own, self.first(max(n, 1)))
+        return self.target.rebuild(without_size(theta)[0], self.first(self.size_of(theta)))
 
     def draw_row(self, n: int) -> None:
         """See to it that there are n innovations in the row."""
@@ -429,30 +434,33 @@ class Position:
     def first(self, n: int) -> np.ndarray:
         """Return the u of a database of n records."""
         self.draw_row(n)
-        return self.u[:n] + self.lean.shift(n) if self.lean.moves else self.u[:n]
+        return self.u[:n] + self.shift(n) if n != self.n and len(self.lean) else self.u[:n]
 
     def own_u(self) -> np.ndarray:
         """Return the u of the database where the move is."""
-        return self.u if self.target.size is None else self.first(without_size(self.theta)[1])
+        return self.u[: self.n]
 
     def put_into(self, state: ChainState) -> None:
         """Leave the chain where the move is."""
-        n = len(self.u)
         state.theta = self.theta
         if self.target.size is not None:
-            state.theta, n = without_size(self.theta)
+            state.theta, _ = without_size(self.theta)
         records = self.records
         if records is None:
-            u = self.u if self.target.size is None else self.first(n)
-            records = self.target.build_all(state.theta, u, state.records)
+            records = self.target.build_all(state.theta, self.own_u(), state.records)
         if self.target.size is None:
             state.records = records
             return
-        held = None if state.innovations is None else self.first(n).copy()
+        held = None if state.innovations is None else self.own_u().copy()
         state.set_records(records, held)
 
     def accept(self) -> None:
         """Go where the last proposal leads."""
+        n = self.size_of(self.theta_new)
+        if n != self.n:
+            d, larger = self.shift(n), max(n, self.n)
+            self.u = np.concatenate([self.u[:larger] + d, self.u[larger:]])
+            self.n = n
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new
         if self.found:
@@ -462,20 +470,21 @@ class Position:
             self.log_prior = self.log_prior_new
 
 
-def can_lean(target: Target) -> bool:
-    """Whether n moves, and the innovations have a density that `Lean` can use."""
+def _leaning(target: Target) -> int:
+    """Return how many innovations of a record lean on n: those that are normal, where it moves."""
     innovations = target.abilities.innovations
-    return target.size is not None and innovations is not None and innovations.kind == "normal"
+    if target.size is None or innovations is None or innovations.kind != "normal":
+        return 0
+    return innovations.width
 
 
 def _learn_lean(tuning: dict[str, Any]) -> None:
-    """Learn c and l from the later half of the history."""
+    """Learn c from the later half of the history."""
     means = tuning["means"][len(tuning["means"]) // 2 :]
     if means:
         log_n = np.stack(tuning["geometry"].history[-len(means) :])[:, -1]
         off = log_n - log_n.mean()
-        slopes = off @ np.stack(means) / max(float(off @ off), 1e-12)
-        tuning["lean"] = Lean(slopes, float(log_n.mean()))
+        tuning["lean"] = off @ np.stack(means) / max(float(off @ off), 1e-12)
 
 
 def make_proposals(target: Target) -> list[Proposal]:
@@ -501,7 +510,9 @@ def place(
     return v, log_prior(inside) + log_jacobian
 
 
-def estimate_jacobian(target: Target, state: ChainState, geometry: Geometry, lean: Lean) -> None:
+def estimate_jacobian(
+    target: Target, state: ChainState, geometry: Geometry, lean: np.ndarray
+) -> None:
     """Estimate how the total answers to theta where the chain is."""
     if target.terms is None:
         geometry.covariance_given_u = geometry.covariance

@@ -71,6 +71,29 @@ class Gains:
         return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
+class Offer(NamedTuple):
+    """One way to go on with a move that is made beside transport.
+
+    Attributes
+    ----------
+    left
+        What would be left of each coordinate's autocorrelation after an iteration, over what was
+        left in warm-up, (size,).
+    time
+        Iterations that an effective draw of what transport does not move would cost.
+    cost
+        What the move would cost in an iteration, in iterations of Algorithm 1.
+    """
+
+    left: np.ndarray
+    time: float
+    cost: float
+
+
+NO_OFFER = Offer(np.ones(1), 1.0, 0.0)
+"""Nothing is made beside transport, or it goes on as it did."""
+
+
 class Costs(NamedTuple):
     """What the parts of a transport move cost, in iterations of Algorithm 1.
 
@@ -143,6 +166,7 @@ def choose_steps(
     *,
     least: int,
     most: float,
+    besides: float = 0.0,
 ) -> list[int]:
     """Return how many steps of each proposal to take: the most effective draws for their cost.
 
@@ -164,13 +188,15 @@ def choose_steps(
         Steps that every proposal gets, whatever it gains.
     most
         What the move may cost, in iterations of Algorithm 1; never less than `least` steps of each.
+    besides
+        What other moves cost beyond an iteration of Algorithm 1.
     """
     help_for_cost = -np.log1p(-np.minimum(gains, 0.9999)) / cost.each[:, None]
     steps = [least] * len(proposals)
     left = (1 - others) * np.prod((1 - gains) ** least, axis=0)
     best, lowest = list(steps), math.inf
     while True:
-        price = expected_time(gains, others, steps) * (1 + cost.total(steps))
+        price = expected_time(gains, others, steps) * (1 + besides + cost.total(steps))
         if price < lowest:
             best, lowest = list(steps), price
         fits = [
