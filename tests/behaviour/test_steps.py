@@ -9,7 +9,7 @@ import noiseaware as na
 from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Costs, choose_steps, costs, expected_time
+from noiseaware.sampler.moves.tuning import Costs, Offer, choose_steps, costs, expected_time, price
 from noiseaware.sampler.target import Target
 
 COST = Costs(start=0.2, build=0.3, each=np.array([0.2, 0.2, 0.9]), holds=[False, False, True])
@@ -23,7 +23,8 @@ class Plain:
 
 
 def choose(gains, others=NOTHING, most=2.6):
-    return choose_steps([Plain()] * 3, np.array(gains), others, COST, least=0, most=most)
+    limits = {"least": 0, "most": most, "few": False}
+    return choose_steps([Plain()] * 3, np.array(gains), others, COST, **limits)
 
 
 def test_steps_that_help_nothing_are_not_taken():
@@ -56,13 +57,34 @@ def test_walks_and_the_prior_get_their_share():
     walks = [Walk(index, 0, given_u=True), Walk(index, 0, given_u=False)]
     proposals = [PriorJump(), *walks, Jump(index, 0)]
     gains = np.array([[0.0, 0.0], [0.001, 0.001], [0.001, 0.001], [0.1, 0.1]])
-    steps = choose_steps(
-        proposals, gains, NOTHING, costs(100, Work(), proposals), least=0, most=20.0
-    )
+    limits = {"least": 0, "most": 20.0, "few": True}
+    steps = choose_steps(proposals, gains, NOTHING, costs(100, Work(), proposals), **limits)
     total = sum(steps[1:])
     assert total >= 10
     assert steps[1] == steps[2] == math.ceil(total / 10)
     assert steps[0] == total // 6
+
+
+def test_a_late_draw_is_dearer_than_its_cost():
+    assert price(6.0, 1.0, few=False) == 12.0
+    assert price(12.0, 1.0, few=False) == 4 * price(6.0, 1.0, few=False)
+
+
+@pytest.mark.parametrize("left", [1.0, 2.0])
+def test_a_move_beside_transport_is_kept_if_nothing_else_does_its_work(left):
+    """In warm-up the others left half of the autocorrelation; without the move it may be all."""
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(-5.0, 5.0), epsilon=1.0)
+    target = Target(na.models.Normal(), na.Release([3.0], mechanism, n_records=5000))
+    state = chain.start(target, na.moves.algorithm1(), np.random.default_rng(1))
+    move = na.moves.Transport()
+    tuning = move.start(target, state)
+    tuning["geometry"].history = list(np.random.default_rng(2).standard_normal((400, 2)))
+    tuning["geometry"].learn()
+    tuning["gains"].times, tuning["gains"].outside = 1.0, np.diag(tuning["geometry"].covariance)
+    tuning["offers"] = [Offer(np.ones(2), 1.0, 0.5), Offer(np.full(2, left), 1.0, 0.0)]
+    move.freeze(target, state, tuning)
+    assert tuning["offer"] == (0 if left == 2.0 else 1)
+    assert tuning["outlook"][0] == pytest.approx(3.0, rel=0.01)
 
 
 def test_costs_are_counted_in_calls_and_passes():

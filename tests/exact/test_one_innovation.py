@@ -1,4 +1,4 @@
-"""The sweep that draws one innovation of each record afresh.
+"""The sweep that draws one innovation of each record afresh, or moves it.
 
 Exact draws of (theta, x, s_dp) that go through it are exact draws still: the innovations of the
 records have their own distribution, and the release differs from the total by the stated noise.
@@ -91,6 +91,11 @@ BUGS = {
         "0.6 * innovations.draw(end - begin, rng)[rows, entries]",
         "clamped",
     ),
+    "innovations that shrink when they are moved": (
+        "moved = near(innovations.kind, made[rows, entries], rng)",
+        "moved = 0.7 * near(innovations.kind, made[rows, entries], rng)",
+        "clamped",
+    ),
     "too much is accepted": (
         "made, _NO_CORRECTION",
         "made, np.full(end - begin, 2.0)",
@@ -114,6 +119,31 @@ def test_the_bug_is_caught(name):
     old, new, setting = BUGS[name]
     with planted(Edit(records, "one_innovation", old, new)), pytest.raises(AssertionError):
         check(setting, runs=2 * RUNS)
+
+
+def check_near(kind, law):
+    """What is moved keeps its distribution, and (u, u') has that of (u', u)."""
+    rng = np.random.default_rng(22)
+    u = law.rvs(size=200_000, random_state=rng)
+    moved = records.near(kind, u, rng)
+    assert stats.kstest(moved, law.cdf).pvalue > 1e-6
+    skew = u**2 * moved - u * moved**2
+    assert abs(skew.mean()) < 5 * skew.std() / np.sqrt(len(u))  # 1 in 1.7 million
+    assert np.median(np.abs(moved - u)) < 0.1
+
+
+KINDS = {"normal": stats.norm, "uniform": stats.uniform}
+NEAR_BUGS = {
+    "normal": ("np.sqrt(1.0 - s * s) * u", "u"),
+    "uniform": ("% 1.0", "% 1.02"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_innovations_that_are_moved_keep_their_distribution(kind):
+    check_near(kind, KINDS[kind])
+    with planted(Edit(records, "near", *NEAR_BUGS[kind])), pytest.raises(AssertionError):
+        check_near(kind, KINDS[kind])
 
 
 def exactly(values, scale, low, high):

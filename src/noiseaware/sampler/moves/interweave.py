@@ -14,15 +14,9 @@ from typing import Any
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.transport import MOST_COST
-from noiseaware.sampler.moves.tuning import FEW_RECORDS
+from noiseaware.sampler.moves.tuning import ENOUGH, FEW_RECORDS
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-ENOUGH = {True: 3.0, False: 6.0}
-"""Iterations that an effective draw may cost before an iteration is made longer, with few records
-and with many. Of the 4,000 draws of a default call 667 are then effective, where 400 are needed;
-more with few, where they cost nobody much. A round more helps the slowest parameter no more than as
-many draws more would, and throws away draws of those that are fast."""
 
 MOST_CYCLES = 8
 """Rounds that an iteration may have. With few records each may be as long as a round can be; with

@@ -33,15 +33,17 @@ instead. a makes a symmetric step, or jumps to a Student t draw fitted to the po
 **Several solutions.** The solver is a fixed function of where it starts. The way back starts from
 v', u' and solves for t with u; if that does not end in v, the proposal is refused, so that the move
 is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv
-is taken by differences of 1e-7 and the equation solved to 1e-7 of the noise: the ratio is right to
+is taken by central differences and the equation solved to 1e-7 of the noise: the ratio is right to
 about as many digits. A total that jumps (counts) has no solution, or one that the determinant does
 not describe, so the move is only used where records are no integers, and where it is accepted.
 
 **What is held.** With b the scales of the noise, L L' the posterior covariance of v and J = dT/dv,
 the rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u held,
 in units of its noise. A pivoted QR decomposition picks them one after another, each by how much of
-it the former leave open, as long as that is more than 1. The rows picked span the directions W of
-L^-1 v that follow: M = L W, and N = L W_rest. All of it is learned in warm-up.
+it the former leave open, as long as that is more than 1. N spans the directions that leave these
+rows as they are, in the shape of L L'. M spans the directions in which they rise, with v in units
+of its posterior standard deviations and without the correlations: where T is far from linear, v
+should not be solved for by parameters on which it hardly depends. All of it is learned in warm-up.
 
 **How often.** Theta alone does not say. Where the total is nearly all that the records say of it,
 as of a regression, theta is drawn from p(theta | x) and jumps about; what x holds besides, a
@@ -83,9 +85,9 @@ from noiseaware.sampler.target import Target, most_likely_total
 TOLERANCE = 1e-7
 """How close a solution comes, in units of the noise: rounding moves a total less than that."""
 
-NUDGE = 1e-7
-"""Width of the differences for dt/dv, in posterior standard deviations: they are off by about as
-much, and by rounding errors over it."""
+NUDGE = 1e-4
+"""Width of the differences for dt/dv, in posterior standard deviations: the error of a central
+difference is of the order of its square, and that of rounding a total over it."""
 
 MOST_TRIES = 24
 """Looks at the records for one solution: about five are usual, and a solver that needs more than
@@ -137,13 +139,14 @@ class Frame(NamedTuple):
         factor = np.linalg.cholesky(covariance[:k, :k])
         basis, widths, order = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
         r = int((np.abs(np.diag(widths)) > 1.0).sum())
-        rows, whiten, basis = order[:r], basis.T @ np.linalg.inv(factor), factor @ basis
+        rows, free, sds = order[:r], factor @ basis[:, r:], np.sqrt(np.diag(covariance)[:k])
+        follow = sds[:, None] * qr((jacobian[rows] * sds).T)[0][:, :r]
+        whiten = np.linalg.inv(np.hstack([follow, free]))[r:]
         with_size, spread = np.zeros(k), 0.0
         if len(covariance) > k:
             with_size = covariance[:k, k] / covariance[k, k]
             spread = math.sqrt(covariance[k, k])
-        units = inverse_scales[rows]
-        return Frame(rows, units, basis[:, :r], basis[:, r:], whiten[r:], mean, with_size, spread)
+        return Frame(rows, inverse_scales[rows], follow, free, whiten, mean, with_size, spread)
 
     def place(self, v: np.ndarray, n: int) -> np.ndarray:
         """Return a, (k - r,), less what goes with n, in posterior standard deviations."""
@@ -155,15 +158,14 @@ class Frame(NamedTuple):
         return (total[self.rows].T * self.units).T
 
     def slopes(self, total_at: TotalAt, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Return A J M at v and u, (r, r)."""
-        here = total_at(v, u)
-        steps = [total_at(v + e, u) - here for e in NUDGE * self.follow.T]
-        return self.of_total(np.stack(steps, axis=1)) / NUDGE
+        """Return dt/dv M at v and u, (r, r)."""
+        steps = differences(lambda w: total_at(w, u), v, NUDGE * self.follow)
+        return self.of_total(steps) / NUDGE
 
     def solve(
         self, total_at: TotalAt, v: np.ndarray, u: np.ndarray, slopes: np.ndarray, level: np.ndarray
     ) -> np.ndarray | None:
-        """Return v + M y with A T(v + M y; u) = level; None if no solution was found.
+        """Return v + M y with t(v + M y; u) = level; None if no solution was found.
 
         Newton's method, which begins with `slopes` and corrects them by Broyden's rule.
         """
@@ -265,7 +267,7 @@ class LevelMove:
         if tuning["count"] >= FIRST_WINDOW and tuning["count"] & (tuning["count"] - 1) == 0:
             self._learn_frame(target, state, tuning)
             # Until warm-up ends: about as much as an iteration of Algorithm 1.
-            looks = 2.0 * len(tuning["frame"].rows) + 0.5 * MOST_TRIES
+            looks = 4.0 * len(tuning["frame"].rows) + 0.5 * MOST_TRIES
             tuning["period"] = math.ceil(looks * costs(target.n, target.work).build)
             tuning["gains"].fade()
             tuning["looks"] *= 0.1
@@ -396,7 +398,7 @@ class Level:
         k, a_new = len(a), a.copy()
         normals, radius = rng.standard_normal(k), student_radius(rng)
         if k == 0 or rng.random() < 0.5:
-            return size * 2.4 / math.sqrt(max(k, 1)) * normals, 0.0
+            return min(size, 1.0) * 2.4 / math.sqrt(max(k, 1)) * normals, 0.0
         log_q = jump(a, np.arange(k), np.zeros(k), np.eye(k), DOF, normals, radius, a_new)
         return a_new - a, log_q
 

@@ -27,8 +27,9 @@ only its total is needed.
 **One innovation.** A record that the noise pins down is hardly ever replaced by a fresh one. But
 where records are built from independent innovations, x_i = F(u_i; theta), a proposal may draw one
 entry of u_i afresh and keep the others (`one_innovation`): one feature of a record of many, or a
-response beyond the bound at which it is clamped, which the total does not see at all. With u_i
-drawn from p(u_i | x_i, theta) first (`transport` has why that is allowed), the proposal is
+response beyond the bound at which it is clamped, which the total does not see at all. Or it moves
+the entry a little (`near`), so that the one record in a cell that is seldom hit stays there. With
+u_i drawn from p(u_i | x_i, theta) first (`transport` has why that is allowed), the proposal is
 reversible for p(u_i), so that once more only the ratio of g is left, of two databases that differ
 in one record.
 
@@ -56,6 +57,9 @@ from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, lo
 
 FIRST_WINDOW = 32
 """Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
+
+NEAREST = 1e-3
+"""The shortest steps of an innovation: those for a cell that is hit by a record in a thousand."""
 
 LOOK_EVERY = 8
 LOOK_AT = 32
@@ -288,7 +292,7 @@ def from_model(target: Target, state: ChainState) -> Propose:
 
 
 def one_innovation(target: Target, state: ChainState) -> Propose:
-    """Propose each record with one entry of its u, chosen at random, drawn afresh."""
+    """Propose each record with one entry of its u, chosen at random, drawn afresh or moved."""
     innovations = target.abilities.innovations
     assert innovations is not None  # the caller saw to it
     u = target.recover(state)
@@ -297,10 +301,24 @@ def one_innovation(target: Target, state: ChainState) -> Propose:
         rows = np.arange(end - begin)
         entries = rng.integers(innovations.width, size=end - begin)
         made = u[begin:end].copy()
-        made[rows, entries] = innovations.draw(end - begin, rng)[rows, entries]
+        fresh = innovations.draw(end - begin, rng)[rows, entries]
+        moved = near(innovations.kind, made[rows, entries], rng)
+        made[rows, entries] = np.where(rng.random(end - begin) < 0.5, fresh, moved)
         return Candidates(target.build(state.theta, made, begin), made, _NO_CORRECTION)
 
     return propose
+
+
+def near(kind: str, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return innovations (m,) near u, by a kernel that is reversible for their distribution.
+
+    With s from 0.001 to 1, every order of magnitude alike: sqrt(1 - s^2) u + s z for normal ones,
+    z being standard normal, and u + s (w - 1/2) modulo 1 for uniform ones, w being uniform.
+    """
+    s = NEAREST ** rng.random(len(u))
+    if kind == "normal":
+        return np.sqrt(1.0 - s * s) * u + s * rng.standard_normal(len(u))
+    return (u + s * (rng.random(len(u)) - 0.5)) % 1.0
 
 
 def sweep(
@@ -435,7 +453,7 @@ class BlockSweep:
 
     The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
     tries one of the sizes, the rest use k = 1. Where most single records are refused, a second
-    sweep follows, which draws one entry of each record's innovations afresh.
+    sweep follows, which draws one entry of each record's innovations afresh, or moves it.
 
     Parameters
     ----------
@@ -489,7 +507,7 @@ class BlockSweep:
         return rate, min(lowest / size, single)
 
     def _renew_parts(self, target: Target, state: ChainState) -> float:
-        """Draw one innovation of each record afresh; return the smallest log ratio of g.
+        """Change one innovation of each record; return the smallest log ratio of g.
 
         What is said of acceptance is about whole records, so these are not counted.
         """
@@ -546,11 +564,9 @@ class BlockSweep:
         tuning["size"] = others[count // 2 % len(others)] if trying else 1
 
     def _most_are_refused(self, target: Target, tuning: dict[str, Any]) -> bool:
-        """Whether records have several innovations, and most single records were refused."""
-        able, tries = target.abilities, tuning["tries"][0]
-        if not able.can_transport or able.innovations is None or able.innovations.width == 1:
-            return False
-        return bool(tries) and tuning["rates"][0] < 0.5 * tries
+        """Whether records have innovations, and most single records were refused."""
+        tries = tuning["tries"][0]
+        return target.abilities.can_transport and 0.0 < tries > 2.0 * tuning["rates"][0]
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Take the size that refreshes most records for its cost."""

@@ -80,6 +80,7 @@ from noiseaware.sampler.moves.tuning import (
     choose_steps,
     costs,
     expected_time,
+    price,
 )
 from noiseaware.sampler.size import with_size, without_size
 from noiseaware.sampler.state import ChainState
@@ -272,14 +273,21 @@ class Transport:
             steps = tuning["steps"]
             if self.steps is None:
                 steps = choose_steps(
-                    proposals, gains, rest, cost, least=least, most=most, besides=offer.cost
+                    proposals,
+                    gains,
+                    rest,
+                    cost,
+                    least=least,
+                    most=most,
+                    few=few,
+                    besides=offer.cost,
                 )
             # The history was made with steps; it does not speak of a chain without them.
             time = (excess if any(steps) else 1.0) * expected_time(gains, rest, steps)
-            time, price = max(time, offer.time), offer.cost + cost.total(steps)
-            if time * (1 + price) < lowest:
-                lowest, chosen = time * (1 + price), steps
-                tuning["offer"], tuning["outlook"] = which, (time, price)
+            time, besides = max(time, offer.time), offer.cost + cost.total(steps)
+            if price(time, besides, few) < lowest:
+                lowest, chosen = price(time, besides, few), steps
+                tuning["offer"], tuning["outlook"] = which, (time, besides)
         tuning["steps"] = chosen
 
 
