@@ -66,8 +66,8 @@ def test_walks_and_the_prior_get_their_share():
 
 
 def test_a_late_draw_is_dearer_than_its_cost():
-    assert price(6.0, 1.0, few=False) == 12.0
-    assert price(12.0, 1.0, few=False) == 4 * price(6.0, 1.0, few=False)
+    assert price(4.0, 1.0, few=False) == 8.0
+    assert price(8.0, 1.0, few=False) == 4 * price(4.0, 1.0, few=False)
 
 
 @pytest.mark.parametrize("left", [1.0, 2.0])
