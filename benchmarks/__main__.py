@@ -10,6 +10,7 @@ dp_pf       seconds for an effective draw beside those published of a particle f
 plot        ESS per second against epsilon, from what peers wrote
 steps       what the parts of a transport move cost, against the constants of the tuning
 own         a plain NumPy model of one's own against the built-in one
+unknown     the paper's regression with n unknown: convergence, and what an iteration costs
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
 cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
@@ -46,6 +47,7 @@ SECTIONS = (
     "plot",
     "steps",
     "own",
+    "unknown",
     "models",
     "cells",
     "odd",
@@ -53,7 +55,7 @@ SECTIONS = (
     "ablation",
     "mixing",
 )
-FILES = {"first": "first_call", "own": "own_model"}
+FILES = {"first": "first_call", "own": "own_model", "unknown": "unknown_n"}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
@@ -92,12 +94,14 @@ def options() -> argparse.Namespace:
         help="mixing, models, odd, peers, ablation: n, such as 100,1000",
     )
     parser.add_argument(
-        "--epsilons", type=listed(float), help="mixing, models, peers, ablation: such as 0.1,1"
+        "--epsilons",
+        type=listed(float),
+        help="mixing, models, unknown, peers, ablation: such as 0.1,1",
     )
     parser.add_argument(
         "--releases",
         type=int,
-        help="at each setting: mixing (20), models (1), modes (20), peers (3), dp_pf (5), "
+        help="at each setting: mixing (20), models, unknown (1), modes (20), peers (3), dp_pf (5), "
         "ablation (1), cells (500)",
     )
     parser.add_argument(

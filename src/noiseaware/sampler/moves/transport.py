@@ -308,6 +308,7 @@ class Position:
         self.rng = state.rng
         self.u = target.recover(state)
         self.n = len(self.u)
+        self.sums = self.u[:0]
         self.theta = self.theta_new = state.theta
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
@@ -334,15 +335,21 @@ class Position:
         if n == self.n or not len(self.lean):
             return 0.0
         d, larger = self.shift(n), max(n, self.n)
-        return -float(d @ self.u[:larger].sum(axis=0)) - 0.5 * larger * float(d @ d)
+        return -float(d @ self.sum_of(larger)) - 0.5 * larger * float(d @ d)
 
     def shift(self, n: int) -> np.ndarray:
         """Return d of the module docstring, (width,), for a database of n records."""
         if n == self.n or not len(self.lean):
             return np.zeros(self.u.shape[1])
         self.draw_row(n)
-        mean = self.u[: self.n].mean(axis=0) + self.lean * math.log(n / self.n)
-        return mean - self.u[:n].mean(axis=0)
+        mean = self.sum_of(self.n) / self.n + self.lean * math.log(n / self.n)
+        return mean - self.sum_of(n) / n
+
+    def sum_of(self, n: int) -> np.ndarray:
+        """Return the sum of the first n of the row, (width,)."""
+        if len(self.sums) != len(self.u):
+            self.sums = np.cumsum(self.u, axis=0)
+        return self.sums[n - 1]
 
     def size_of(self, theta: Theta) -> int:
         """Return how many records the database of theta has."""
@@ -468,7 +475,7 @@ class Position:
         if n != self.n:
             d, larger = self.shift(n), max(n, self.n)
             self.u = np.concatenate([self.u[:larger] + d, self.u[larger:]])
-            self.n = n
+            self.n, self.sums = n, self.u[:0]
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new
         if self.found:
