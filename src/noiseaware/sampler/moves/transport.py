@@ -267,7 +267,7 @@ class Transport:
         formula = any(proposal.formula_total is not None for proposal in proposals)
         # One warm-up may be too hopeful; with few records a step of each costs little.
         least = 1 if not target.abilities.can_update or (few and not formula) else 0
-        most, lowest = MOST_COST[few], math.inf
+        most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
         for which, offer in enumerate(tuning["offers"] or [NO_OFFER]):
             rest = np.clip(1 - (1 - others) * offer.left, 0.0, 1.0)
             steps = tuning["steps"]
