@@ -575,12 +575,12 @@ class MoveAbilities:
     """(target, state): go to a better place for a chain to begin than a draw from the prior."""
     freeze: Callable[..., None] | None = None
     """(target, state, tuning): warm-up ends; what was learned is final."""
-    offers: Callable[..., Sequence[Any]] | None = None
-    """(target, state, tuning) -> ways to go on after warm-up, `sampler.moves.tuning.Offer`."""
+    options: Callable[..., Sequence[Any]] | None = None
+    """(target, state, tuning) -> ways to go on after warm-up, `sampler.moves.tuning.Option`."""
     take: Callable[[dict[str, Any], int], None] | None = None
-    """(tuning, which): go on as one of the offers says. `Interweave`."""
+    """(tuning, which): go on as one of the options says. `Interweave`."""
     chooses: bool = False
-    """Its `freeze` chooses among tuning["offers"], and leaves in tuning["offer"] which, and in
+    """Its `freeze` chooses among tuning["options"], and leaves in tuning["option"] which, and in
     tuning["outlook"] the iterations that an effective draw should cost then, and what they cost
     beyond an iteration of Algorithm 1."""
     moves: Sequence[Any] = ()

@@ -9,7 +9,7 @@ import noiseaware as na
 from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Costs, Offer, choose_steps, costs, expected_time, price
+from noiseaware.sampler.moves.tuning import Costs, Option, choose_steps, costs, expected_time, price
 from noiseaware.sampler.target import Target
 
 COST = Costs(start=0.2, build=0.3, each=np.array([0.2, 0.2, 0.9]), holds=[False, False, True])
@@ -81,9 +81,9 @@ def test_a_move_beside_transport_is_kept_if_nothing_else_does_its_work(left):
     tuning["geometry"].history = list(np.random.default_rng(2).standard_normal((400, 2)))
     tuning["geometry"].learn()
     tuning["gains"].times, tuning["gains"].outside = 1.0, np.diag(tuning["geometry"].covariance)
-    tuning["offers"] = [Offer(np.ones(2), 1.0, 0.5), Offer(np.full(2, left), 1.0, 0.0)]
+    tuning["options"] = [Option(np.ones(2), 1.0, 0.5), Option(np.full(2, left), 1.0, 0.0)]
     move.freeze(target, state, tuning)
-    assert tuning["offer"] == (0 if left == 2.0 else 1)
+    assert tuning["option"] == (0 if left == 2.0 else 1)
     assert tuning["outlook"][0] == pytest.approx(3.0, rel=0.01)
 
 

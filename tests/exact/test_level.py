@@ -162,3 +162,57 @@ SHARE = 'min(1.0, max(0, renewed - tuning["renewed"]) / len(state.records))'
 def test_a_rate_that_forgets_the_records_is_caught(edit):
     with planted(edit), pytest.raises(AssertionError):
         test_the_move_is_made_as_often_as_records_need_it()
+
+
+def check_places():
+    """What is free of v changes by a' - a and nothing else, whatever follows the total and n."""
+    rng = np.random.default_rng(3)
+    d, k = 3, 4
+    root = rng.standard_normal((k + 1, k + 1))
+    frame = level.Frame.of(
+        rng.standard_normal((d, k)), np.full(d, 9.0), rng.standard_normal(k + 1), root @ root.T
+    )
+    assert len(frame.rows) == d
+    assert frame.spread > 0.0
+    v, y, step = rng.standard_normal(k), rng.standard_normal(d), rng.standard_normal(k - d)
+    there = v + frame.free @ step + frame.with_size * np.log(70 / 50) + frame.follow @ y
+    np.testing.assert_allclose(frame.place(there, 70), frame.place(v, 50) + step, rtol=1e-9)
+
+
+def test_what_is_free_does_not_change_with_the_total_and_n():
+    check_places()
+    with planted(Edit(level.Frame, "place", " - with_n)", ")")), pytest.raises(AssertionError):
+        check_places()
+
+
+def check_way_back(monkeypatch):
+    """A proposal from which the way back ends elsewhere is refused."""
+    query, scale, _ = SETTINGS["both are"]
+    rng = np.random.default_rng(5)
+    records = MODEL.sample_records(theta := MODEL.sample_prior(rng), N, rng)
+    release = na.mechanisms.Laplace(query, scale=scale).privatize(records, rng)
+    target = Target(MODEL, release)
+    prior = [target.coordinates.to_vector(MODEL.sample_prior(rng)) for _ in range(400)]
+    u, v = target.recover(state := ChainState(theta, records, None, rng)), prior[0]
+    jacobian = differences(lambda w: target.total_at(w, u), v, 0.1 * np.eye(2)) / 0.1
+    frame = level.Frame.of(jacobian, target.terms.parameters[:, 1], *moments(np.stack(prior)))
+    solve, calls = level.Frame.solve, []
+
+    def elsewhere(self, *arguments):
+        calls.append(solve(self, *arguments))
+        return calls[-1] if len(calls) % 2 or calls[-1] is None else calls[-1] + 0.1
+
+    found = [level.Level(target, state, frame).propose(rng, 0.3, False) for _ in range(20)]
+    assert np.isfinite(found).any()
+    monkeypatch.setattr(level.Frame, "solve", elsewhere)
+    for _ in range(20):
+        calls.clear()
+        assert level.Level(target, state, frame).propose(rng, 0.3, False) == -np.inf
+    monkeypatch.undo()
+
+
+def test_a_proposal_without_a_way_back_is_refused(monkeypatch):
+    check_way_back(monkeypatch)
+    edit = Edit(level.Level, "propose", "or not np.allclose(", "or None is np.allclose(")
+    with planted(edit), pytest.raises(AssertionError):
+        check_way_back(monkeypatch)

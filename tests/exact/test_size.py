@@ -284,6 +284,61 @@ def test_a_planted_bug_of_following_is_caught(bug):
         assert normal_difference(FOLLOWING[sampler], 6000) > HIGHEST
 
 
+def carried(row, n, goal, lean):
+    """The row of innovations when n goes to `goal`, the log of its factor, and what was built."""
+    prior, rng = sizes.Uniform(1, 20), np.random.default_rng(1)
+    mechanism = Gaussian(Sum(-100.0, 100.0), scale=1.0, neighbours="add-remove")
+    target = Target(NORMAL, na.Release([5.0], mechanism, n_records=None), prior)
+    theta = {"mean": np.array(0.5)}
+    here = transport.Position(
+        target, ChainState(theta, NORMAL.build_records(theta, row[:n]), None, rng), lean
+    )
+    here.u = row.copy()
+    here.theta_new = {**theta, "n_records": np.array(goal + 0.5)}
+    here.rebuild(rng)
+    factor, proposed = here.log_lean(), here.first(goal)
+    here.accept()
+    np.testing.assert_allclose(here.own_u(), proposed, rtol=1e-12)
+    return here.u, factor
+
+
+def check_carried(n, goal):
+    rng = np.random.default_rng(2)
+    lean, row = np.array([0.7]), rng.standard_normal((9, 1))
+    there, factor = carried(row, n, goal, lean)
+    back, factor_back = carried(there, goal, n, lean)
+    np.testing.assert_allclose(back, row, rtol=1e-10)
+    assert math.isclose(factor, -factor_back, rel_tol=1e-9)
+    logs = stats.norm.logpdf(there).sum() - stats.norm.logpdf(row).sum()
+    assert math.isclose(factor, logs, rel_tol=1e-9)
+    # An affine map: its columns are differences.
+    columns = [carried(row + e, n, goal, lean)[0] - there for e in np.eye(9)[:, :, None]]
+    assert math.isclose(abs(np.linalg.det(np.hstack(columns))), 1.0, rel_tol=1e-9)
+    mean = row[:n].mean() + lean[0] * math.log(goal / n)
+    assert math.isclose(there[:goal].mean(), mean, rel_tol=1e-9)
+
+
+CARRIED_BUGS = {
+    "fewer rows in the factor": ("log_lean", "max(n, self.n)", "min(n, self.n)"),
+    "a row that is not moved": ("accept", "self.u[:larger] + d,", "self.u[:larger],"),
+    "fewer rows moved": ("accept", "max(n, self.n)", "min(n, self.n)"),
+    "no linear term": ("log_lean", "-float(d @ self.sum_of(larger))", "0.0"),
+    "the mean of other rows": ("shift", "- self.sum_of(n) / n", "- self.sum_of(self.n) / n"),
+}
+
+
+@pytest.mark.parametrize("sizes_", [(4, 7), (7, 4)])
+def test_the_row_of_innovations_is_carried_there_and_back(sizes_):
+    """The same way back, volume 1, the factor that of the densities, to rounding."""
+    check_carried(*sizes_)
+
+
+@pytest.mark.parametrize("bug", CARRIED_BUGS)
+def test_a_planted_bug_of_the_row_is_caught(bug):
+    with planted(Edit(transport.Position, *CARRIED_BUGS[bug])), pytest.raises(AssertionError):
+        check_carried(4, 7)
+
+
 def with_exact_ones(prior):
     """Sample n, with the number of ones exact and that of all records noisy."""
     all_ = DiscreteLaplace(Count(None), scale=SCALE, neighbours="add-remove")

@@ -90,8 +90,8 @@ class Interweave:
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
         chooser = next((own for can, own in able if can.chooses), None)
         for can, own in able:
-            if chooser is not None and can.offers is not None:
-                chooser["offers"] = can.offers(target, state, own)
+            if chooser is not None and can.options is not None:
+                chooser["options"] = can.options(target, state, own)
         for can, own in able:
             if can.freeze is not None:
                 can.freeze(target, state, own)
@@ -99,7 +99,7 @@ class Interweave:
             return
         for can, own in able:
             if can.take is not None:
-                can.take(own, chooser["offer"])
+                can.take(own, chooser["option"])
         if self.cycles is None:
             few = target.n < FEW_RECORDS
             time, cost = chooser["outlook"]

@@ -1,10 +1,10 @@
-"""Redraw the records, and let theta follow so that the total stays where it is.
+"""Redraw the records and their total, and solve for theta.
 
 Where the noise is small against the sampling error, the total T is known and nothing else is. With
 the records held theta hardly moves; with theta held a record cannot change, because the total
 would; with the innovations u held (`transport`) the total pins down as many directions of theta as
 it has coordinates, in a tube that may be long, narrow and bent. What the release leaves open is the
-set of all (theta, u) with the same total. This move goes along it.
+set of all (theta, u) with a total that the noise allows. This move goes along it.
 
 **The coordinates.** Let v be theta without constraints and T(v; u) the total of F(u; theta(v)). Fix
 r of the d coordinates of T, called t, and matrices M (k x r) and N (k x (k - r)) with [M N]
@@ -78,7 +78,7 @@ from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.sampler.moves.geometry import DIFFERENCE, differences, moments
 from noiseaware.sampler.moves.proposals import DOF, SPREAD, WANTED, jump, student_radius
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
-from noiseaware.sampler.moves.tuning import NO_OFFER, Gains, Offer, costs, expected_time
+from noiseaware.sampler.moves.tuning import AS_BEFORE, Gains, Option, costs, expected_time
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
 
@@ -200,7 +200,7 @@ NO_FRAME = Frame()
 
 
 class LevelMove:
-    """Redraw records and let theta follow, so that what the noise pins down of the total stays."""
+    """Redraw records and what the noise pins down of their total, and solve for theta."""
 
     reports = ("level_acceptance",)
 
@@ -284,18 +284,18 @@ class LevelMove:
             if len(frame.rows):
                 tuning["frame"] = frame
 
-    def offers(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[Offer]:
+    def options(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[Option]:
         """Return what the move would do and cost if it were made as often as `PERIODS` says."""
         gains = tuning["gains"]
         if not (len(tuning["frame"].rows) and gains.inside.any()):
-            return [NO_OFFER] * len(PERIODS)
+            return [AS_BEFORE] * len(PERIODS)
         recent = np.stack(tuning["history"][len(tuning["history"]) // 2 :])
         variances = np.append(np.maximum(recent.var(axis=0), 1e-12), 1.0)
         own, others = gains.of_proposals(variances), gains.of_others(variances)
         one = costs(target.n, target.work)
         cost = one.start + tuning["looks"] / gains.tried[0] * one.build
         return [
-            Offer(
+            Option(
                 (1 - np.minimum(own[0, :-1], 0.999)) ** (1 / period - 1 / tuning["period"]),
                 expected_time(own[:, -1:], others[-1:], [1 / period]),
                 cost / period,
@@ -303,12 +303,12 @@ class LevelMove:
             for period in PERIODS
         ]
 
-    def take(self, tuning: dict[str, Any], offer: int) -> None:
-        """Be made as often as one of the offers says."""
-        tuning["period"] = PERIODS[offer]
+    def take(self, tuning: dict[str, Any], option: int) -> None:
+        """Be made as often as one of the options says."""
+        tuning["period"] = PERIODS[option]
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Learn the frame for the last time; unless an offer is taken, always make the move."""
+        """Learn the frame for the last time; unless an option is taken, always make the move."""
         if len(tuning["frame"].rows) and tuning["gains"].inside.any():
             self._learn_frame(target, state, tuning)
         else:

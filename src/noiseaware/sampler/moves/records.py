@@ -565,8 +565,8 @@ class BlockSweep:
 
     def _most_are_refused(self, target: Target, tuning: dict[str, Any]) -> bool:
         """Whether records have innovations, and most single records were refused."""
-        tries = tuning["tries"][0]
-        return target.abilities.can_transport and 0.0 < tries > 2.0 * tuning["rates"][0]
+        refused = tuning["tries"][0] > 2.0 * tuning["rates"][0]
+        return bool(refused) and target.abilities.can_transport
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Take the size that refreshes most records for its cost."""

@@ -74,8 +74,8 @@ from noiseaware.sampler.moves.formula import formula_jump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
 from noiseaware.sampler.moves.tuning import (
+    AS_BEFORE,
     FEW_RECORDS,
-    NO_OFFER,
     Gains,
     choose_steps,
     costs,
@@ -177,8 +177,8 @@ class Transport:
             "geometry": geometry,
             "gains": Gains(len(proposals), coordinates.size),
             "outlook": (0.0, 0.0),
-            "offers": None,
-            "offer": 0,
+            "options": None,
+            "option": 0,
             "lean": np.zeros(_leaning(target)),
             "means": [],
         }
@@ -246,7 +246,7 @@ class Transport:
             for proposal in tuning["proposals"]:
                 proposal.set_geometry(tuning["geometry"])
             self._choose(target, tuning)
-        tuning.update(geometry=None, gains=None, means=[], warming=False, offers=None)
+        tuning.update(geometry=None, gains=None, means=[], warming=False, options=None)
 
     def _choose(self, target: Target, tuning: dict[str, Any]) -> None:
         """Choose the steps, unless they are given, and what other moves do beside them."""
@@ -268,8 +268,8 @@ class Transport:
         # One warm-up may be too hopeful; with few records a step of each costs little.
         least = 1 if not target.abilities.can_update or (few and not formula) else 0
         most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
-        for which, offer in enumerate(tuning["offers"] or [NO_OFFER]):
-            rest = np.clip(1 - (1 - others) * offer.left, 0.0, 1.0)
+        for which, option in enumerate(tuning["options"] or [AS_BEFORE]):
+            rest = np.clip(1 - (1 - others) * option.left, 0.0, 1.0)
             steps = tuning["steps"]
             if self.steps is None:
                 steps = choose_steps(
@@ -280,14 +280,14 @@ class Transport:
                     least=least,
                     most=most,
                     few=few,
-                    besides=offer.cost,
+                    besides=option.cost,
                 )
             # The history was made with steps; it does not speak of a chain without them.
             time = (excess if any(steps) else 1.0) * expected_time(gains, rest, steps)
-            time, besides = max(time, offer.time), offer.cost + cost.total(steps)
-            if price(time, besides, few) < lowest:
-                lowest, chosen = price(time, besides, few), steps
-                tuning["offer"], tuning["outlook"] = which, (time, besides)
+            time, besides = max(time, option.time), option.cost + cost.total(steps)
+            if (now := price(time, besides, few)) < lowest:
+                lowest, chosen = now, steps
+                tuning["option"], tuning["outlook"] = which, (time, besides)
         tuning["steps"] = chosen
 
 

@@ -28,9 +28,10 @@ costs nobody much."""
 
 ENOUGH = {True: 3.0, False: 4.0}
 """Iterations that an effective draw may cost before an iteration is made longer, with few records
-and with many. Of the 4,000 draws of a default call 667 are then effective, where 400 are needed;
-more with few, where they cost nobody much. A round more helps the slowest parameter no more than as
-many draws more would, and throws away draws of those that are fast."""
+and with many. Of the 4,000 draws of a default call 1,000 should then be effective, where 400 are
+needed: what is expected is too hopeful. More with few, where they cost nobody much. A round more
+helps the slowest parameter no more than as many draws more would, and throws away draws of those
+that are fast."""
 
 
 class Gains:
@@ -77,7 +78,7 @@ class Gains:
         return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
-class Offer(NamedTuple):
+class Option(NamedTuple):
     """One way to go on with a move that is made beside transport.
 
     Attributes
@@ -96,8 +97,8 @@ class Offer(NamedTuple):
     cost: float
 
 
-NO_OFFER = Offer(np.ones(1), 1.0, 0.0)
-"""Nothing is made beside transport, or it goes on as it did."""
+AS_BEFORE = Option(np.ones(1), 1.0, 0.0)
+"""What is made beside transport, if anything, goes on as it did."""
 
 
 class Costs(NamedTuple):
@@ -168,7 +169,7 @@ def price(time: float, cost: float, few: bool) -> float:
     """Return what an effective draw costs, in iterations of Algorithm 1, and more if it is late.
 
     Gains are means over the bulk of the posterior, and hold less in its tails; where a draw is
-    later than is `ENOUGH`, half the time is worth four times the cost.
+    later than `ENOUGH`, half the time is worth four times the cost.
 
     Parameters
     ----------
