@@ -55,8 +55,8 @@ def without(match: Callable[[Any], bool]) -> Callable[[], Patches]:
     def patches() -> Patches:
         make = transport.make_proposals
 
-        def fewer(target: Any) -> list[Any]:
-            return [proposal for proposal in make(target) if not match(proposal)]
+        def fewer(*given: Any) -> list[Any]:
+            return [proposal for proposal in make(*given) if not match(proposal)]
 
         return [mock.patch.object(transport, "make_proposals", fewer)]
 

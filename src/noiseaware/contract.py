@@ -147,6 +147,11 @@ class ModelAbilities:
     # What helps the sampler along.
     coordinates: Any = None
     """The model's own map between theta and an unconstrained vector, in place of the default."""
+    group_levels: slice | None = None
+    """Which of the coordinates v are independent standard normals, given the others, one for each
+    group of records in order, which alone answers to it. Its `coordinates` then have
+    `spread_of(v)`, how far a level goes with its coordinate, and `around(theta)`, coordinates of
+    the rest with these held. `moves.GroupMove`."""
     scale_records: Draw | None = None
     """(theta, records, amount) -> theta', records', log ratio: a direction that releases do not
     see. `moves.ScaleMove` has the condition on it."""
@@ -318,6 +323,10 @@ class QueryAbilities:
     cells: Callable[[Any], NDArray[np.int64]] | None = None
     """records -> the k cells to which each adds 1, (n, k), -1 for none: the total is a table of
     counts. The sampler then touches only the cells that a proposal changes."""
+    placed: Callable[[Any], Floats] | None = None
+    """records -> (n, 1 + w): the first coordinate to which each adds, and the w numbers that it
+    adds to that one and the next; d is a multiple of w, and the first a multiple of it too. The
+    sampler then touches only these."""
     total: Callable[[Any], Floats] | None = None
     """records -> sum_i t(x_i), (d,), without a row for each record. Transport."""
     check_records: Callable[[Any], None] | None = None
@@ -698,9 +707,11 @@ def query_abilities(query: Any) -> QueryAbilities:
 
 def total_of(query: Query, records: NDArray[Any]) -> Floats:
     """Return sum_i t(x_i), (d,), without a row for every record at once."""
-    d, cells = len(query.names), query_abilities(query).cells
-    if cells is not None:
-        found = cells(records)
+    d, able = len(query.names), query_abilities(query)
+    if able.total is not None:
+        return able.total(records)
+    if able.cells is not None:
+        found = able.cells(records)
         return np.bincount(found[found >= 0], minlength=d).astype(np.float64)
     rows = max(1, _MOST_NUMBERS // d)
     total = query.statistic(records[:rows]).sum(axis=0)

@@ -157,6 +157,8 @@ MOVES = {
     "Soma": (Soma(), TERMS - {"strata"}),
     "Soma(slots=4)": (Soma(offers=3, slots=4), TERMS - {"strata"}),
     "ScaleMove": (na.moves.ScaleMove(), {"strata"}),
+    "GroupMove": (na.moves.GroupMove(), {"strata"}),
+    "Transport(hold_levels=True)": (na.moves.Transport(hold_levels=True), {"strata"}),
     "CountMove": (na.moves.CountMove(), {"cells", "count", "categories", "table"}),
     "CountTransport": (na.moves.CountTransport(), {"cells", "count", "categories", "table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),

@@ -73,6 +73,18 @@ def as_cells(source: str, cells: Any, m: int, d: int) -> np.ndarray:
     return np.ascontiguousarray(cells, dtype=np.int64)
 
 
+def as_placed(source: str, placed: Any, m: int, d: int) -> np.ndarray:
+    """Return rows with the first coordinate of each, float64 (m, 1 + w), or raise."""
+    rows = as_statistic(source, placed, m, None)
+    first, w = rows[:, 0], rows.shape[1] - 1
+    if w < 1 or d % w or (first % w).any() or not ((first >= 0) & (first <= d - w)).all():
+        raise ValueError(
+            f"{source} must return shape ({m}, 1 + w), where w divides {d}, with multiples of w "
+            f"from 0 to {d} - w first; got {short(placed)}"
+        )
+    return rows
+
+
 def as_total(source: str, total: Any, d: int) -> np.ndarray:
     """Return a total as float64 (d,), or raise."""
     if not isinstance(total, np.ndarray) or total.dtype.kind not in "fiub" or total.shape != (d,):

@@ -23,6 +23,7 @@ from noiseaware.agreement.arrays import (
     as_cells,
     as_innovations,
     as_number,
+    as_placed,
     as_records,
     as_statistic,
     as_total,
@@ -463,6 +464,17 @@ def _check_cells_and_total(release: Release, records: np.ndarray, t: np.ndarray)
             raise ValueError(
                 f"{name}.cells and {name}.statistic must say the same: a record adds 1 to each "
                 "of its cells, and nothing elsewhere"
+            )
+    if query.placed is not None:
+        with left_alone(f"{name}.placed", records=records):
+            rows = as_placed(f"{name}.placed", query.placed(records), m, d)
+        spread, w = np.zeros((m, d)), rows.shape[1] - 1
+        columns = rows[:, :1].astype(np.int64) + np.arange(w)
+        np.put_along_axis(spread, columns, rows[:, 1:], axis=1)
+        if not np.array_equal(spread, t):
+            raise ValueError(
+                f"{name}.placed and {name}.statistic must say the same: a record adds its numbers "
+                "from one coordinate on, and nothing elsewhere"
             )
     if query.total is not None:
         with left_alone(f"{name}.total", records=records):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
+
+import numpy as np
+
+Share = TypeVar("Share", float, np.ndarray)
 
 WANTED_ALONE = 0.44
 """Share of steps of a single number to accept (Gelman, Roberts and Gilks 1996)."""
 
 
-def log_change(acceptance: float, wanted: float, count: int, gain: float = 1.0) -> float:
-    """Return the step of Robbins and Monro (1951) on the logarithm of a size.
+def log_change(acceptance: Share, wanted: float, count: int, gain: float = 1.0) -> Share:
+    """Return the step of Robbins and Monro (1951) on the logarithm of a size, or of several.
 
     `count` is the number of the iteration, from 1 on: the steps get smaller, and their sum does
     not converge, so that the size gets to where the acceptance is the wanted one and stays there.

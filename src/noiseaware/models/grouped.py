@@ -92,7 +92,7 @@ class Grouped(CompiledModel):
         self._coords = {"group": names}
         if self.sizes is not None:
             self.n_records = sum(self.sizes)
-            self._ends = np.cumsum(self.sizes)
+            self._group_of = np.repeat(np.arange(G), self.sizes)
 
     def _read_sizes(self, sizes: Any) -> Sequence[int]:
         """Take the sizes of the groups, after a look at them."""
@@ -129,7 +129,7 @@ class Grouped(CompiledModel):
             raise ValueError(
                 f"index must be from 0 to {self.n_records - 1}; got {index.min()} to {index.max()}"
             )
-        return np.searchsorted(self._ends, index, side="right")
+        return self._group_of[index]
 
     def build_records(
         self, theta: Theta, innovations: ArrayLike, index: ArrayLike | None = None

@@ -230,6 +230,14 @@ class NonCentred:
             theta["variance"] = natural[-1:].reshape(())
         return theta, log_jacobian
 
+    def spread_of(self, v: Floats) -> float:
+        """Return tau: how far the level of a group goes with its z."""
+        return math.exp(v[1])
+
+    def around(self, theta: Theta) -> Shared:
+        """Return the coordinates of what the groups share, with every z_g held as it is."""
+        return Shared(self, self.to_vector(theta))
+
     def blocks(self, largest: int) -> list[NDArray[np.int64]]:
         """Cut v into blocks of at most `largest` coordinates; a variance is a block of its own.
 
@@ -242,6 +250,37 @@ class NonCentred:
             return [rest, *variance]
         z = np.array_split(rest[2:], -(-self._n // largest))
         return [rest[:2], *z, *variance]
+
+
+class Shared:
+    """The coordinates (mu, log tau) and log v of `NonCentred` coordinates whose z are held.
+
+    Parameters
+    ----------
+    own
+        All coordinates.
+    held
+        v, (own.size,), of which z is held.
+    """
+
+    def __init__(self, own: NonCentred, held: Floats) -> None:
+        self._own, self._held = own, held
+        self._index = np.array([0, 1, len(held) - 1])
+        self.size = len(self._index)
+
+    def to_vector(self, theta: Theta) -> Floats:
+        """Return v with theta(v) = theta, (size,), of a theta with the same z."""
+        return self._own.to_vector(theta)[self._index]
+
+    def from_vector(self, v: Floats) -> tuple[Theta, float]:
+        """Return theta(v), and the log of the Jacobian of all coordinates."""
+        whole = self._held.copy()
+        whole[self._index] = v
+        return self._own.from_vector(whole)
+
+    def blocks(self, largest: int) -> list[NDArray[np.int64]]:
+        """Return the variance as a block of its own, and the others."""
+        return [np.arange(2), np.array([2])]
 
 
 class Pooled(Grouped):
@@ -259,7 +298,10 @@ class Pooled(Grouped):
         super().__post_init__()
         self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
         self.coordinates = NonCentred(self.group_parameter, self._n_groups)
-        support = "unit" if self.group_parameter == "proportions" else "real"
+        proportions = self.group_parameter == "proportions"
+        # The logit of a proportion stays below a bound, so that its z is not quite normal.
+        self.group_levels = None if proportions else slice(2, 2 + self._n_groups)
+        support = "unit" if proportions else "real"
         self.parameters = (
             Parameter("location"),
             Parameter("spread", (), "positive"),

@@ -33,15 +33,23 @@ Scaling the records
 -------------------
 A noisy sum knows y_g and not v. `StratifiedMeans.scale_records` keeps every y_g and pushes the
 records away from it, x_i' = y_g + exp(s/2) (x_i - y_g), v' = exp(s) v. With Q_g the sum of
-(x_i - y_g)^2 in group g, the likelihood is prop. to
+(x_i - y_g)^2 in group g and K groups having records, p(m | mu, tau) f(x | theta) is
 
-    v^(-n/2) exp(-[sum_g n_g (y_g - m_g)^2 + sum_g Q_g] / (2 v)),
+    v^(-(n-K)/2) exp(-sum_g Q_g / (2 v))  prod_g N(y_g; mu, tau^2 + v/n_g)  prod_g N(m_g; a_g, c_g)
 
-and Q_g'/v' = Q_g/v. The map multiplies v by exp(s), and the n - K dimensions of the records around
-their groups' means, K groups having records, by exp(s/2) each. So
+up to a constant, a_g and c_g being the mean and the variance of m_g given the rest, above. The m_g
+would hold v back, the more the more groups there are. So they go with it,
+
+    m_g' = a_g' + sqrt(c_g' / c_g) (m_g - a_g),
+
+by which the last product times |dm'/dm| stays what it is. Q_g'/v' = Q_g/v, and the map multiplies v
+by exp(s) and the n - K dimensions of the records around their groups' means by exp(s/2) each. So
 
     log [p(theta') f(x'|theta') |det| / (p(theta) f(x|theta))]
-        = log p(v') - log p(v) + s (1 - K/2) - (1/v' - 1/v) sum_g n_g (y_g - m_g)^2 / 2.
+        = log p(v') - log p(v) + s
+          + sum_g [log N(y_g; mu, tau^2 + v'/n_g) - log N(y_g; mu, tau^2 + v/n_g)].
+
+A group without records has a_g = mu and c_g = tau^2, stays, and adds nothing.
 
 The construction x = F(u; theta)
 --------------------------------
@@ -92,18 +100,13 @@ def _scan(records, spread, variance, data, scale, uniforms, normals, gamma, out)
 
 
 @njit(cache=True, nogil=True)
-def _scale(records, means, totals, sizes, factor, scaled):
-    """Write y_g + factor (x_i - y_g); return sum_g n_g (y_g - m_g)^2."""
+def _scale(records, totals, sizes, factor, scaled):
+    """Write y_g + factor (x_i - y_g)."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         centre = totals[group] / sizes[group]
         scaled[i, 0] = records[i, 0]
         scaled[i, 1] = centre + factor * (records[i, 1] - centre)
-    between = 0.0
-    for g in range(sizes.shape[0]):
-        if sizes[g] > 0.0:
-            between += sizes[g] * (totals[g] / sizes[g] - means[g]) ** 2
-    return between
 
 
 @dataclass(repr=False, eq=False)
@@ -204,21 +207,30 @@ class StratifiedMeans(Pooled, NormalGroups):
         """
         records = self._read_records(records)
         totals, sizes = self._totals(records)
-        means, _ = self._read(theta)
         before = float(theta["variance"])
         after = before * math.exp(amount)
         scaled = np.empty_like(records)
-        between = _scale(records, means, totals, sizes, math.exp(0.5 * amount), scaled)
+        _scale(records, totals, sizes, math.exp(0.5 * amount), scaled)
+        location, spread = float(theta["location"]), float(theta["spread"])
+
+        def given(variance: float) -> tuple[Floats, Floats, float]:
+            """Return all a_g and sqrt(c_g), and sum_g log N(y_g; mu, tau^2 + v/n_g)."""
+            within = variance + spread**2 * sizes
+            off = totals - location * sizes
+            centres = location + spread**2 * off / within
+            sds = spread * np.sqrt(variance / within)
+            some = sizes > 0
+            fits = np.log(within[some]) + off[some] ** 2 / (sizes * within)[some]
+            return centres, sds, -0.5 * float(fits.sum())
+
+        (centres, sds, fit), (new_centres, new_sds, new_fit) = given(before), given(after)
+        means, _ = self._read(theta)
         prior = (self.variance_shape, self.variance_scale)
-        log_ratio = (
-            log_inverse_gamma(after, *prior)
-            - log_inverse_gamma(before, *prior)
-            + amount * (1.0 - 0.5 * np.count_nonzero(sizes))
-            - 0.5 * between * (1.0 / after - 1.0 / before)
-        )
+        log_ratio = log_inverse_gamma(after, *prior) - log_inverse_gamma(before, *prior)
         new = {name: np.array(value, dtype=np.float64) for name, value in theta.items()}
         new["variance"] = np.array(after)
-        return new, scaled, log_ratio
+        new["means"] = new_centres + new_sds / sds * (means - centres)
+        return new, scaled, log_ratio + amount + new_fit - fit
 
 
 MODELS.add(StratifiedMeans)

@@ -51,6 +51,33 @@ def spread_rows(groups, rows, spread):
 
 
 @njit(cache=True, nogil=True)
+def add_rows(groups, rows, total):
+    """Add the rows (n, d) to `total` (G d,), each where its group begins. As `spread_rows`."""
+    d = rows.shape[1]
+    for i in range(rows.shape[0]):
+        group = groups[i]
+        if not 0 <= group < total.shape[0] // d:
+            return False
+        for j in range(d):
+            total[group * d + j] += rows[i, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def place_rows(groups, rows, n_groups, placed):
+    """Write where the group of each row (n, d) begins, and the row, (n, 1 + d). Likewise."""
+    d = rows.shape[1]
+    for i in range(rows.shape[0]):
+        group = groups[i]
+        if not 0 <= group < n_groups:
+            return False
+        placed[i, 0] = group * d
+        for j in range(d):
+            placed[i, 1 + j] = rows[i, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def spread_cells(groups, inner, d, n_groups, cells):
     """Write the cells (n, k), of d, as cells of their groups; -1 stays. As `spread_rows`."""
     for i in range(inner.shape[0]):
@@ -102,6 +129,7 @@ class GroupedQuery(Described):
     n_groups: int | None = None
     integer_valued: bool
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None
+    placed: Callable[[ArrayLike], Floats] | None = None
     possible: Callable[[Floats, int], Floats] | None
 
     def _hold_query(self, query: Query | Mapping[str, Any]) -> None:
@@ -165,6 +193,7 @@ class ByGroup(GroupedQuery):
     def __init__(self, query: Query, n_groups: int, labels: Sequence[str] | None = None) -> None:
         self._hold_query(query)
         n_groups = whole_number("n_groups", n_groups)
+        self._hold(placed=self._placed if self.cells is None else None)
         if labels is None:
             labels = [f"group={group}" for group in range(n_groups)]
         named = as_labels("labels", labels, n_groups)
@@ -179,6 +208,24 @@ class ByGroup(GroupedQuery):
         if not spread_rows(groups, rows, spread):
             self.check_records(records)  # says which record it is
         return spread
+
+    def total(self, records: ArrayLike) -> Floats:
+        """Return the total, (G d,), without a row of all columns for each record."""
+        groups, rest = _split(records)
+        rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
+        total = np.zeros(len(self.names))
+        if not add_rows(groups, rows, total):
+            self.check_records(records)  # says which record it is
+        return total
+
+    def _placed(self, records: ArrayLike) -> Floats:
+        """Return the first column of each record's group, and t of the record, (n, 1 + d)."""
+        groups, rest = _split(records)
+        rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
+        placed = np.empty((len(rows), 1 + rows.shape[1]))
+        if not place_rows(groups, rows, self.n_groups, placed):
+            self.check_records(records)
+        return placed
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
         groups, rest = _split(records)

@@ -14,6 +14,7 @@ from noiseaware.sampler.moves import (
     CountMove,
     CountTransport,
     FiniteMove,
+    GroupMove,
     Interweave,
     LevelMove,
     MirrorMove,
@@ -54,7 +55,8 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own, or a
     ready one if it has a prior and a likelihood only. A model that knows of a direction that
     releases do not see is moved along it; records that are no integers are redrawn with the total
-    held; and a database that the release does not tell from its mirror image goes over to that.
+    held; the levels of groups are moved one by one; and a database that the release does not
+    tell from its mirror image goes over to that.
     Where the number of records is not known, some are added and taken away.
     """
     able = target.abilities
@@ -76,9 +78,13 @@ def default_moves(target: Target) -> tuple[Move, ...]:
         return (*algorithm1(), *size)
     update = (ParameterUpdate(),) if able.can_update else ()
     scale = (ScaleMove(),) if able.can_update and able.scale_records is not None else ()
-    mirror = (MirrorMove(),) if mirror_images(target) else ()
-    level = (LevelMove(),) if can_follow(target) else ()
-    return (Interweave(*update, Transport(), *level, *scale, *mirror, *size, BlockSweep()),)
+    if target.levels is not None:
+        moves = (Transport(hold_levels=True), GroupMove(), *scale)
+    else:
+        level = (LevelMove(),) if can_follow(target) else ()
+        mirror = (MirrorMove(),) if mirror_images(target) else ()
+        moves = (Transport(), *level, *scale, *mirror)
+    return (Interweave(*update, *moves, *size, BlockSweep()),)
 
 
 def moves_of_records(target: Target) -> tuple[Move, ...]:

@@ -12,8 +12,10 @@ and the mechanism can do, and turns what a user's class returns into arrays or a
 **Where n is not known** it has a prior p(n), and the target is p(theta) p(n) prod_i f(x_i | theta)
 g(s_dp, T(x)), with i up to n. The database that a chain holds has as many records as n says.
 
-Two shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
+Three shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
 is held as an (n, k) array of cell numbers, so that a proposal touches only the cells that change.
+*Placed*: a record adds w numbers from one coordinate on, and is held as (n, 1 + w), that coordinate
+first: of many groups a record touches its own.
 """
 
 from __future__ import annotations
@@ -153,6 +155,15 @@ def add_cells(cells, total):
                 total[cells[i, a]] += 1.0
 
 
+@njit(cache=True, nogil=True)
+def add_placed(rows, total):
+    """Add every row of `rows` (m, 1 + w) to `total` (d,), from the coordinate on that it names."""
+    for i in range(rows.shape[0]):
+        first = int(rows[i, 0]) - 1
+        for j in range(1, rows.shape[1]):
+            total[first + j] += rows[i, j]
+
+
 class Target:
     """The joint posterior of one model and one release.
 
@@ -183,6 +194,8 @@ class Target:
         log g for compiled code, or None if it is only known as a Python function.
     uses_cells
         Whether statistics are held as cell numbers.
+    uses_places
+        Whether they are held as rows, each with its first coordinate.
     kernel
         The model's own kernel for p(theta | x), or None.
     summed_kernel
@@ -197,6 +210,9 @@ class Target:
         if it has some that suit it better than those of its parameters' supports.
     moved
         The same with n as one coordinate more, where it is not known: what transport moves.
+    levels
+        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own; else
+        None.
     threads
         How many threads share a pass over many records.
     """
@@ -237,13 +253,16 @@ class Target:
         shared = mechanism.statistic is None  # by all records: the query's own
         self._cells = self.query_abilities.cells if shared and self.terms is not None else None
         self.uses_cells = self._cells is not None
+        listed = self.uses_cells or self.on_counts or not shared or self.terms is None
+        self._placed = None if listed else self.query_abilities.placed
+        self.uses_places = self._placed is not None
         self._query_total = self.query_abilities.total if shared else None
         self.kernel = self._find_kernel()
         self.summed_kernel = self._find_summed_kernel()
         self.listed = listed_laws(model, release)
         self.column_laws = column_laws(model, release)
         own = able.coordinates
-        self.coordinates = Coordinates(able.parameters) if own is None else own
+        self.coordinates: Any = Coordinates(able.parameters) if own is None else own
         self.moved = self.coordinates if size is None else SizedCoordinates(self.coordinates)
         self._shapes = [(p.name, p.shape) for p in able.parameters]
         # What the package itself makes goes to compiled loops as it is; the rest is looked at.
@@ -252,6 +271,7 @@ class Target:
         self._small: np.dtype | None = None
         self.d = 0
         self.d = self._find_d()
+        self.levels = self._find_levels()
 
     def hold_small(self) -> None:
         """Hold many records in the smallest integer type; for moves that do not calculate with it.
@@ -319,6 +339,17 @@ class Target:
         theta = self.model.sample_prior(rng)
         records, _ = self.propose(theta, 1, rng)
         return self.statistic(records, 0).shape[1]
+
+    def _find_levels(self) -> slice | None:
+        """Return the levels of groups that are moved one by one, if both sides allow it."""
+        found = self.abilities.group_levels
+        if found is None or not self.uses_places or self.size is not None:
+            return None
+        groups, rng = found.stop - found.start, np.random.default_rng(0)
+        record, _ = self.propose(self.sample_prior(rng), 1, rng)
+        # A row of the statistic has the place, and then the numbers of one group.
+        width = self.statistic(record, 0).shape[1] - 1
+        return found if groups * width == self.d else None
 
     # What the model makes.
 
@@ -521,7 +552,7 @@ class Target:
     # What the release says of them.
 
     def statistic(self, records: np.ndarray, start: int) -> np.ndarray:
-        """t_i(x_i, s_dp) of records start, start + 1, ...: (m, d), or cell numbers (m, k)."""
+        """t_i(x_i, s_dp) of records start, start + 1, ..., (m, d), or in another of the shapes."""
         query, m = self.release.query, len(records)
         if self._own_statistic is not None:
             made = self._own_statistic(records, np.arange(start, start + m), self.values)
@@ -531,6 +562,11 @@ class Target:
             if self._trusted:
                 return cells
             return arrays.as_cells(f"{self.query_abilities.name}.cells", cells, m, self.d)
+        elif self._placed is not None:
+            rows = self._placed(records)
+            if self._trusted:
+                return rows
+            return arrays.as_placed(f"{self.query_abilities.name}.placed", rows, m, self.d)
         else:
             made = query.statistic(records)
             name, d = self.query_abilities.name, len(query.names)
@@ -596,7 +632,8 @@ class Target:
     def sum(self, statistic: np.ndarray) -> np.ndarray:
         """Add up statistics that `statistic` gave, (d,)."""
         total = np.zeros(self.d)
-        (add_cells if self.uses_cells else add_rows)(statistic, total)
+        add = add_cells if self.uses_cells else add_placed if self.uses_places else add_rows
+        add(statistic, total)
         return total
 
     def log_g(self, total: np.ndarray) -> float:

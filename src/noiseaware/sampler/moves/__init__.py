@@ -13,6 +13,7 @@ from noiseaware.counts.transport import CountTransport
 from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.conditional import ConditionalMove
 from noiseaware.sampler.moves.finite import FiniteMove
+from noiseaware.sampler.moves.groups import GroupMove
 from noiseaware.sampler.moves.interweave import Interweave
 from noiseaware.sampler.moves.level import LevelMove
 from noiseaware.sampler.moves.mirror import MirrorMove
@@ -29,6 +30,7 @@ __all__ = [
     "CountMove",
     "CountTransport",
     "FiniteMove",
+    "GroupMove",
     "Interweave",
     "LevelMove",
     "MirrorMove",

@@ -97,6 +97,9 @@ FARTHEST = 50.0
 """Posterior standard deviations after which the solver is given up: nothing is accepted so far
 out, and records there may overflow."""
 
+MOST_COORDINATES = 100
+"""With more, a frame takes too many looks at the records: two for each coordinate."""
+
 PERIODS = (1, 2, 4, 8, 16)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
@@ -211,9 +214,9 @@ class LevelMove:
         """Raise if theta cannot follow."""
         if not can_follow(target):
             raise ValueError(
-                "LevelMove needs a model with innovations whose records are no integers, and noise "
-                f"that is scored coordinate by coordinate; {target.abilities.name} with this "
-                "release has not both"
+                "LevelMove needs a model with innovations whose records are no integers, of "
+                f"at most {MOST_COORDINATES} parameters, and noise that is scored coordinate by "
+                f"coordinate; {target.abilities.name} with this release has not all"
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
@@ -452,9 +455,11 @@ def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
 
 
 def can_follow(target: Target) -> bool:
-    """Whether theta can follow: records are built from innovations and are no integers."""
+    """Whether theta can follow: it is short, and records are built and no integers."""
     able = target.abilities
     if not able.can_transport or target.terms is None:
+        return False
+    if target.coordinates.size > MOST_COORDINATES:
         return False
     if target.uses_cells or target.query_abilities.integer_valued:
         return False

@@ -36,8 +36,8 @@ in one record.
 Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that do not
 look at the other records can all be drawn, and their statistics taken, before the loop; the loop
 itself is compiled. There is one loop for each form in which T is held or g is known:
-`accept_dense`, `accept_cells`, and `accept_called` for a density that is a Python function. T is
-summed afresh at the start of each sweep.
+`accept_dense`, `accept_cells`, `accept_placed`, and `accept_called` for a density that is a Python
+function. T is summed afresh at the start of each sweep.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Offer(NamedTuple):
 
     Attributes
     ----------
-    current, proposed : (m, d), or (m, k) cell numbers
+    current, proposed : (m, d), (m, k) cell numbers, or (m, 1 + w) rows with their places
         t_i(x_i) and t_i(x_i*).
     correction : (m,) or (0,)
         log f(x*)/f(x) + log q(x|x*)/q(x*|x); empty where it is zero (Algorithm 1).
@@ -201,6 +201,52 @@ def accept_cells(density, total, offer):
     return lowest
 
 
+@njit(cache=True, nogil=True)
+def accept_placed(density, total, offer):
+    """Accept or reject one block after another; statistics are rows with their places.
+
+    As `accept_dense`. A coordinate that a block touches is scored once before it and once after.
+    """
+    current, proposed, correction, log_uniform, size, accepted = offer
+    terms = density.terms
+    long, family, parameters = needs_long(terms), terms.family, terms.parameters
+    m, w = proposed.shape[0], proposed.shape[1] - 1
+    trial, touched = np.empty(len(total)), np.zeros(len(total), np.bool_)
+    lowest = 0.0
+    for block in range(len(log_uniform)):
+        start, end = block * size, min(block * size + size, m)
+        log_ratio = 0.0
+        for rows in (current, proposed):
+            for i in range(start, end):
+                first = int(rows[i, 0])
+                for c in range(first, first + w):
+                    if not touched[c]:
+                        touched[c] = True
+                        trial[c] = total[c]
+                        log_ratio -= term(long, family, parameters, c, total[c])
+        for i in range(start, end):
+            old, new = int(current[i, 0]), int(proposed[i, 0])
+            for j in range(w):
+                trial[old + j] -= current[i, 1 + j]
+                trial[new + j] += proposed[i, 1 + j]
+        for rows in (current, proposed):
+            for i in range(start, end):
+                first = int(rows[i, 0])
+                for c in range(first, first + w):
+                    if touched[c]:
+                        touched[c] = False
+                        log_ratio += term(long, family, parameters, c, trial[c])
+        log_ratio *= density.power
+        lowest = min(lowest, log_ratio)
+        if decide(correction, log_uniform[block], accepted, start, end, log_ratio):
+            for rows in (current, proposed):
+                for i in range(start, end):
+                    first = int(rows[i, 0])
+                    for c in range(first, first + w):
+                        total[c] = trial[c]
+    return lowest
+
+
 def accept_called(log_g: Callable[[np.ndarray], float], total: np.ndarray, offer: Offer) -> float:
     """As `accept_dense`, for a mechanism whose log density is a Python function of T."""
     current, proposed, correction, log_uniform, size, accepted = offer
@@ -255,6 +301,8 @@ def accept(target: Target, total: np.ndarray, offer: Offer) -> float:
     """Run the accept loop that fits the target; see `accept_dense`."""
     if target.density is None:
         return accept_called(target.log_g, total, offer)
+    if target.uses_places:
+        return accept_placed(target.density, total, offer)
     loop = accept_cells if target.uses_cells else accept_dense
     return loop(target.density, total, offer)
 
@@ -478,7 +526,7 @@ class BlockSweep:
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with blocks of one record."""
         sizes = [1, target.n]
-        if target.terms is not None and not target.uses_cells:
+        if target.terms is not None and not (target.uses_cells or target.uses_places):
             sizes[1:1] = [k for k in (8, 64, 512) if k < min(target.n, CHUNK)]
         return {
             "size": min(self.size or 1, target.n),

@@ -57,7 +57,8 @@ carries theta for what it costs (`tuning`), and may be none.
 
 All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
 interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
-half, and each is fast where the other is slow.
+half, and each is fast where the other is slow. Where groups have levels of their own, these are
+held as well (`groups`).
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ STARTS, ATTEMPTS, CLOSE = 32, 4, 10.0
 close as this to the release, in units of the noise. It looks at the records a few hundred times,
 which is less than a hundredth of what it does later."""
 
+LOOKS = {"start": 2000, "learn": 10}
+"""With many coordinates an estimate of dT/dv takes many looks at the records, two for each: then
+there are fewer estimates, so that an attempt at the start takes about so many looks, and learning
+later as many in an iteration."""
+
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
 
@@ -113,17 +119,22 @@ class Transport:
     ----------
     steps : int, optional
         Steps of each proposal in an iteration. None chooses in warm-up.
+    hold_levels : bool
+        Hold the levels of groups: `GroupMove` moves them. For targets that it takes.
     """
 
     reports = ("transport_acceptance",)
     moves_size = True
     chooses = True
 
-    def __init__(self, steps: int | None = None) -> None:
+    def __init__(self, steps: int | None = None, *, hold_levels: bool = False) -> None:
         self.steps = None if steps is None else whole_number("steps", steps)
+        self.hold_levels = hold_levels
 
     def __repr__(self) -> str:
-        return "Transport()" if self.steps is None else f"Transport(steps={self.steps})"
+        given = [] if self.steps is None else [f"steps={self.steps}"]
+        given += ["hold_levels=True"] * self.hold_levels
+        return f"Transport({', '.join(given)})"
 
     def check(self, target: Target) -> None:
         """Raise if the model does not build its records from innovations."""
@@ -131,6 +142,11 @@ class Transport:
             raise ValueError(
                 f"Transport needs a model with innovations, build_records and, if it has "
                 f"update_parameters, recover_innovations; {type(target.model).__name__} lacks them"
+            )
+        if self.hold_levels and target.levels is None:
+            raise ValueError(
+                "hold_levels must be False where GroupMove cannot move the levels; got True, for "
+                f"{target.abilities.name} and {target.query_abilities.name}"
             )
 
     def find_start(self, target: Target, state: ChainState) -> None:
@@ -143,12 +159,12 @@ class Transport:
         released total, with the innovations held. That need not have a solution; then there are
         more attempts, each with records of its own.
         """
-        best = here = Position(target, state)
+        best = here = self._position(target, state)
         for attempt in range(ATTEMPTS):
             if attempt:
                 theta = target.sample_prior(state.rng)
                 records, u = target.propose(theta, len(state.records), state.rng)
-                here = Position(target, ChainState(theta, records, u, state.rng))
+                here = self._position(target, ChainState(theta, records, u, state.rng))
             here.begin(state.rng)
             if here.log_g > best.log_g:
                 best = here
@@ -158,14 +174,15 @@ class Transport:
         if state.innovations is not None:
             state.innovations = best.u[: len(state.records)]
 
+    def _position(self, target: Target, state: ChainState, lean: np.ndarray = NO_LEAN) -> Position:
+        return Position(target, state, lean, hold_levels=self.hold_levels)
+
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
-        coordinates = target.moved
-        proposals = make_proposals(target)
-        prior = [
-            coordinates.to_vector(target.sample_moved(state.rng))
-            for _ in range(20 * coordinates.size)
-        ]
+        maps = maps_at(target, state.theta, self.hold_levels)
+        proposals = make_proposals(target, maps)
+        draws = [draw_prior(target, state.rng, self.hold_levels) for _ in range(20 * maps.size)]
+        prior = [v for _, v in draws]
         geometry = Geometry(np.stack(prior))
         for proposal in proposals:
             proposal.set_geometry(geometry)
@@ -175,7 +192,7 @@ class Transport:
             "warming": True,
             "count": 0,
             "geometry": geometry,
-            "gains": Gains(len(proposals), coordinates.size),
+            "gains": Gains(len(proposals), maps.size),
             "outlook": (0.0, 0.0),
             "options": None,
             "option": 0,
@@ -189,7 +206,7 @@ class Transport:
         if not any(numbers):
             return (math.nan,)
         warming, gains = tuning["warming"], tuning["gains"]
-        here = Position(target, state, tuning["lean"])
+        here = self._position(target, state, tuning["lean"])
         if warming:
             here.find_v()
             if tuning["geometry"].history:
@@ -234,7 +251,8 @@ class Transport:
                 geometry.learn()
                 tuning["gains"].fade()
                 _learn_lean(tuning)
-            estimate_jacobian(target, state, geometry, tuning["lean"])
+            if count == 1 or 2 * len(geometry.mean) <= LOOKS["learn"] * count:
+                estimate_jacobian(self._position(target, state, tuning["lean"]), geometry)
             for proposal in proposals:
                 proposal.set_geometry(geometry)
 
@@ -268,7 +286,9 @@ class Transport:
         # One warm-up may be too hopeful; with few records a step of each costs little.
         least = 1 if not target.abilities.can_update or (few and not formula) else 0
         most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
-        for which, option in enumerate(tuning["options"] or [AS_BEFORE]):
+        # Options are about all coordinates.
+        options = None if self.hold_levels else tuning["options"]
+        for which, option in enumerate(options or [AS_BEFORE]):
             rest = np.clip(1 - (1 - others) * option.left, 0.0, 1.0)
             steps = tuning["steps"]
             if self.steps is None:
@@ -299,12 +319,21 @@ class Position:
     theta, records, total, log_g
         theta, F(u; theta), its total and log g there; with `_new`, of the last proposal. Records
         that are many are built at the end, and are None meanwhile.
+    maps
+        The coordinates that move: all, or those beside the levels of groups.
     v, log_prior
         theta as a vector, and its log density there, from when `find_v` is first called.
     """
 
-    def __init__(self, target: Target, state: ChainState, lean: np.ndarray = NO_LEAN) -> None:
-        self.target, self.lean = target, lean
+    def __init__(
+        self,
+        target: Target,
+        state: ChainState,
+        lean: np.ndarray = NO_LEAN,
+        *,
+        hold_levels: bool = False,
+    ) -> None:
+        self.target, self.lean, self.hold_levels = target, lean, hold_levels
         self.rng = state.rng
         self.u = target.recover(state)
         self.n = len(self.u)
@@ -316,8 +345,9 @@ class Position:
         self.total = target.total(state.records)
         self.log_g = target.log_g(self.total)
         self.found = False
-        self.v = np.empty(target.moved.size)
-        self.v_new = np.empty(target.moved.size)
+        self.maps = maps_at(target, self.theta, hold_levels)
+        self.v = np.empty(self.maps.size)
+        self.v_new = np.empty(self.maps.size)
         self.log_prior = 0.0
 
     def find_v(self) -> None:
@@ -327,7 +357,8 @@ class Position:
             self.found = True
 
     def _place(self) -> tuple[np.ndarray, float]:
-        return place(self.target.moved, self.target.log_prior_moved, self.theta)
+        self.maps = maps_at(self.target, self.theta, self.hold_levels)
+        return place(self.maps, self.target.log_prior_moved, self.theta)
 
     def log_lean(self) -> float:
         """Return the log of the factor that the module docstring derives; 0 where u is held."""
@@ -371,7 +402,7 @@ class Position:
         """Return how much higher the log density is at v, with u held."""
         target = self.target
         self.v_new, self.moved_v = v, True
-        self.theta_new, log_jacobian = target.moved.from_vector(v)
+        self.theta_new, log_jacobian = self.maps.from_vector(v)
         self.log_prior_new = target.log_prior_moved(self.theta_new) + log_jacobian
         log_ratio = self.log_prior_new - self.log_prior
         if log_ratio > -math.inf:
@@ -383,8 +414,8 @@ class Position:
         """Go to the best of several theta from the prior, and from there to the release."""
         prior = []
         for _ in range(STARTS):
-            self.theta_new = self.target.sample_moved(rng)
-            prior.append(self.target.moved.to_vector(self.theta_new))
+            self.theta_new, v = draw_prior(self.target, rng, self.hold_levels)
+            prior.append(v)
             self.rebuild(rng)
             if self.log_g_new > self.log_g:
                 self.accept()
@@ -410,10 +441,10 @@ class Position:
         assert terms is not None  # the caller saw to it
 
         def total_at(v: np.ndarray) -> np.ndarray:
-            return self.build(self.target.moved.from_vector(v)[0], rng)[1]
+            return self.build(self.maps.from_vector(v)[0], rng)[1]
 
         v, off = self.v, self.misfit(self.total)
-        for _ in range(STARTS):
+        for _ in range(max(1, min(STARTS, LOOKS["start"] // (2 * len(v))))):
             softer = float(np.abs(off).max())
             if not 1.0 < softer < math.inf:
                 break
@@ -502,10 +533,25 @@ def _learn_lean(tuning: dict[str, Any]) -> None:
         tuning["lean"] = off @ np.stack(means) / max(float(off @ off), 1e-12)
 
 
-def make_proposals(target: Target) -> list[Proposal]:
+def maps_at(target: Target, theta: Theta, hold_levels: bool) -> Any:
+    """Return the coordinates that move from theta."""
+    return target.coordinates.around(theta) if hold_levels else target.moved
+
+
+def draw_prior(
+    target: Target, rng: np.random.Generator, hold_levels: bool
+) -> tuple[Theta, np.ndarray]:
+    """Draw theta from the prior; return it and its v."""
+    theta = target.sample_moved(rng)
+    return theta, maps_at(target, theta, hold_levels).to_vector(theta)
+
+
+def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     """Return all proposals that a target allows, in the order in which they are made."""
-    blocks = target.moved.blocks(LARGEST_BLOCK)
-    proposals: list[Proposal] = [PriorJump()]
+    blocks = maps.blocks(LARGEST_BLOCK)
+    # The prior would change what is held, where something is.
+    whole = maps is target.moved
+    proposals: list[Proposal] = [PriorJump()] if whole else []
     formula = target.formula()
     # Where there are many blocks, the formula's own chain goes through them.
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
@@ -525,17 +571,14 @@ def place(
     return v, log_prior(inside) + log_jacobian
 
 
-def estimate_jacobian(
-    target: Target, state: ChainState, geometry: Geometry, lean: np.ndarray
-) -> None:
+def estimate_jacobian(here: Position, geometry: Geometry) -> None:
     """Estimate how the total answers to theta where the chain is."""
-    if target.terms is None:
+    terms = here.target.terms
+    if terms is None:
         geometry.covariance_given_u = geometry.covariance
         return
-    here = Position(target, state, lean)
 
     def total_at(v: np.ndarray) -> np.ndarray:
-        return here.build(target.moved.from_vector(v)[0], state.rng)[1]
+        return here.build(here.maps.from_vector(v)[0], here.rng)[1]
 
-    v = target.moved.to_vector(here.theta)
-    geometry.estimate_jacobian(total_at, target.terms.parameters[:, 1], v)
+    geometry.estimate_jacobian(total_at, terms.parameters[:, 1], here.maps.to_vector(here.theta))
