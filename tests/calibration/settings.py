@@ -206,8 +206,19 @@ QUICK_WITH_ALGORITHM1 = ("regression-unknown", "naive-bayes", "stratified-means"
 """Of the others, `make test` checks the kernels (`exact.test_conditionals`) and the updates of the
 records (`exact.test_enumeration`) apart."""
 
-QUICK_LATER = ("unknown-sizes-stratified", "unknown-sizes-proportions")
-"""Like others of their kind, so that `make validate` is soon enough."""
+QUICK_MODELS = (
+    "regression-unknown",
+    "logistic-regression",
+    "naive-bayes",
+    "dirichlet",
+    "gamma",
+    "stratified-proportions",
+    "stratified-means",
+    "unknown-sizes-means",
+    "poisson-table",
+)
+"""At least one for each of the moves of the default sampler. The others are like one of them, so
+that `make validate` is soon enough."""
 
 QUICK_IN_SBC = ("table",)
 """SBC takes three times as long as Geweke's test."""

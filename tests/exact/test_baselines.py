@@ -261,6 +261,7 @@ def test_non_private_normal_with_both_unknown():
 # ------------------------------------------------------------------ everything else
 
 
+@pytest.mark.full
 def test_small_noise_is_nearly_the_closed_form():
     """On a pair that has one: the same mean, and a width within what is said of it."""
     model = na.models.Normal(variance=4.0, mean_mean=0.0, mean_sd=2.0)

@@ -26,7 +26,7 @@ from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
 import noiseaware as na
-from later import all_but
+from later import all_but, only
 from noiseaware.contract import CountsPrior
 from noiseaware.counts import lattice
 from noiseaware.counts import move as moves
@@ -531,7 +531,7 @@ def check_step(name, fresh=False):
     assert connected_components(P > 0, connection="strong")[0] == 1
 
 
-@pytest.mark.parametrize("name", all_but(["no three-way interaction"], PROBLEMS))
+@pytest.mark.parametrize("name", all_but(["no three-way interaction", "naive bayes"], PROBLEMS))
 def test_a_step_leaves_the_enumerated_posterior_invariant(name):
     check_step(name)
 
@@ -612,7 +612,7 @@ ITERATED = (
 )
 
 
-@pytest.mark.parametrize("name", all_but(["no three-way interaction"], ITERATED))
+@pytest.mark.parametrize("name", only(["bernoulli", "dense", "exact margins 3x3"], ITERATED))
 def test_an_iteration_leaves_the_posterior_invariant(name):
     check_iteration(name)
 

@@ -113,6 +113,7 @@ def check_laplace(stream=83):
     compare(sampled(model, release, None, stream=stream), exact)
 
 
+@pytest.mark.full
 def test_responses_with_laplace_noise():
     check_laplace()
 
@@ -133,6 +134,7 @@ def check_logistic(stream=84):
     compare(sampled(model, release, None, draws=1500, stream=stream), exact)
 
 
+@pytest.mark.full
 def test_told_answers():
     check_logistic()
 

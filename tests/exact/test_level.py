@@ -113,7 +113,8 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("name", only(["the determinant left out"], BUGS))
+@pytest.mark.full
+@pytest.mark.parametrize("name", BUGS)
 def test_the_bug_is_caught(name):
     with planted(Edit(level.Level, "propose", *BUGS[name])), pytest.raises(AssertionError):
         check(*SETTINGS["one of two directions is held"], runs=800, steps=10)

@@ -162,6 +162,7 @@ def exactly(values, scale, low, high):
     return np.array([np.sum(weight * 4 * y / variance), np.sum(weight * 4 * x * y / variance)])
 
 
+@pytest.mark.full
 def test_the_default_with_a_clamped_response(monkeypatch):
     used = []
     renew = BlockSweep._renew_parts

@@ -84,6 +84,7 @@ def test_the_sign_of_a_mean(setting):
     assert difference(*SETTINGS[setting]) < HIGHEST
 
 
+@pytest.mark.full
 def test_no_prior_in_the_ratio():
     ratio = "target.log_prior(theta) + log_jacobian - log_prior"
     edit = Edit(mirror.MirrorMove, "step", ratio, "0.0")
