@@ -181,7 +181,8 @@ class Transport:
         """Begin with the prior's mean and covariance, from draws of it."""
         maps = maps_at(target, state.theta, self.hold_levels)
         proposals = make_proposals(target, maps)
-        draws = [draw_prior(target, state.rng, self.hold_levels) for _ in range(20 * maps.size)]
+        number = min(20 * maps.size, max(LOOKS["start"], 2 * maps.size))
+        draws = [draw_prior(target, state.rng, self.hold_levels) for _ in range(number)]
         prior = [v for _, v in draws]
         geometry = Geometry(np.stack(prior))
         for proposal in proposals:
