@@ -360,6 +360,9 @@ class QueryAbilities:
     as (z - c) f, clamped to [-1, 1]. Formulas of models."""
     class_feature_levels: tuple[int, ...] | None = None
     """(I, J_1, ..., J_K): the total is the counts by class, feature and level. Formulas."""
+    n_groups: int | None = None
+    """How many groups the records are in, by their first column, of which each has as many
+    coordinates, in order, to which its records alone add. `moves.GroupMove`."""
     group: int | None = None
     """The one group that the query is about, if it is. Parallel composition of guarantees."""
 

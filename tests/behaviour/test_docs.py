@@ -56,13 +56,20 @@ def run_blocks(page):
             exec(compile(block, str(page), "exec"), names)
 
 
+def in_a_folder_of_its_own(monkeypatch, tmp_path):
+    """Change to a folder that has the examples: what a page writes goes there."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+
+
 WITH_BLOCKS = [page for page in PAGES if BLOCKS[page]]
 
 
 @pytest.mark.parametrize(
     "page", [page for page in WITH_BLOCKS if page.name not in LONG], ids=lambda p: p.name
 )
-def test_the_blocks_of_a_page_run(page, monkeypatch):
+def test_the_blocks_of_a_page_run(page, monkeypatch, tmp_path):
+    in_a_folder_of_its_own(monkeypatch, tmp_path)
     for name, most in MOST.items():
         monkeypatch.setattr(na, name, at_most(getattr(na, name), **most))
     run_blocks(page)
@@ -70,7 +77,8 @@ def test_the_blocks_of_a_page_run(page, monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.name)
-def test_the_blocks_of_a_page_run_as_they_are_written(page):
+def test_the_blocks_of_a_page_run_as_they_are_written(page, monkeypatch, tmp_path):
+    in_a_folder_of_its_own(monkeypatch, tmp_path)
     run_blocks(page)
 
 

@@ -28,7 +28,7 @@ from scipy import special, stats
 import noiseaware as na
 
 FAR = 5.0
-"""Monte Carlo errors that a mean may be off: by chance 6e-7 of the time, if it is normal."""
+"""Monte Carlo errors that a mean or a variance may be off: by chance 6e-7 of the time."""
 
 
 class Answer(NamedTuple):
@@ -85,7 +85,8 @@ def counted(n: int, scale: float, value: float, mechanism=na.mechanisms.Laplace)
         release = na.Release([value], mechanism(na.queries.Count(), scale=scale), n)
         if n > 10**6:
             deviation = math.sqrt(2.0) * scale
-            mean, sd = value / n, math.hypot(deviation / n, math.sqrt(value / n / n))
+            mean = value / n
+            sd = math.sqrt((deviation / n) ** 2 + mean * (1.0 - mean) / n)
             return na.models.Bernoulli(), release, Answer("probability", mean, sd)
         k = np.arange(n + 1)
         with np.errstate(over="ignore"):
@@ -173,25 +174,26 @@ def outcome(name: str, seed: int = 1) -> str:
     try:
         model, release, answer = TRIED[name]()
         posterior = na.sample(
-            model, release, draws=1500, warmup=500, cores=1, random_seed=seed, progressbar=False
+            model, release, draws=4000, warmup=500, cores=1, random_seed=seed, progressbar=False
         )
     except (ValueError, TypeError, OverflowError) as error:
         return f"refused: {error}"
     draws = posterior["posterior"][answer.parameter].values
     draws = draws.reshape(*draws.shape[:2], -1)[..., 0]
-    size = min(effective(draws), 1.2 * draws.size)
-    off = (draws.mean() - answer.mean) / (answer.sd / math.sqrt(size))
-    # The error of a standard deviation, of draws with normal tails.
-    spread = (draws.std() / answer.sd - 1.0) * math.sqrt(2.0 * size)
-    right = abs(off) < FAR and abs(spread) < 2.0 * FAR and size > 100
+    draws = (draws - answer.mean) / answer.sd
+    squares = (draws - draws.mean()) ** 2
+    size = effective(draws)
+    off = draws.mean() * math.sqrt(size)
+    spread = (squares.mean() - 1.0) / squares.std() * math.sqrt(effective(squares))
+    right = abs(off) < FAR and abs(spread) < FAR and size > 100
     said = f"mean {off:+.1f}, sd {spread:+.1f} Monte Carlo errors, {size:.0f} effective draws"
     return f"{'right' if right else 'WRONG'}: {said}"
 
 
 def effective(draws: np.ndarray) -> float:
-    """Return the number of effective draws of (chains, draws), whatever their scale."""
-    scaled = (draws - draws.mean()) / (draws.std() or 1.0)
-    return float(array_stats.ess(scaled, chain_axis=0, draw_axis=1, method="mean"))
+    """Return the number of effective draws of (chains, draws), at most 1.2 times the draws."""
+    found = float(array_stats.ess(draws, chain_axis=0, draw_axis=1, method="mean"))
+    return min(found, 1.2 * draws.size)
 
 
 def main() -> None:

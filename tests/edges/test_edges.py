@@ -33,5 +33,5 @@ def test_it_is_refused_with_the_reason(name):
 
 @pytest.mark.parametrize("name", only(QUICK, [name for name in TRIED if name not in REFUSED]))
 def test_the_posterior_is_right(name, seed):
-    """A false alarm: 6e-7 for the mean; the sd's bound is twice as wide, for long tails."""
+    """A false alarm: 6e-7 for the mean, and for the variance."""
     assert outcome(name, seed).startswith("right")

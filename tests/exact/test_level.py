@@ -9,7 +9,7 @@ from later import only
 from mutants.planting import Edit, planted
 from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler import chain
-from noiseaware.sampler.moves import BlockSweep, level
+from noiseaware.sampler.moves import BlockSweep, geometry, level
 from noiseaware.sampler.moves.geometry import differences, moments
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -108,8 +108,8 @@ BUGS = {
         "target.log_prior(self.theta) + log_jacobian",
         "target.log_prior(self.theta)",
     ),
-    "the density of a jump left out": ("log_ratio = log_a + log_t", "log_ratio = log_t"),
-    "the noise counted twice": ("log_ratio = log_a + log_t", "log_ratio = log_a"),
+    "the density of a jump left out": ("log_ratio = log_a", "log_ratio = 0.0"),
+    "the noise counted twice": ("if drawn:", "if False:"),
 }
 
 
@@ -117,7 +117,46 @@ BUGS = {
 @pytest.mark.parametrize("name", BUGS)
 def test_the_bug_is_caught(name):
     with planted(Edit(level.Level, "propose", *BUGS[name])), pytest.raises(AssertionError):
-        check(*SETTINGS["one of two directions is held"], runs=800, steps=10)
+        check(*SETTINGS["one of two directions is held"], runs=800, steps=20)
+
+
+def refused_by_the_solver():
+    """How many of 200 levels are not reached, where floats are 1e-3 noises apart."""
+    rng, query = np.random.default_rng(5), na.queries.Sum(-10.0, 10.0)
+    model = na.models.Normal(variance=1.0)
+    release = na.Release([0.7], na.mechanisms.Gaussian(query, scale=1e-13), 1)
+    target = Target(model, release)
+    frame = level.Frame.of(np.eye(1), target.terms.parameters[:, 1], np.zeros(1), np.eye(1))
+    missed = 0
+    for _ in range(200):
+        v, u = rng.standard_normal(1), rng.standard_normal((1, 1))
+        slopes = frame.slopes(target.total_at, v, u)
+        wanted = (0.7 + 1e-13 * rng.standard_normal(1)) * frame.units
+        missed += frame.solve(target.total_at, v, u, slopes, wanted) is None
+    return missed
+
+
+def test_a_level_between_two_floats_is_reached():
+    """Were it refused, it would be more often for large parameters, where floats are coarser."""
+    assert refused_by_the_solver() == 0
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        Edit(
+            level.Frame,
+            "solve",
+            "if scale != 0.0:",
+            "if scale == 0.0:\n                return None\n            else:",
+        ),
+        Edit(geometry.Approach, "ends", "off < COARSE", "off < EXACT"),
+    ],
+    ids=["a step that changes nothing", "nothing but a close solution"],
+)
+def test_a_solver_that_asks_for_more_than_floats_have_is_caught(bug):
+    with planted(bug):
+        assert refused_by_the_solver() > 20
 
 
 def test_a_model_of_counts_cannot_follow():

@@ -436,7 +436,7 @@ def check_density(release: Release, records: np.ndarray) -> None:
     t = check_statistic(release, records)
     total = t.sum(axis=0)
     if mechanism.statistic is None:
-        _check_cells_and_total(release, records, t)
+        _check_other_shapes(release, records, t)
     if mechanism.terms is not None:
         terms = mechanism.terms(release.values)
         _check_terms(mechanism.name, terms, len(total))
@@ -449,8 +449,8 @@ def check_density(release: Release, records: np.ndarray) -> None:
     )
 
 
-def _check_cells_and_total(release: Release, records: np.ndarray, t: np.ndarray) -> None:
-    """Raise unless `cells` and `total` of a query agree with its statistic t."""
+def _check_other_shapes(release: Release, records: np.ndarray, t: np.ndarray) -> None:
+    """Raise unless `cells`, `placed` and `total` of a query agree with its statistic t."""
     query = query_abilities(release.query)
     name, (m, d) = query.name, t.shape
     if query.cells is not None:

@@ -64,3 +64,12 @@ def solve_upper(lower, size, vector):
         for k in range(i + 1, size):
             total -= lower[k, i] * vector[k]
         vector[i] = total / lower[i, i]
+
+
+@njit(cache=True, nogil=True)
+def add_placed(rows, total):
+    """Add every row of `rows` (m, 1 + w) to `total` (d,), from the coordinate on that it names."""
+    for i in range(rows.shape[0]):
+        first = int(rows[i, 0]) - 1
+        for j in range(1, rows.shape[1]):
+            total[first + j] += rows[i, j]

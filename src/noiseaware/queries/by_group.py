@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.described import Described, query_words
 from noiseaware.basics.frames import as_array
+from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.queries.arguments import as_labels, check_norm
 from noiseaware.queries.count import Count
@@ -34,38 +35,11 @@ from noiseaware.registry import QUERIES
 
 
 @njit(cache=True, nogil=True)
-def spread_rows(groups, rows, spread):
-    """Write the rows (n, d) into the columns of their groups, of `spread` (n, G d), zeros before.
-
-    Returns whether all groups are in range. If not, `spread` must not be used.
-    """
-    d = rows.shape[1]
-    n_groups = spread.shape[1] // d
-    for i in range(rows.shape[0]):
-        group = groups[i]
-        if not 0 <= group < n_groups:
-            return False
-        for j in range(d):
-            spread[i, group * d + j] = rows[i, j]
-    return True
-
-
-@njit(cache=True, nogil=True)
-def add_rows(groups, rows, total):
-    """Add the rows (n, d) to `total` (G d,), each where its group begins. As `spread_rows`."""
-    d = rows.shape[1]
-    for i in range(rows.shape[0]):
-        group = groups[i]
-        if not 0 <= group < total.shape[0] // d:
-            return False
-        for j in range(d):
-            total[group * d + j] += rows[i, j]
-    return True
-
-
-@njit(cache=True, nogil=True)
 def place_rows(groups, rows, n_groups, placed):
-    """Write where the group of each row (n, d) begins, and the row, (n, 1 + d). Likewise."""
+    """Write the column where the group of each row (n, d) begins, and the row, (n, 1 + d).
+
+    Returns whether all groups are in range. If not, `placed` must not be used.
+    """
     d = rows.shape[1]
     for i in range(rows.shape[0]):
         group = groups[i]
@@ -79,7 +53,7 @@ def place_rows(groups, rows, n_groups, placed):
 
 @njit(cache=True, nogil=True)
 def spread_cells(groups, inner, d, n_groups, cells):
-    """Write the cells (n, k), of d, as cells of their groups; -1 stays. As `spread_rows`."""
+    """Write the cells (n, k), of d, as cells of their groups; -1 stays. As `place_rows`."""
     for i in range(inner.shape[0]):
         group = groups[i]
         if not 0 <= group < n_groups:
@@ -202,20 +176,16 @@ class ByGroup(GroupedQuery):
 
     def statistic(self, records: ArrayLike) -> Floats:
         """Return t of each record in the columns of its group, zeros elsewhere, (n, G d)."""
-        groups, rest = _split(records)
-        rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
+        rows = self._placed(records)
+        columns = rows[:, :1].astype(np.int64) + np.arange(len(self.query.names))
         spread = np.zeros((len(rows), len(self.names)))
-        if not spread_rows(groups, rows, spread):
-            self.check_records(records)  # says which record it is
+        np.put_along_axis(spread, columns, rows[:, 1:], axis=1)
         return spread
 
     def total(self, records: ArrayLike) -> Floats:
         """Return the total, (G d,), without a row of all columns for each record."""
-        groups, rest = _split(records)
-        rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
         total = np.zeros(len(self.names))
-        if not add_rows(groups, rows, total):
-            self.check_records(records)  # says which record it is
+        add_placed(self._placed(records), total)
         return total
 
     def _placed(self, records: ArrayLike) -> Floats:
@@ -224,7 +194,7 @@ class ByGroup(GroupedQuery):
         rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
         placed = np.empty((len(rows), 1 + rows.shape[1]))
         if not place_rows(groups, rows, self.n_groups, placed):
-            self.check_records(records)
+            self.check_records(records)  # says which record it is
         return placed
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:

@@ -34,6 +34,7 @@ from numba.extending import overload
 from noiseaware.agreement import arrays
 from noiseaware.agreement.blame import blame, is_user_defined
 from noiseaware.agreement.listed import column_laws, listed_laws
+from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.contract import (
     KernelAbilities,
     Model,
@@ -153,15 +154,6 @@ def add_cells(cells, total):
         for a in range(cells.shape[1]):
             if cells[i, a] >= 0:
                 total[cells[i, a]] += 1.0
-
-
-@njit(cache=True, nogil=True)
-def add_placed(rows, total):
-    """Add every row of `rows` (m, 1 + w) to `total` (d,), from the coordinate on that it names."""
-    for i in range(rows.shape[0]):
-        first = int(rows[i, 0]) - 1
-        for j in range(1, rows.shape[1]):
-            total[first + j] += rows[i, j]
 
 
 class Target:
@@ -345,11 +337,7 @@ class Target:
         found = self.abilities.group_levels
         if found is None or not self.uses_places or self.size is not None:
             return None
-        groups, rng = found.stop - found.start, np.random.default_rng(0)
-        record, _ = self.propose(self.sample_prior(rng), 1, rng)
-        # A row of the statistic has the place, and then the numbers of one group.
-        width = self.statistic(record, 0).shape[1] - 1
-        return found if groups * width == self.d else None
+        return found if self.query_abilities.n_groups == found.stop - found.start else None
 
     # What the model makes.
 

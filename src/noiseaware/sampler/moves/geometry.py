@@ -5,12 +5,23 @@ Nothing here changes after warm-up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 DIFFERENCE = 0.5
 """Width of the differences that estimate dT/dv, in standard deviations of v given u."""
+
+EXACT = 1e-7
+"""How close a solution comes, in units of the noise, unless rounding keeps it farther off."""
+
+COARSE = 0.05
+"""The farthest that rounding may keep it: a release whose numbers were coarser is refused."""
+
+FINE, PATIENCE = 1e-10, 4
+"""Steps, as a share of v, that change no more than the last digits of a total if the noise is so
+small that nothing is `EXACT`; and how many such in a row show that rounding is what is left."""
 
 
 class Geometry:
@@ -83,6 +94,28 @@ def differences(
 ) -> np.ndarray:
     """Return central differences of the total at v, a column for each column of `directions`."""
     return np.stack([0.5 * (total_at(v + e) - total_at(v - e)) for e in directions.T], axis=1)
+
+
+class Approach:
+    """How close a solver has come: whether it is done.
+
+    Where the noise is so small that the floats next to a total are far apart in its units, no
+    solution is `EXACT`. Which ones happened to be would depend on how finely floats lie at theta,
+    and a move that asked for them would prefer small parameters.
+    """
+
+    def __init__(self) -> None:
+        self.closest, self.tries = math.inf, 0
+
+    def ends(self, off: float, step: np.ndarray, v: np.ndarray) -> bool:
+        """Whether `off`, in units of the noise, is small, or as small as it gets.
+
+        `step` is the next step of v that the solver would make.
+        """
+        tiny = np.abs(step).max() <= FINE * np.abs(v).max()
+        self.tries = self.tries + 1 if tiny and off >= self.closest else 0
+        self.closest = min(self.closest, off)
+        return off < EXACT or (off < COARSE and self.tries >= PATIENCE)
 
 
 def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

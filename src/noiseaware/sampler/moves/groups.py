@@ -34,7 +34,8 @@ min(1, r),
     r = p(v') prod_g D_g / (p(v) prod_g D_g'),
 
 p being the prior density of all coordinates, z included. The solver has to come back to z from z',
-or the proposal is refused: then it is an involution on (v, e), wherever the solver leads to.
+or the proposal is refused: then it is an involution on (v, e), wherever the solver leads to. What
+rounding leaves of T' - T is paid for by g(s, T') / g(s, T).
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ from numba import njit
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize, log_change
 from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import needs_long, term
+from noiseaware.sampler.moves.geometry import Approach
 from noiseaware.sampler.moves.proposals import SPREAD
-from noiseaware.sampler.moves.transport import place
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 NUDGE = 1e-6
 """How far z is moved to estimate D: so little that hardly any record comes to its clamp."""
 
-MOST_TRIES, ROUNDING = 12, 1e-9
-"""Looks at the records for one solution, and how far off it may be, in z and in units of noise."""
+MOST_TRIES = 16
+"""Looks at the records for one solution."""
 
 FARTHEST = 30.0
 """Bound of log c_g, far beyond which a_g is 0 or 1 in any case."""
@@ -170,7 +171,7 @@ class GroupMove:
         """Tune the size of each group's steps."""
         tuning["count"] += 1
         for ratio in tuning["ratios"]:
-            likely = np.exp(np.minimum(np.nan_to_num(ratio, nan=-np.inf), 0.0))
+            likely = np.nan_to_num(np.exp(np.minimum(ratio, 0.0)))
             sizes = tuning["log_sizes"] + log_change(likely, WANTED_ALONE, tuning["count"])
             tuning["log_sizes"] = np.clip(sizes, -FARTHEST, FARTHEST)
         tuning["ratios"] = []
@@ -205,6 +206,11 @@ class Groups:
         """Return T(F(u; theta(v))), (d,)."""
         return self.target.total_at(v, self.u)
 
+    def log_prior(self, v: np.ndarray) -> float:
+        """Return the log prior density of all coordinates at v."""
+        theta, log_jacobian = self.target.coordinates.from_vector(v)
+        return self.target.log_prior(theta) + log_jacobian
+
     def derivative(self, v: np.ndarray) -> np.ndarray:
         """Return all D_g at v."""
         low, high = v.copy(), v.copy()
@@ -217,12 +223,13 @@ class Groups:
 
         Every group has a secant of its own, between its last two points.
         """
-        v, off = v.copy(), self.total_at(v) - self.total
+        v, off, approach = v.copy(), self.total_at(v) - self.total, Approach()
         for _ in range(MOST_TRIES):
             if not np.isfinite(off).all():
                 return None
             step = np.where(off == 0.0, 0.0, -off / slope)
-            if np.maximum(np.abs(off) * self.inverse_scales, np.abs(step)).max() < ROUNDING:
+            worst = np.maximum(np.abs(off) * self.inverse_scales, np.abs(step)).max()
+            if approach.ends(float(worst), step, v):
                 return v
             v[self.levels] += step
             last, off = off, self.total_at(v) - self.total
@@ -234,7 +241,6 @@ class Groups:
 
     def follow(self, other: int, amount: float) -> float:
         """Propose another coordinate, with the levels that keep the total; return log r."""
-        maps, log_prior = self.target.coordinates, self.target.log_prior
         with np.errstate(all="ignore"):
             before = self.derivative(self.v)
             if not (np.abs(before) > 0.0).all():
@@ -251,10 +257,7 @@ class Groups:
             if returned is None or not np.allclose(returned, self.v, rtol=1e-6, atol=1e-6):
                 return -math.inf
             self.v_new = found
-            theta, log_jacobian = maps.from_vector(found)
-            return float(
-                log_prior(theta)
-                + log_jacobian
-                - place(maps, log_prior, maps.from_vector(self.v)[0])[1]
-                + np.log(np.abs(before / after)).sum()
-            )
+            log_volume = float(np.log(np.abs(before / after)).sum())
+            reached = self.total_at(found)
+            log_ratio = self.log_prior(found) - self.log_prior(self.v) + log_volume
+            return log_ratio + self.target.log_g(reached) - self.target.log_g(self.total)

@@ -33,9 +33,10 @@ instead. a makes a symmetric step, or jumps to a Student t draw fitted to the po
 **Several solutions.** The solver is a fixed function of where it starts. The way back starts from
 v', u' and solves for t with u; if that does not end in v, the proposal is refused, so that the move
 is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv
-is taken by central differences and the equation solved to 1e-7 of the noise: the ratio is right to
-about as many digits. A total that jumps (counts) has no solution, or one that the determinant does
-not describe, so the move is only used where records are no integers, and where it is accepted.
+is taken by central differences and the equation solved to 1e-7 of the noise, or as closely as
+rounding allows (`geometry.Approach`): the ratio, with t' being what was reached, is right to about
+as many digits. A total that jumps (counts) has no solution, or one that the determinant does not
+describe, so the move is only used where records are no integers, and where it is accepted.
 
 **What is held.** With b the scales of the noise, L L' the posterior covariance of v and J = dT/dv,
 the rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u held,
@@ -75,15 +76,12 @@ from scipy.linalg import qr
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
-from noiseaware.sampler.moves.geometry import DIFFERENCE, differences, moments
+from noiseaware.sampler.moves.geometry import DIFFERENCE, Approach, differences, moments
 from noiseaware.sampler.moves.proposals import DOF, SPREAD, WANTED, jump, student_radius
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
 from noiseaware.sampler.moves.tuning import AS_BEFORE, Gains, Option, costs, expected_time
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
-
-TOLERANCE = 1e-7
-"""How close a solution comes, in units of the noise: rounding moves a total less than that."""
 
 NUDGE = 1e-4
 """Width of the differences for dt/dv, in posterior standard deviations: the error of a central
@@ -172,7 +170,7 @@ class Frame(NamedTuple):
 
         Newton's method, which begins with `slopes` and corrects them by Broyden's rule.
         """
-        y = np.zeros(len(level))
+        y, approach = np.zeros(len(level)), Approach()
         try:
             inverse = np.linalg.inv(slopes)
         except np.linalg.LinAlgError:
@@ -180,20 +178,19 @@ class Frame(NamedTuple):
         off = self.of_total(total_at(v, u)) - level
         for _ in range(MOST_TRIES):
             worst = float(np.abs(off).max())
-            if worst < TOLERANCE:
-                return v + self.follow @ y
             if not worst < math.inf:
                 return None
             step = -inverse @ off
+            if approach.ends(worst, self.follow @ step, v):
+                return v + self.follow @ y
             y = y + step
             if not np.abs(y).max() < FARTHEST:
                 return None
             now = self.of_total(total_at(v + self.follow @ y, u)) - level
             change = inverse @ (now - off)
             scale = float(step @ change)
-            if scale == 0.0:
-                return None
-            inverse += np.outer((step - change) / scale, step @ inverse)
+            if scale != 0.0:
+                inverse += np.outer((step - change) / scale, step @ inverse)
             off = now
         return None
 
@@ -369,13 +366,14 @@ class Level:
             self.renewed = float(fresh.mean())
             self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
             a_step, log_a = self.step_free(rng, size)
-            t_new, log_t = self.redraw(t, rng, size)
-            log_ratio = log_a + log_t
+            t_new = self.redraw(t, rng, size)
+            log_ratio = log_a
         log_ratio += self.resize(rng, size)
         if log_ratio == -math.inf:
             return log_ratio
         released = frame.of_total(most_likely_total(target.terms))
-        if warming and np.abs(t - released).max() > CLOSE:
+        drawn = not (warming and np.abs(t - released).max() > CLOSE)
+        if not drawn:
             t_new, log_ratio = released, 0.0
         along = frame.free @ a_step + frame.with_size * math.log(len(self.u_new) / n)
         slopes = frame.slopes(self.total_at, self.v, self.u)
@@ -389,6 +387,8 @@ class Level:
         self.v_new = there
         self.theta, log_jacobian = target.coordinates.from_vector(there)
         self.records, total = target.rebuild(self.theta, self.u_new)
+        if drawn:  # where t did not move, both are the same
+            log_ratio += self.log_q(t) - self.log_q(frame.of_total(total))
         return (
             log_ratio + target.log_prior(self.theta) + log_jacobian - self.log_prior
             + target.log_g(total) - target.log_g(self.total)
@@ -405,21 +405,28 @@ class Level:
         log_q = jump(a, np.arange(k), np.zeros(k), np.eye(k), DOF, normals, radius, a_new)
         return a_new - a, log_q
 
-    def redraw(
-        self, t: np.ndarray, rng: np.random.Generator, size: float
-    ) -> tuple[np.ndarray, float]:
-        """Return t', and log q(t) - log q(t')."""
-        rows, terms, r = self.frame.rows, self.target.terms, len(t)
-        assert terms is not None  # see `check`
-        family, centre = terms.family[rows], terms.parameters[rows, 0] * self.frame.units
-        laplace, gaussian = family == LAPLACE, family == GAUSSIAN
+    def redraw(self, t: np.ndarray, rng: np.random.Generator, size: float) -> np.ndarray:
+        """Return t'."""
+        r, (centre, laplace, gaussian) = len(t), self.law
         normals = rng.standard_normal(r)
         fresh = centre + np.where(laplace, rng.laplace(size=r), normals)
         fresh = np.where(rng.random(r) < size * size, fresh, t)
-        t_new = np.where(laplace | gaussian, fresh, t + size / math.sqrt(r) * normals)
-        off, off_new = np.abs(t - centre), np.abs(t_new - centre)
-        log_q = laplace * (off_new - off) + gaussian * 0.5 * (off_new**2 - off**2)
-        return t_new, float(log_q.sum())
+        return np.where(laplace | gaussian, fresh, t + size / math.sqrt(r) * normals)
+
+    def log_q(self, t: np.ndarray) -> float:
+        """Return log q(t), up to a constant; 0 for what makes a symmetric step."""
+        centre, laplace, gaussian = self.law
+        off = np.abs(t - centre)
+        return -float((laplace * off + gaussian * 0.5 * off**2).sum())
+
+    @property
+    def law(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The centre of each t_j, and whether its noise is Laplace's or Gaussian."""
+        rows, terms = self.frame.rows, self.target.terms
+        assert terms is not None  # see `check`
+        family = terms.family[rows]
+        centre = terms.parameters[rows, 0] * self.frame.units
+        return centre, family == LAPLACE, family == GAUSSIAN
 
     def resize(self, rng: np.random.Generator, size: float) -> float:
         """Let u' be longer or shorter, where n is not known; return log p(n') - log p(n)."""

@@ -99,6 +99,10 @@ STARTS, ATTEMPTS, CLOSE = 32, 4, 10.0
 close as this to the release, in units of the noise. It looks at the records a few hundred times,
 which is less than a hundredth of what it does later."""
 
+MOST_DRAWS = 2000
+"""The geometry begins with 20 draws from the prior for each coordinate; with so many coordinates
+that this would be more draws than these, with fewer, but with two."""
+
 LOOKS = {"start": 2000, "learn": 10}
 """With many coordinates an estimate of dT/dv takes many looks at the records, two for each: then
 there are fewer estimates, so that an attempt at the start takes about so many looks, and learning
@@ -181,7 +185,7 @@ class Transport:
         """Begin with the prior's mean and covariance, from draws of it."""
         maps = maps_at(target, state.theta, self.hold_levels)
         proposals = make_proposals(target, maps)
-        number = min(20 * maps.size, max(LOOKS["start"], 2 * maps.size))
+        number = maps.size * max(2, min(20, MOST_DRAWS // maps.size))
         draws = [draw_prior(target, state.rng, self.hold_levels) for _ in range(number)]
         prior = [v for _, v in draws]
         geometry = Geometry(np.stack(prior))
