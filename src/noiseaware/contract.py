@@ -595,6 +595,9 @@ class MoveAbilities:
     """Its `freeze` chooses among tuning["options"], and leaves in tuning["option"] which, and in
     tuning["outlook"] the iterations that an effective draw should cost then, and what they cost
     beyond an iteration of Algorithm 1."""
+    antithetic: Callable[..., bool] | None = None
+    """(target, state, tuning): make a draw that is correlated negatively with the last, in place of
+    all moves of an `Interweave`, in every second iteration; or return False and do nothing."""
     moves: Sequence[Any] = ()
     """The moves inside this one. Messages that name a user's method look into them."""
     kernel: Any = None

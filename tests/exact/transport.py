@@ -118,25 +118,39 @@ class FiniteTheta:
         return found
 
 
-def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: bool) -> np.ndarray:
-    """P of one step of `Transport.step`, with the proposal probabilities `table` (K, K)."""
+def transport_matrix(
+    example: FiniteTheta, table: np.ndarray, *, from_prior: bool = False, image: bool = False
+) -> np.ndarray:
+    """P of one step of `Transport.step`, with the proposal probabilities `table` (K, K).
+
+    With `image`, of `Transport.antithetic`; `table` then says which point is whose mirror image.
+    """
     move = Transport(steps=1)
     target = Target(example.model, example.release)
     tuning = frozen(move, target, example.thetas[0])
     matrix = np.zeros((len(example.states),) * 2)
+    name = next(iter(example.thetas[0]))
 
-    def accepts(k, x, new, middles, wanted, exponential):
+    def step(k, new, state):
+        if image:
+            centre = 0.5 * (example.points[k] + example.points[new])
+            assert move.antithetic(target, state, {**tuning, "centre": centre})
+            return bool(np.allclose(state.theta[name], example.thetas[new][name]))
         if from_prior:
             proposal = PriorJump()
             example.model.next_theta = example.thetas[new]
         else:
             proposal = Told([example.points[new]], [math.log(table[new, k] / table[k, new])])
-        rng = Scripted(random=[middles], standard_exponential=[[exponential]])
+        (share,) = move.step(target, state, {**tuning, "proposals": [proposal], "steps": [1]})
+        return bool(share)
+
+    def accepts(k, x, new, middles, wanted, exponential):
+        waits = exponential if image else [exponential]
+        rng = Scripted(random=[middles], standard_exponential=[waits])
         records = np.ascontiguousarray(example.values[list(x)])
         state = ChainState(example.thetas[k], records, None, rng)
-        (share,) = move.step(target, state, {**tuning, "proposals": [proposal], "steps": [1]})
+        accepted = step(k, new, state)
         assert rng.spent
-        accepted = bool(share)
         expected = wanted if accepted else x
         np.testing.assert_array_equal(state.records, example.values[list(expected)])
         for name, value in example.thetas[new if accepted else k].items():
@@ -144,7 +158,7 @@ def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: boo
         return accepted
 
     for a, (k, x) in enumerate(example.states):
-        for new in range(len(example.thetas)):
+        for new in np.flatnonzero(table[k]):
             cuts = [example.pieces(k, new, value) for value in x]
             for combination in itertools.product(*cuts):
                 weight = table[k, new] * math.prod(share for share, _, _ in combination)
@@ -156,9 +170,9 @@ def transport_matrix(example: FiniteTheta, table: np.ndarray, *, from_prior: boo
     return matrix
 
 
-def check_finite(example: FiniteTheta, table: np.ndarray, *, from_prior: bool = False) -> None:
+def check_finite(example: FiniteTheta, table: np.ndarray, **how: bool) -> None:
     """pi P = pi for the joint posterior of theta and the records."""
-    matrix = transport_matrix(example, table, from_prior=from_prior)
+    matrix = transport_matrix(example, table, **how)
     pi = example.posterior
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=TOLERANCE)

@@ -649,6 +649,30 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "transport: the prior left out of the ratio of a mirror image",
+        transport.check_mirror_image,
+        (
+            Edit(
+                transport_module.Transport,
+                "antithetic",
+                "-state.rng.standard_exponential() < log_ratio",
+                "-state.rng.standard_exponential() < here.log_g_new - here.log_g",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: a mirror image that is nearer to the centre",
+        transport.check_mirror_image,
+        (
+            Edit(
+                transport_module.Transport,
+                "antithetic",
+                '2.0 * tuning["centre"] - here.v',
+                '1.9 * tuning["centre"] - 0.9 * here.v',
+            ),
+        ),
+    ),
+    Mutant(
         "transport: the Jacobian left out of where the chain is",
         transport.check_after_prior_jump,
         (

@@ -62,11 +62,24 @@ class Interweave:
         """Start every move."""
         return {
             "cycles": self.cycles or 1,
+            "last": [],
             "moves": [move.start(target, state) for move in self.moves],
         }
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
-        """Do all moves c times; report means, and the lowest of what is a lowest."""
+        """Do all moves c times; report means, and the lowest of what is a lowest.
+
+        In every second iteration an antithetic draw may take their place; what the moves reported
+        last is then reported again.
+        """
+        if state.iteration % 2 and tuning["last"] and tuning["cycles"] == 1:
+            for move, own in zip(map(move_abilities, self.moves), tuning["moves"], strict=True):
+                if move.antithetic is not None and move.antithetic(target, state, own):
+                    return tuple(tuning["last"])
+        tuning["last"] = self._step(target, state, tuning)
+        return tuple(tuning["last"])
+
+    def _step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[float]:
         rounds = []
         for _ in range(tuning["cycles"]):
             values: list[float] = []
@@ -74,11 +87,11 @@ class Interweave:
                 values += move.step(target, state, own)
             rounds.append(values)
         if len(rounds) == 1:
-            return tuple(rounds[0])
-        return tuple(
+            return rounds[0]
+        return [
             min(values) if name in self.lowest else math.fsum(values) / len(rounds)
             for name, values in zip(self.reports, zip(*rounds, strict=True), strict=True)
-        )
+        ]
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Let every move learn."""
@@ -87,6 +100,7 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
+        tuning["last"] = []
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
         chooser = next((own for can, own in able if can.chooses), None)
         for can, own in able:
