@@ -253,6 +253,7 @@ class Release:
         except (json.JSONDecodeError, UnicodeError) as error:
             raise ValueError(f"{path} is not JSON{kind_of(path) or f': {error}'}") from None
         try:
+            json.dumps(content, ensure_ascii=False).encode()  # no half of a pair of UTF-16
             return cls.from_dict(content)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None

@@ -17,6 +17,7 @@ from noiseaware.release import Release
 from noiseaware.results import checks, posterior
 from noiseaware.running.checkpoint import describe, opened, read_header
 from noiseaware.running.run import run
+from noiseaware.running.workers import terminable
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.progress import Progress, Rows, Silent
 from noiseaware.scrutiny import conflict, scouts
@@ -125,7 +126,8 @@ def sample(
             size=size,
             checkpoint=store,
         )
-    result = posterior.collect(made, scouts.send(made), conflict.look(made))
+    with terminable():  # the draws are there: SIGTERM ends the looks at them, as Ctrl-C does
+        result = posterior.collect(made, scouts.send(made), conflict.look(made))
     if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result

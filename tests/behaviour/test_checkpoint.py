@@ -18,7 +18,7 @@ from noiseaware.basics.files import CheckpointError, read_arrays, write_arrays, 
 from noiseaware.cli import app
 from noiseaware.running import checkpoint as checkpoints
 from noiseaware.running import workers
-from noiseaware.running.checkpoint import HEADER
+from noiseaware.running.checkpoint import HEADER, words_of
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.progress import Silent
 
@@ -84,6 +84,46 @@ def test_more_draws(tmp_path):
     assert list(longer["latent_records"]["draw"]) == [9, 19, 29, 39, 49, 59, 69, 79, 89]
     with pytest.raises(CheckpointError, match="has 90 draws of each chain"):
         na.resume(tmp_path / "run", draws=60, progressbar=False)
+    # What was refused left nothing behind.
+    assert_same(na.resume(tmp_path / "run", progressbar=False), longer)
+
+
+@pytest.mark.parametrize("draws", [None, 90])
+def test_a_header_that_was_edited_is_refused(draws, tmp_path):
+    na.sample(na.models.Bernoulli(), small_release(), checkpoint=tmp_path, **SETTINGS)
+    header = json.loads((tmp_path / HEADER).read_text())
+    header["release"]["values"]["count of 1"] += 3.0
+    (tmp_path / HEADER).write_text(json.dumps(header))
+    with pytest.raises(CheckpointError, match=r"it was not drawn from what run\.json says"):
+        na.resume(tmp_path, draws=draws, progressbar=False)
+
+
+def test_draws_of_another_run_are_refused(tmp_path):
+    for seed in (1, 2):
+        options = {**SETTINGS, "random_seed": seed, "checkpoint": tmp_path / str(seed)}
+        na.sample(na.models.Bernoulli(), small_release(), **options)
+    (tmp_path / "1" / "draws-000001.npz").replace(tmp_path / "2" / "draws-000001.npz")
+    with pytest.raises(CheckpointError, match=r"draws-000001\.npz cannot be read: it was not"):
+        na.resume(tmp_path / "2", progressbar=False)
+
+
+def test_words_tell_every_number_of_an_array():
+    class Shown:
+        def __init__(self, values):
+            self.values = values
+
+    class Says(Shown):
+        def __repr__(self):
+            return f"Says({self.values!r})"
+
+    values = np.random.default_rng(1).random(3000)
+    other = values.copy()
+    other[1500] = np.nextafter(other[1500], 1.0)
+    for kind in (Shown, Says):
+        one, two, three = (words_of(kind(x)) for x in (values, values.copy(), other))
+        assert one == two
+        assert one != three
+        assert len(one) < 1000
 
 
 def test_a_write_that_is_interrupted_is_done_again_to_the_same_files(tmp_path, monkeypatch):

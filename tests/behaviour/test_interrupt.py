@@ -13,6 +13,7 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import StopsAt, regression, small_release
+from noiseaware.cli.files import stopping, write_or_say
 
 SETTINGS = {"draws": 100, "warmup": 20, "chains": 2, "random_seed": 4, "progressbar": False}
 
@@ -162,6 +163,57 @@ def test_ctrl_c_in_the_last_iteration_of_a_stretch():
     part = na.sample(na.models.Bernoulli(), small_release(), moves=moves, cores=1, **SETTINGS)
     assert part.attrs["complete"] == 0
     assert part["posterior"].sizes["draw"] == 52
+
+
+LOOKING = """
+import signal, sys
+import noiseaware as na
+from behaviour.examples import regression
+from noiseaware.scrutiny import conflict, scouts
+
+module, name = {"scouts": (scouts, "follow"), "conflict": (conflict, "Simulator")}[sys.argv[1]]
+reached = []
+
+def pressed(*_):
+    reached.append(1)
+    signal.raise_signal(int(sys.argv[2]))
+
+setattr(module, name, pressed)
+posterior = na.sample(
+    *regression(), draws=300, warmup=20, chains=2, cores=1, random_seed=1, progressbar=False
+)
+assert reached
+print(posterior["posterior"].sizes["draw"], posterior.attrs["complete"])
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
+@pytest.mark.parametrize("look", ["scouts", "conflict"])
+def test_second_looks_that_are_stopped_cost_no_draws(look, how):
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKING, look, str(int(how))],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path[1:]])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    assert done.stdout.split() == ["300", "1"]
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+def test_a_posterior_is_written_before_a_command_stops(tmp_path):
+    out = tmp_path / "table.txt"
+
+    def write(part):
+        signal.raise_signal(signal.SIGTERM)
+        part.write_text("all of it")
+
+    with pytest.raises(KeyboardInterrupt, match="it is there"), stopping("stopped; it is there"):
+        write_or_say(out, write)
+    assert out.read_text() == "all of it"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 MANY = """

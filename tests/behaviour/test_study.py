@@ -133,6 +133,28 @@ def test_a_checkpoint_of_another_study_is_refused(tmp_path):
     (tmp_path / "b.jsonl").write_text("no\n")
     with pytest.raises(ValueError, match="not a file that a study can continue from"):
         tasks.Lines(tmp_path / "b.jsonl", {})
+    text = (tmp_path / "a.jsonl").read_text()
+    (tmp_path / "a.jsonl").write_text(text.replace(na.__version__, "0.0.9"))
+    with pytest.raises(ValueError, match=r"was written by noiseaware 0\.0\.9, and this is"):
+        tasks.Lines(tmp_path / "a.jsonl", {"seed": "1"})
+
+
+def test_one_number_of_many_makes_another_study(tmp_path):
+    """Of long arrays only a few numbers are shown; all of them count."""
+    features = np.random.default_rng(1).random((3000, 1))
+
+    def begin():
+        model = na.models.LinearRegression(features=features)
+        noise = na.mechanisms.Laplace(na.queries.Sum(-5.0, 5.0), epsilon=1.0)
+        plan = run.make_plan(model, noise, n_records=3000, samplers=SHORT, random_seed=1)
+        tasks.Lines(tmp_path / "a.jsonl", run.description(plan))
+
+    begin()
+    begin()
+    assert len((tmp_path / "a.jsonl").read_text()) < 3000
+    features[1500] += 1e-9
+    with pytest.raises(ValueError, match="belongs to another study: its model is"):
+        begin()
 
 
 def test_a_study_of_ones_own_classes_goes_on_in_another_process():

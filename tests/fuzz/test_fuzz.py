@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import unicodedata
 from pathlib import Path
+from unittest import mock
 from xml.dom import minidom
 
 import numpy as np
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 import noiseaware as na
 from fuzz import fuzzing
 from fuzz.fuzzing import ROOT, fuzz, outcome
+from noiseaware.basics import arguments
 from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.files import write_table
 from noiseaware.cli import app, errors
@@ -93,6 +96,28 @@ def test_sizes_that_no_memory_holds():
         check_memory("records", 8 * 10**15)
 
 
+def test_all_chains_must_fit_into_what_is_free(monkeypatch):
+    """Refused before anything is made: a chain holds a record, and how often it was accepted."""
+    noise = na.mechanisms.Laplace(na.queries.Sum(-5.0, 5.0), scale=2.0)
+    release = na.Release([3.0], noise, n_records=10**6)
+    options = {"draws": 1, "warmup": 0, "chains": 4, "progressbar": False}
+    monkeypatch.setattr(arguments, "_free_memory", lambda: 5 * 16e6 - 1)
+    with mock.patch.object(na.models.Normal, "build_records", wraps=None) as build:
+        build.side_effect = lambda theta, u: np.zeros(len(u))
+        with pytest.raises(
+            MemoryError, match=r"1000000 records, of 4 chains and a copy, take 0.07"
+        ):
+            na.sample(na.models.Normal(), release, **options)
+        assert max(len(call.args[1]) for call in build.call_args_list) < 1000
+    # What does not hold the records does not need to have room for them.
+    count = na.mechanisms.Laplace(na.queries.Count(), scale=2.0)
+    na.sample(na.models.Bernoulli(), na.Release([3.0], count, n_records=10**12), **options)
+
+
+def test_what_is_free_is_what_the_system_says():
+    assert 2**20 < arguments._free_memory() < 2**60
+
+
 def test_a_table_has_no_formulas(tmp_path):
     frame = pd.DataFrame({"=a": ["=1+1", "@x", "b"], "n": [-1.0, 2.0, 3.0]})
     write_table(tmp_path / "t.csv", frame)
@@ -105,6 +130,28 @@ def test_names_in_pictures_are_no_formulas_and_no_markup():
     svg = draw(1.0, name, lambda ax: plain(ax, name))
     texts = minidom.parseString(svg).getElementsByTagName("text")
     assert "$\\frac{x$ <script>alert(1)</script> \ufffd[31m" in [t.firstChild.data for t in texts]
+
+
+def test_a_report_obeys_no_text(tmp_path):
+    noise = na.mechanisms.Laplace(na.queries.Count(name="a\x1b[31m \u202eb\x9b\ud800"), scale=2.0)
+    posterior = na.sample(
+        na.models.Bernoulli(), na.Release([3.0], noise, n_records=9), draws=20, warmup=20, chains=2,
+        keep_records=2, random_seed=1, progressbar=False,
+    )  # fmt: skip
+    title = "The \u2066title\u2069\x07 says \u05e9\u05dc\u05d5\u05dd"
+    page = na.write_report(posterior, tmp_path / "report.html", title=title).read_text("utf-8")
+    assert "The \ufffdtitle\ufffd\ufffd says \u05e9\u05dc\u05d5\u05dd" in page
+    assert "a\ufffd[31m \ufffdb\ufffd\ufffd" in page
+    wrong = {c for c in page if unicodedata.category(c) in ("Cc", "Cf", "Cs")} - set("\n\t")
+    assert not wrong
+
+
+def test_half_a_pair_in_a_release_is_refused(tmp_path):
+    release = json.loads((ROOT / "examples/releases/bernoulli.json").read_text())
+    release["mechanism"]["query"]["name"] = "\ud800"
+    (tmp_path / "release.json").write_text(json.dumps(release))
+    with pytest.raises(ValueError, match=r"release\.json: .* surrogates not allowed"):
+        na.Release.from_json(tmp_path / "release.json")
 
 
 def test_what_a_terminal_would_obey_is_shown():

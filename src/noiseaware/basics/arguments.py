@@ -39,7 +39,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_memory(what: str, size: int) -> None:
-    """Raise MemoryError, before anything is made, if so many bytes are more than the machine has.
+    """Raise MemoryError, before anything is made, if so many bytes are more than are free.
 
     Parameters
     ----------
@@ -48,12 +48,23 @@ def check_memory(what: str, size: int) -> None:
     size
         How many bytes.
     """
+    free = _free_memory()
+    if size > free:
+        raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; free are {free / 2**30:.3g} GiB")
+
+
+def _free_memory() -> float:
+    """Return how many bytes a process can still get, swap included; infinity if nobody says it."""
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system says it
-        return
-    if size > there:
-        raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; there are {there / 2**30:.3g} GiB")
+        with open("/proc/meminfo", encoding="ascii") as file:
+            said = dict(line.split(":") for line in file)
+        return 1024.0 * sum(int(said[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, ValueError, KeyError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def positive(name: str, value: Any) -> float:

@@ -19,12 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from noiseaware._version import __version__
+
 __all__ = [
     "CheckpointError",
     "agree",
+    "going_on",
     "locked",
     "part_of",
     "read_arrays",
+    "same_version",
     "sync",
     "write_arrays",
     "write_json",
@@ -63,6 +67,16 @@ def write_whole(path: str | Path, write: Callable[[Path], object], *, synced: bo
         part.unlink(missing_ok=True)
     if synced:
         sync(part.parent)
+
+
+@contextmanager
+def going_on(path: Path, how: str) -> Iterator[None]:
+    """Let an OSError of the block name a path, and say how to go on once it can be written to."""
+    try:
+        yield
+    except OSError as error:
+        why = f"{error.strerror or error}; nothing that was written is lost: {how}"
+        raise OSError(error.errno, why, str(path)) from error
 
 
 def sync(path: Path) -> None:
@@ -171,6 +185,15 @@ def agree(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, 
                 f"{path} belongs to another {what}: its {name} is {_short(found.get(name))}, "
                 f"and here it is {_short(wanted.get(name))}. Take another directory"
             )
+
+
+def same_version(path: Path | str, written_by: Any) -> None:
+    """Raise CheckpointError unless this version of noiseaware wrote a checkpoint."""
+    if written_by != __version__:
+        raise CheckpointError(
+            f"{path} was written by noiseaware {written_by or 'before 0.2'}, and this is "
+            f"{__version__}: only the same version makes the same draws"
+        )
 
 
 def _short(value: Any) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
-__all__ = ["kind_of", "printable", "read_text"]
+__all__ = ["for_a_page", "kind_of", "printable", "read_text"]
+
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters but for tabs and ends of lines, marks of direction, halves of pairs."""
 
 _BINARY = {b"\x89HDF": "netCDF", b"CDF": "netCDF", b"PK": "a zip file", b"\x1f\x8b": "compressed"}
 
@@ -52,3 +58,8 @@ def kind_of(path: str | Path) -> str:
 def printable(text: str) -> str:
     """Return text from a file without what a terminal would obey, such as escape sequences."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def for_a_page(text: str) -> str:
+    """Return text without what XML forbids or what turns the direction of the text around it."""
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)

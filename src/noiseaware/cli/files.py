@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from noiseaware.basics.files import part_of, write_whole
+from noiseaware.basics.interrupts import held_back
 from noiseaware.cli.errors import fail
 
 
@@ -42,6 +44,18 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
         part.unlink()
     except OSError as error:
         raise ValueError(f"{option} cannot be written to {path}: {error.strerror}") from None
+
+
+@contextmanager
+def stopping(words: str) -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back in the block; `words` are said of the one that came."""
+    from noiseaware.running.workers import terminable
+
+    try:
+        with terminable(), held_back():
+            yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(words) from None
 
 
 def write_or_say(path: Path, write: Callable[[Path], object], kept: str = "") -> None:

@@ -14,7 +14,7 @@ import typer
 from noiseaware.basics.numerals import INTERVAL
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
-from noiseaware.cli.files import check_output, write_or_say
+from noiseaware.cli.files import check_output, stopping, write_or_say
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -228,7 +228,8 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
     remember(posterior, Wishes(*titles))
     out, report = Path(wanted.out), None if wanted.report is None else Path(wanted.report)
     kept = "" if checkpoint is None else f"the draws are in {checkpoint}"
-    write_or_say(out, lambda path: na.save(posterior, path), kept)
+    with stopping(f"stopped; the posterior is in {out}"):
+        write_or_say(out, lambda path: na.save(posterior, path), kept)
     if wanted.cells is not None and wanted.estimates is not None:
         with reading():
             table = na.estimates(posterior, read_frame(Path(wanted.cells)))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+from noiseaware.basics.files import write_whole
 from noiseaware.basics.text_files import printable
 from noiseaware.cli.errors import BadInput, fail, reading
 
@@ -75,7 +76,8 @@ def new(
     with reading():
         release = Release(values, mechanism, n)
         release.to_json(release_file)
-        model_file.write_text(_toml(published.model, size), encoding="utf-8")
+        text = _toml(published.model, size)
+        write_whole(model_file, lambda part: part.write_text(text, encoding="utf-8"))
         read = read_model_file(model_file)
         check_fit(read.model, release, read.size)
     print(

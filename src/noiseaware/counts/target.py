@@ -371,6 +371,10 @@ class CountTarget(Target):
         low, high = (np.append(self._held_values, n) for n in (self.size.lower, self.size.upper))
         return find_table(rows, low, high, rng)
 
+    def held_bytes(self, n: int) -> int:
+        """Return how many bytes the state of a chain takes at the least, whatever n is."""
+        return 16 * self.n
+
     def number(self, records: np.ndarray) -> int:
         """Return how many records these counts are of."""
         return int(records.sum())

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from noiseaware import cell_plots, plots
 from noiseaware.basics.described import query_words
 from noiseaware.basics.files import write_whole
+from noiseaware.basics.text_files import for_a_page
 from noiseaware.contract import Model, mechanism_abilities
 from noiseaware.documents.stored import (
     naive_draws,
@@ -137,7 +138,8 @@ def _fill(**names: Any) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     template = environment.from_string((here / "page.html").read_text(encoding="utf-8"))
-    return template.render(css=Markup((here / "page.css").read_text(encoding="utf-8")), **names)
+    css = Markup((here / "page.css").read_text(encoding="utf-8"))
+    return for_a_page(template.render(css=css, **names))
 
 
 def _list_of(names: list[str]) -> str:

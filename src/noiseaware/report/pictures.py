@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
+from noiseaware.basics.text_files import for_a_page
 from noiseaware.plots import COLOURS
 from noiseaware.report.numbers import ENDS
 
@@ -52,9 +53,7 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
         figure.savefig(
             out, format="svg", transparent=True, dpi=130, metadata={"Date": None, "Creator": None}
         )
-    svg = _fit_in_page(out.getvalue(), label)
-    # Of control characters, XML allows only those that lay out.
-    return Markup(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "\N{REPLACEMENT CHARACTER}", svg))
+    return Markup(for_a_page(_fit_in_page(out.getvalue(), label)))
 
 
 def _fit_in_page(svg: str, label: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import io
 import json
 import platform
 import sys
@@ -360,7 +361,22 @@ def save(posterior: DataTree, path: str | Path) -> None:
     need_posterior(posterior)
     stamped = posterior.copy(deep=False)
     stamped.attrs[CHECKSUM] = _checksum(stamped)
-    write_whole(path, lambda part: stamped.to_netcdf(part, engine="h5netcdf"))
+    image = _image(stamped)
+    write_whole(path, lambda part: part.write_bytes(image))
+
+
+def _image(tree: DataTree) -> memoryview:
+    """Return a netCDF file, made in memory: HDF5 crashes if a disk is full while it writes."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    made = io.BytesIO()
+    with h5netcdf.File(made, "w") as file:
+        for group in tree.subtree:
+            # Labels that a group inherits are not stored with it.
+            store = H5NetCDFStore(file, group=group.path, mode="a")
+            group.to_dataset(inherit=False).dump_to_store(store)
+    return made.getbuffer()
 
 
 def _checksum(tree: DataTree) -> str:

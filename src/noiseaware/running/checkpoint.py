@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +34,10 @@ from noiseaware.basics.files import (
     SHARE,
     CheckpointError,
     agree,
+    going_on,
     locked,
     read_arrays,
+    same_version,
     sync,
     write_arrays,
     write_json,
@@ -52,6 +55,9 @@ HEADER, BESIDE = "run.json", "fit.json"
 LONGEST_WAIT = 10.0
 """Seconds from a write to the first segment that is written again, at most."""
 
+LONG = 1000
+"""Letters of what an object shows of itself that are kept; of longer words there is a digest."""
+
 MOST, MOST_CHAINS = 10**9, 10**4
 """What a file may ask for; larger numbers are damage."""
 
@@ -67,18 +73,32 @@ def as_json(thing: Any) -> str:
 def words_of(thing: Any) -> str:
     """Return what an object shows of itself, without addresses: they differ in the next run.
 
-    Of an object that shows only its address, what it holds; long arrays by their digest.
+    Of an object that shows only its address, what it holds. Of long arrays and words, a digest.
     """
-    if type(thing).__repr__ is object.__repr__:
-        held = (f"{name}={_value(value)}" for name, value in sorted(vars(thing).items()))
-        return f"{type(thing).__name__}({', '.join(held)})"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+
+    def value(held: Any) -> str:
+        long = isinstance(held, np.ndarray) and held.size > LONG
+        return hashlib.sha256(np.ascontiguousarray(held).data).hexdigest() if long else repr(held)
+
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        if type(thing).__repr__ is object.__repr__:
+            held = (f"{name}={value(one)}" for name, one in sorted(vars(thing).items()))
+            words = f"{type(thing).__name__}({', '.join(held)})"
+        else:
+            words = repr(thing)
+    words = re.sub(r" at 0x[0-9a-fA-F]+", "", words)
+    return words if len(words) <= LONG else f"{words[: LONG // 2]}... {digest(words)}"
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, np.ndarray) and value.size > 100:
-        return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+def identity(thing: Any) -> Any:
+    """Return what tells an object from others: what it says of itself in JSON, or else shows."""
+    stated = as_json(thing)
+    return json.loads(stated) if stated else words_of(thing)
+
+
+def digest(what: Any) -> str:
+    """Return a digest of what JSON can hold."""
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def describe(
@@ -94,17 +114,15 @@ def describe(
     random_seed: int,
 ) -> dict[str, Any]:
     """Return what a checkpoint says of its run, as JSON."""
-    stated = as_json(release)
-    digest = hashlib.sha256(np.ascontiguousarray(release.values).tobytes()).hexdigest()
+    values = f"{release.n_records} records, values {digest(release.values.tolist())}"
     described = {
         "format": FORMAT,
         "version": VERSION,
         "noiseaware": __version__,
-        "model": json.loads(as_json(model) or "null") or words_of(model),
-        "size": None if size is None else json.loads(as_json(size) or "null") or words_of(size),
-        "release": json.loads(stated)
-        if stated
-        else f"{words_of(release.mechanism)}, {release.n_records} records, values {digest}",
+        "model": identity(model),
+        "size": None if size is None else identity(size),
+        "release": json.loads(as_json(release) or "null")
+        or f"{words_of(release.mechanism)}, {values}",
         "moves": None if moves is None else ", ".join(map(words_of, moves)),
         "warmup": warmup,
         "draws": draws,
@@ -142,11 +160,9 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         right = False
     if not right:
         raise CheckpointError(f"{path} is damaged, or not of a checkpoint")
-    if written != (VERSION, __version__):
-        raise CheckpointError(
-            f"{folder} was written by noiseaware {found['noiseaware']}, and this is {__version__}: "
-            "only the same version makes the same draws"
-        )
+    if written[0] != VERSION:
+        raise CheckpointError(f"{path} has version {written[0]}; this noiseaware reads {VERSION}")
+    same_version(folder, found["noiseaware"])
     return found
 
 
@@ -172,11 +188,9 @@ def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpo
             found = read_header(folder)
             wanted = {**wanted, "first_draws": found["first_draws"]}
             agree(folder, "run", {**found, "draws": wanted["draws"]}, wanted)
-            if found != wanted:
-                write_json(folder / HEADER, wanted)
         else:
             write_json(folder / HEADER, wanted)
-        yield Checkpoint(folder), wanted["first_draws"]
+        yield Checkpoint(folder, wanted), wanted["first_draws"]
 
 
 @dataclass
@@ -187,9 +201,12 @@ class Checkpoint:
     ----------
     folder
         Where they are.
+    header
+        What is run; see `describe`.
     """
 
     folder: Path
+    header: dict[str, Any]
     _pieces: int = 0
     _pending: list[list[Draws]] = field(default_factory=list)
     _states: list[ChainState] | None = None
@@ -207,7 +224,27 @@ class Checkpoint:
         ----------
         started
             The chains as they start; returned as they are if nothing was written yet.
+
+        Raises
+        ------
+        CheckpointError
+            If the files are damaged, of another run, or hold more draws than are wanted.
         """
+        states, pieces, seconds = self._newest(started)
+        done, wanted = states[0].iteration - self.header["warmup"], self.header["draws"]
+        if done > wanted:
+            raise CheckpointError(
+                f"{self.folder} has {done} draws of each chain; draws must be at least as many, "
+                f"got {wanted}"
+            )
+        if read_header(self.folder) != self.header:  # more draws, or fewer, than before
+            write_json(self.folder / HEADER, self.header)
+        return states, pieces, seconds
+
+    def _newest(
+        self, started: list[ChainState]
+    ) -> tuple[list[ChainState], list[list[Draws]], float]:
+        """Return what `read` does, by the newest state that is not damaged."""
         found = sorted(self.folder.glob("state-*.npz"))
         while found:
             path = found.pop()
@@ -227,17 +264,28 @@ class Checkpoint:
         """Return what `read` does, by one state that was written."""
         pieces: list[list[Draws]] = [[] for _ in started]
         try:
-            arrays, words = read_arrays(path)
+            arrays, words = self._load(path)
             self._pieces, seconds = int(words["pieces"]), float(words["seconds"])
             packed = zip(words["chains"], started, strict=True)
             states = [unpack_state(one, arrays, state) for one, state in packed]
             for number in range(1, self._pieces + 1):
                 path = self._piece(number)
-                for i, draws in enumerate(_read_draws(*read_arrays(path))):
+                for i, draws in enumerate(_read_draws(*self._load(path))):
                     pieces[i].append(draws)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OSError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from None
         return states, pieces, seconds
+
+    def _load(self, path: Path) -> tuple[Arrays, Any]:
+        """Return what is in a file; ValueError unless it was written for what the header says."""
+        arrays, words = read_arrays(path)
+        if words["run"] != self._identity():
+            raise ValueError(f"it was not drawn from what {HEADER} says; one of them was changed")
+        return arrays, words
+
+    def _identity(self) -> str:
+        """Return a digest of the header, but for the draws, of which there may be more."""
+        return digest({name: said for name, said in self.header.items() if name != "draws"})
 
     def note(self, states: Sequence[ChainState], drawn: Sequence[Draws], seconds: float) -> None:
         """Take note of a segment of all chains; write it if enough time has gone by."""
@@ -252,14 +300,16 @@ class Checkpoint:
     def write(self, synced: bool = True) -> None:
         """Write what was noted and is not in the folder yet; wait for the disk if `synced`."""
         began = time.monotonic()
-        if self._states is not None:
-            self._put(self._states)
-        written = time.monotonic()
-        self._next = written + min(LONGEST_WAIT, (written - began) / SHARE)
-        if synced:
-            self._sync()
-            ended = time.monotonic()
-            self._next_sync = ended + (ended - written) / SHARE
+        how = f"the same call goes on, or noiseaware resume {self.folder}"
+        with going_on(self.folder, how):
+            if self._states is not None:
+                self._put(self._states)
+            written = time.monotonic()
+            self._next = written + min(LONGEST_WAIT, (written - began) / SHARE)
+            if synced:
+                self._sync()
+                ended = time.monotonic()
+                self._next_sync = ended + (ended - written) / SHARE
 
     def _put(self, states: list[ChainState]) -> None:
         # Ctrl-C may come at any line; what is then written again is written to the same files.
@@ -276,7 +326,7 @@ class Checkpoint:
         self._drop_older()
 
     def _write(self, path: Path, arrays: Arrays, words: Any) -> None:
-        write_arrays(path, arrays, words, synced=False)
+        write_arrays(path, arrays, {**words, "run": self._identity()}, synced=False)
         self._unsynced.add(path)
 
     def _sync(self) -> None:

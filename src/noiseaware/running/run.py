@@ -14,7 +14,6 @@ from joblib import Parallel
 from joblib.parallel import get_active_backend
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.files import CheckpointError
 from noiseaware.contract import Model, Move, Size, missing, move_abilities
 from noiseaware.release import Release
 from noiseaware.running.checkpoint import Checkpoint
@@ -87,19 +86,13 @@ def run(
         check_fit(model, release, size)
         target, picked = prepare(model, release, moves, size)
         states = [
-            chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)))
-            for seed in seeds.spawn(chains)
+            chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)), chains - i)
+            for i, seed in enumerate(seeds.spawn(chains))
         ]
         parts: list[list[Draws]] = [[] for _ in states]
         began = time.perf_counter()
         if checkpoint is not None:
             states, parts, spent = checkpoint.read(states)
-            done = states[0].iteration - schedule.warmup
-            if done > schedule.draws:
-                raise CheckpointError(
-                    f"{checkpoint.folder} has {done} draws of each chain; draws must be at least "
-                    f"as many, got {schedule.draws}"
-                )
             began -= spent
         workers = _workers(cores, target.n * schedule.iterations * chains, chains)
         target.threads = _threads(cores, chains)

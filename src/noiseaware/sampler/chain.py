@@ -56,13 +56,20 @@ class Schedule:
         return Schedule(warmup, draws, tuple(int(k) for k in keep if k < draws))
 
 
-def start(target: Target, moves: Sequence[Move], rng: np.random.Generator) -> ChainState:
-    """Start a chain: theta from the prior, the records from the model, or where a move finds."""
+def start(
+    target: Target, moves: Sequence[Move], rng: np.random.Generator, chains: int = 1
+) -> ChainState:
+    """Start a chain: theta from the prior, the records from the model, or where a move finds.
+
+    MemoryError if it, or the chains that are still to be started, do not fit into memory.
+    """
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with held_back(), quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
         theta = target.sample_prior(rng)
         n = target.draw_n(rng)
-        check_memory(f"{n} records", 8 * n)
+        # `advance` works on a copy: of one chain at a time, or of more.
+        held = (chains + 1) * target.held_bytes(n)
+        check_memory(f"{n} records, of {chains} chains and a copy,", held)
         records, innovations = target.propose(theta, n, rng)
         state = ChainState(theta, np.ascontiguousarray(records), innovations, rng)
         for find_start in [move_abilities(move).find_start for move in moves]:

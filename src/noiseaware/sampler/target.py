@@ -445,6 +445,13 @@ class Target:
         """Return the number of records, or draw it from its prior."""
         return self.n if self.size is None else self.size.sample(rng)
 
+    def held_bytes(self, n: int) -> int:
+        """Return how many bytes the state of a chain with n records takes at the least."""
+        rng = np.random.default_rng(0)
+        state = ChainState({}, *self.propose(self.sample_prior(rng), 1, rng), rng)
+        held = (state.records, state.innovations, state.acceptance)
+        return n * sum(0 if array is None else array.nbytes for array in held)
+
     def number(self, records: np.ndarray) -> int:
         """Return how many records a state with these holds."""
         return len(records)

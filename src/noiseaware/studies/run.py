@@ -14,9 +14,9 @@ import numpy as np
 from noiseaware.agreement.fit import check_fit
 from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.deprecated import warn
-from noiseaware.contract import Model, mechanism_abilities, model_abilities
+from noiseaware.contract import Model, draw_records, mechanism_abilities, model_abilities
 from noiseaware.maths.coordinates import check_theta
-from noiseaware.running.checkpoint import words_of
+from noiseaware.running.checkpoint import LONG, digest, identity, words_of
 from noiseaware.running.run import prepare
 from noiseaware.studies.methods import read_baselines, read_samplers
 from noiseaware.studies.progress import Advance, bar
@@ -212,6 +212,11 @@ def make_plan(
         names=names,
         entropy=int(np.random.SeedSequence(random_seed).entropy),  # type: ignore[arg-type]
     )
+    if records is None:
+        rng = np.random.default_rng(0)
+        one = draw_records(model, model.sample_prior(rng), np.arange(1), rng)
+        most = max(sizes, default=0)
+        check_memory(f"{most} records", most * (one.nbytes + 8))  # they are numbered
     _, _, release = simulate(plan, (0, 0, 0))
     check_fit(model, release)
     for sampler in chosen.values():
@@ -229,9 +234,7 @@ def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, 
     if n_records is None:
         raise ValueError("n_records must be given: how many records a release is about")
     sizes: Any = (n_records,) if np.ndim(n_records) == 0 else n_records
-    for n in sizes:
-        check_memory(f"{n} records", 8 * whole_number("n_records", n))
-    return None, tuple(map(int, sizes))
+    return None, tuple(whole_number("n_records", n) for n in sizes)
 
 
 def _mechanisms(
@@ -264,11 +267,16 @@ def _mechanisms(
 def description(plan: Plan) -> dict[str, Any]:
     """Return what a checkpoint must agree on, as JSON; the number of replicates may grow."""
     true = plan.true_parameters
+
+    def told(thing: Any) -> Any:
+        found = identity(thing)
+        return found if len(json.dumps(found)) <= LONG else f"{words_of(thing)} {digest(found)}"
+
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": words_of(plan.model),
-        "mechanisms": [words_of(mechanism) for mechanism in plan.mechanisms],
+        "model": told(plan.model),
+        "mechanisms": [told(mechanism) for mechanism in plan.mechanisms],
         "epsilons": [str(epsilon) for epsilon in plan.epsilons],
         "n_records": list(plan.n_records),
         "true_parameters": None

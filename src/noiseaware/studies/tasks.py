@@ -17,7 +17,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from noiseaware.basics.files import SHARE, CheckpointError, agree, locked, write_whole
+from noiseaware._version import __version__
+from noiseaware.basics.files import (
+    SHARE,
+    CheckpointError,
+    agree,
+    going_on,
+    locked,
+    same_version,
+    write_whole,
+)
 from noiseaware.running.run import backend_is_chosen
 from noiseaware.running.workers import say_died, terminable, unordered, worker_deaths
 from noiseaware.studies.progress import Advance
@@ -47,7 +56,7 @@ class Lines:
         self.done: dict[Key, Any] = {}
         if path is None:
             return
-        header = json.loads(json.dumps(header))
+        header = json.loads(json.dumps({**header, "noiseaware": __version__}))
         text = path.read_bytes() if path.exists() else b""
         if b"\n" in text:
             self._read(path, text, header)
@@ -64,6 +73,7 @@ class Lines:
             found = None
         if not isinstance(found, dict):
             raise CheckpointError(f"{path} is not a file that a study can continue from")
+        same_version(path, found.get("noiseaware"))
         agree(path, "study", found, header)
         for line in lines:
             try:
@@ -87,7 +97,8 @@ class Lines:
     def _append(self, line: str) -> None:
         """Add a line, which outlives this process; and the machine, if the disk is quick."""
         assert self._path is not None
-        with self._path.open("ab") as file:
+        how = "the same call goes on"
+        with going_on(self._path, how), self._path.open("ab") as file:
             file.write(f"{line}\n".encode())
             file.flush()
             began = time.monotonic()

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.sampler.moves.transport import place
+from noiseaware.sampler.pieces import PIECE
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -56,16 +57,19 @@ def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
     size = len(v)
     found = [signs for signs in _candidates(size, width) if (signs[:size] < 0.0).any()]
     # A few records rule out nearly all; the others may be of groups that the few are not in.
-    for m in sorted({min(LOOK_AT, target.n), target.n}):
-        u = innovations.draw(m, rng)
-        now = target.statistic(target.build(coordinates.from_vector(v)[0], u), 0)
+    differ = able.uses_index or target.mechanism_abilities.statistic is not None
+    places = {0, min(LOOK_AT, target.n)}
+    if differ:
+        places |= {*range(LOOK_AT, target.n, PIECE), target.n}
+    for begin, end in itertools.pairwise(sorted(places)):
+        u = innovations.draw(end - begin, rng)
 
-        def unseen(signs: np.ndarray, u: np.ndarray = u, now: np.ndarray = now) -> bool:
-            image, _ = coordinates.from_vector(signs[:size] * v)
-            mirrored = target.statistic(target.build(image, u * signs[size:]), 0)
-            return bool(np.allclose(mirrored, now, rtol=1e-9, atol=1e-12))
+        def look(signs: np.ndarray, begin: int = begin, u: np.ndarray = u) -> np.ndarray:
+            theta, _ = coordinates.from_vector(signs[:size] * v)
+            return target.statistic(target.build(theta, u * signs[size:], begin), begin)
 
-        found = [signs for signs in found if unseen(signs)]
+        now = look(np.ones(size + width))
+        found = [s for s in found if np.allclose(look(s), now, rtol=1e-9, atol=1e-12)]
     return [(signs[:size], signs[size:]) for signs in found]
 
 
