@@ -22,10 +22,18 @@ def all_but(later: Collection[Any], cases: Iterable[Any]) -> list[Any]:
     return [_param(case, pytest.mark.full if case in later else ()) for case in cases]
 
 
-def first_of_each(family: Callable[[Any], Any], cases: Iterable[Any]) -> list[Any]:
-    """Return the cases for `parametrize`, all but the first of each family marked `full`."""
+def first_of_each(
+    family: Callable[[Any], Any], cases: Iterable[Any], later: Collection[Any] = ()
+) -> list[Any]:
+    """Return the cases for `parametrize`, all marked `full` but the first of each family.
+
+    Families in `later` are marked `full` altogether.
+    """
     cases = list(cases)
-    return only(list({family(case): case for case in reversed(cases)}.values()), cases)
+    first = {family(case): case for case in reversed(cases)}
+    unknown = [name for name in later if name not in first]
+    assert not unknown, f"no such family: {unknown}"
+    return only([case for name, case in first.items() if name not in later], cases)
 
 
 def _param(case: Any, marks: Any) -> Any:

@@ -210,7 +210,6 @@ QUICK_MODELS = (
     "regression-unknown",
     "logistic-regression",
     "naive-bayes",
-    "dirichlet",
     "gamma",
     "stratified-proportions",
     "stratified-means",

@@ -169,21 +169,21 @@ TRIED: dict[str, Setting] = {
 }  # fmt: skip
 
 
-def outcome(name: str, seed: int = 1) -> str:
+def outcome(name: str, seed: int = 1, draws: int = 4000) -> str:
     """Return "right", with how far the mean is off, "refused" with the reason, or what is wrong."""
     try:
         model, release, answer = TRIED[name]()
         posterior = na.sample(
-            model, release, draws=4000, warmup=500, cores=1, random_seed=seed, progressbar=False
+            model, release, draws=draws, warmup=500, cores=1, random_seed=seed, progressbar=False
         )
     except (ValueError, TypeError, OverflowError) as error:
         return f"refused: {error}"
-    draws = posterior["posterior"][answer.parameter].values
-    draws = draws.reshape(*draws.shape[:2], -1)[..., 0]
-    draws = (draws - answer.mean) / answer.sd
-    squares = (draws - draws.mean()) ** 2
-    size = effective(draws)
-    off = draws.mean() * math.sqrt(size)
+    found = posterior["posterior"][answer.parameter].values
+    found = found.reshape(*found.shape[:2], -1)[..., 0]
+    found = (found - answer.mean) / answer.sd
+    squares = (found - found.mean()) ** 2
+    size = effective(found)
+    off = found.mean() * math.sqrt(size)
     spread = (squares.mean() - 1.0) / squares.std() * math.sqrt(effective(squares))
     right = abs(off) < FAR and abs(spread) < FAR and size > 100
     said = f"mean {off:+.1f}, sd {spread:+.1f} Monte Carlo errors, {size:.0f} effective draws"

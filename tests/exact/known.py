@@ -102,7 +102,7 @@ def assert_draws_agree(known: Mapping[str, Known], draws: Callable[[str], np.nda
     assert not far, f"beyond {limit:.1f} standard errors: {far}"
 
 
-def sampled(model, release, moves, *, draws=1000, stream=0, chains=4, warmup=500):
+def sampled(model, release, moves, *, draws=500, stream=0, chains=4, warmup=300):
     """`na.sample` with the seed of the tests, quietly."""
     seed = int(np.random.SeedSequence([SEED, stream]).generate_state(1)[0])
     return na.sample(

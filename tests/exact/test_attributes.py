@@ -175,7 +175,8 @@ def check_geweke(setting, seed=1):
     assert result, str(result)
 
 
-@pytest.mark.parametrize("setting", only(["table"], SETTINGS))
+@pytest.mark.full
+@pytest.mark.parametrize("setting", SETTINGS)
 def test_geweke(setting, seed):
     check_geweke(setting, seed)
 

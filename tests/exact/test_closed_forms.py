@@ -104,13 +104,10 @@ def check_clamped_mean(moves):
     values = np.concatenate([x, [lower, upper]])
     errors = log_noise("Gaussian", value - values[:, None] - values, scale)
     mu = np.linspace(-12, 12, 2401)
-    log_density = []
-    for m in mu:
-        inside = 0.5 * (upper - lower) * weights * stats.norm.pdf(x, m, sd)
-        atoms = [stats.norm.cdf(lower, m, sd), stats.norm.sf(upper, m, sd)]
-        mass = np.concatenate([inside, atoms])
-        log_density.append(math.log(mass @ np.exp(errors) @ mass) - 0.5 * (m / prior_sd) ** 2)
-    exact = Table(mu, np.array(log_density))
+    inside = 0.5 * (upper - lower) * weights * stats.norm.pdf(x, mu[:, None], sd)
+    mass = np.column_stack([inside, stats.norm.cdf(lower, mu, sd), stats.norm.sf(upper, mu, sd)])
+    log_density = np.log(np.einsum("ki,ij,kj->k", mass, np.exp(errors), mass, optimize=True))
+    exact = Table(mu, log_density - 0.5 * (mu / prior_sd) ** 2)
     model = na.models.Normal(variance=sd**2, mean_sd=prior_sd)
     mechanism = na.mechanisms.Gaussian(na.queries.Sum(lower, upper), scale=scale)
     tree = sampled(model, na.Release([value], mechanism, 2), moves(), stream=3)

@@ -112,8 +112,8 @@ def test_a_record_does_not_depend_on_the_others(shape):
         ("series[i - 1], step, ORDER", "series[i - 1], step, 6"),
     ],
 )
-def test_a_bug_in_the_series_is_caught(old, new, tmp_path):
-    with mutated_models(tmp_path, "gamma_quantiles.py", old, new) as mutant:
+def test_a_bug_in_the_series_is_caught(old, new):
+    with mutated_models("gamma_quantiles.py", old, new) as mutant:
         assert max(error_of_mutant(shape, mutant.gamma_quantiles) for shape in (0.05, 2.5)) > 1e-9
 
 
@@ -125,8 +125,8 @@ def test_a_bug_in_the_series_is_caught(old, new, tmp_path):
         ("out[i] = step * (low - last // 2) + d", "out[i] = step * (low - last // 2)"),
     ],
 )
-def test_a_bug_on_the_way_back_is_caught(old, new, tmp_path):
-    with mutated_models(tmp_path, "gamma_quantiles.py", old, new) as mutant:
+def test_a_bug_on_the_way_back_is_caught(old, new):
+    with mutated_models("gamma_quantiles.py", old, new) as mutant:
         logs = log_quantiles_at(2.5, Z)[:, None]
         back = mutant.gamma_quantiles.gamma_scores(np.array([2.5]), logs)[:, 0]
         assert np.abs(back - Z).max() > 1e-9

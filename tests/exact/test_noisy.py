@@ -16,7 +16,6 @@ from scipy.special import logsumexp
 
 import noiseaware as na
 from exact import seen
-from exact.noisy_cases import CASES, VALUE
 from mutants.planting import Edit, planted
 from noiseaware.interop import noisy
 
@@ -25,6 +24,8 @@ jax = pytest.importorskip("jax", reason=REASON)
 numpyro = pytest.importorskip("numpyro", reason=REASON)
 
 import numpyro.distributions as dist  # noqa: E402
+
+from exact.noisy_cases import CASES, VALUE  # noqa: E402  (takes a second)
 
 Noisy = na.interop.numpyro.Noisy
 NAN = math.nan

@@ -15,13 +15,14 @@ from scipy.special import logsumexp
 
 import noiseaware as na
 from exact import seen
-from exact.noisy_cases import CASES, VALUE
 from mutants.planting import Edit, planted
 from noiseaware.interop import noisy
 
 with warnings.catch_warnings():  # ArviZ announces its next version
     warnings.simplefilter("ignore")
     pm = pytest.importorskip("pymc", reason="the extra `pymc` is not installed")
+
+from exact.noisy_cases import CASES, VALUE  # takes a second
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

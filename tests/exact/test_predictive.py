@@ -77,7 +77,7 @@ def test_vectors_and_the_same_seed():
     rng = np.random.default_rng(1)
     records = model.sample_records(model.sample_prior(rng), 30, rng)
     release = Gaussian(Moments(2, -20, 20), mu=1.0).privatize(records, rng)
-    posterior = na.sample(model, release, draws=100, random_seed=1, progressbar=False)
+    posterior = na.sample(model, release, draws=100, warmup=100, random_seed=1, progressbar=False)
     first, again = (
         na.posterior_predictive(posterior, model, draws=10, records=3, random_seed=4)
         for _ in range(2)

@@ -551,7 +551,7 @@ def check_simulator(moves=simulator_moves):
     noise = 8 * 1.5 + 9.0
     precision = 0.25 + 64 / noise
     exact = Gauss((1.0 * 0.25 + 8 * 14.0 / noise) / precision, 1 / precision)
-    tree = sampled(Simulator(), release, moves(), draws=1500, stream=11)
+    tree = sampled(Simulator(), release, moves(), stream=11)
     assert_draws_agree({"mean": exact}, lambda name: tree["posterior"][name].values)
 
 
@@ -561,7 +561,7 @@ def check_discrete_simulator(moves=simulator_moves):
     weights = stats.betabinom.pmf(k, 12, 2.0, 3.5) * np.exp(-np.abs(10.3 - k) / 1.3)
     exact = BetaMixture(weights, 2.0 + k, 3.5 + 12 - k)
     release = na.Release([10.3], na.mechanisms.Laplace(na.queries.Count(), scale=1.3), 12)
-    tree = sampled(Coins(), release, moves(), draws=1500, stream=12)
+    tree = sampled(Coins(), release, moves(), stream=12)
     assert_draws_agree({"probability": exact}, lambda name: tree["posterior"][name].values)
 
 

@@ -17,7 +17,6 @@ from scipy import stats
 
 import noiseaware as na
 from exact.known import SEED
-from later import only
 from mutants.planting import Edit, planted
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import LinearRegression, MultivariateNormal, Normal
@@ -79,7 +78,12 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", only(("a mode of .12",), SETTINGS))
+def test_the_sign_of_a_mean_in_few_draws():
+    assert difference(*SETTINGS["a mode of .12"], draws=300, warmup=300) < HIGHEST
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("setting", SETTINGS)
 def test_the_sign_of_a_mean(setting):
     assert difference(*SETTINGS[setting]) < HIGHEST
 

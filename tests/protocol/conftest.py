@@ -26,7 +26,7 @@ def rng(name):
 
 
 @pytest.fixture(scope="session")
-def plain_models(tmp_path_factory):
+def plain_models():
     """The models as plain Python, uncompiled."""
-    with mutated_models(tmp_path_factory.mktemp("plain")) as plain:
+    with mutated_models() as plain:
         yield plain

@@ -91,6 +91,6 @@ DENSITY_BUGS = [
 
 
 @pytest.mark.parametrize(("file", "old", "new", "case"), DENSITY_BUGS)
-def test_a_bug_in_a_prior_is_caught(file, old, new, case, tmp_path):
-    with mutated_models(tmp_path, file, old, new) as mutant:
+def test_a_bug_in_a_prior_is_caught(file, old, new, case):
+    with mutated_models(file, old, new) as mutant:
         assert abs(prior_mass(mutant, case) - 1.0) > 1e-3
