@@ -78,7 +78,7 @@ coverage: $(READY) browser
 
 # Installed only if it is missing, so that the site builds without network.
 docs: $(READY)
-	@$(RUN) -c 'import furo, myst_nb, opendp, sphinx' 2>/dev/null \
+	@$(RUN) -c 'import furo, myst_nb, opendp; __import__("sphinx-mathjax-offline")' 2>/dev/null \
 		|| $(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@$(RUN) -m sphinx -q -n -W --keep-going docs docs/_build/html
 	@echo "The site: docs/_build/html/index.html"

@@ -5,6 +5,7 @@ The API reference is made from the docstrings, see `docstrings.py` beside this f
 """
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,6 +21,7 @@ language = "en"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "docstrings",
 ]
@@ -32,6 +34,12 @@ nb_execution_in_temp = True
 nb_execution_timeout = 600
 nb_execution_show_tb = True
 nb_render_text_lexer = "none"
+
+# Formulas are set by one file of MathJax, which holds its own glyphs and is copied into the site.
+MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax/tex-svg.js"
+myst_enable_extensions = ["amsmath", "dollarmath"]
+mathjax_path = MATHJAX.name
+mathjax3_config = {"svg": {"scale": 0.9}}
 
 # Headings of up to three levels can be linked to, as in the repository: page.md#the-heading.
 myst_heading_anchors = 3
@@ -53,7 +61,7 @@ nitpick_ignore_regex = [("py:.*", ".*")]
 pygments_style = "friendly"
 html_theme = "furo"
 html_title = "noiseaware"
-html_static_path = ["_static"]
+html_static_path = ["_static", str(MATHJAX)]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from behaviour.browser import open_browser, open_page
 from noiseaware.registry import MODELS
 
 ROOT = Path(__file__).parents[2]
@@ -44,22 +45,47 @@ def test_the_example_of_the_naive_analysis_runs(tmp_path, capsys):
     assert (tmp_path / "naive.png").stat().st_size > 0
 
 
-@pytest.mark.full
-def test_the_site_builds_without_a_warning(tmp_path):
-    for needed in ("sphinx", "myst_nb", "furo", "opendp"):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built without a warning."""
+    for needed in ("sphinx", "sphinx-mathjax-offline", "myst_nb", "furo", "opendp"):
         pytest.importorskip(needed, reason=f"the site needs {needed}, which make docs installs")
+    folder = tmp_path_factory.mktemp("site")
     build = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going"),
-            *("-d", str(tmp_path / "read"), str(DOCS), str(tmp_path / "html")),
+            *("-d", str(folder / "read"), str(DOCS), str(folder / "html")),
         ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert build.returncode == 0, build.stderr
-    for page in (tmp_path / "html").rglob("*.html"):
+    return folder / "html"
+
+
+@pytest.mark.full
+def test_the_site_loads_nothing_from_elsewhere(site):
+    for page in site.rglob("*.html"):
         loaded = re.findall(
             r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]*)", page.read_text()
         )
         assert loaded == [], f"{page.name} loads {loaded}"
+
+
+@pytest.mark.full
+def test_formulas_are_set_and_fit_on_the_page(site, tmp_path):
+    pages = [page for page in site.rglob("*.html") if 'class="math' in page.read_text()]
+    assert len(pages) > len(list((DOCS / "models").glob("*.md")))
+    with open_browser(tmp_path) as driver:
+        for page in pages:
+            open_page(driver, page)
+            driver.execute_async_script("MathJax.startup.promise.then(arguments[0])")
+            bad = driver.execute_script("""
+                return [...document.querySelectorAll(".math")].filter(
+                    formula => !formula.querySelector("svg")
+                        || formula.querySelector("[data-mml-node=merror]")
+                        || formula.scrollWidth > formula.clientWidth + 1
+                            && formula.tagName == "DIV"
+                ).map(formula => formula.textContent)""")
+            assert bad == [], page.name
