@@ -33,6 +33,7 @@ from noiseaware.results.estimates import estimates
 from noiseaware.results.export import to_frame, to_posteriordb, write_draws
 from noiseaware.results.posterior import load, save, summary
 from noiseaware.results.predictive import posterior_predictive, predict
+from noiseaware.results.scalars import in_units
 from noiseaware.sampler import moves
 from noiseaware.sampling import resume, sample
 from noiseaware.studies import study
@@ -52,6 +53,7 @@ __all__ = [
     "evidence",
     "geweke",
     "imputed",
+    "in_units",
     "interop",
     "kernels",
     "load",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware.basics.numerals import tick_texts
 from noiseaware.plots import COLOURS, TEXT, axes_for, plain
 from noiseaware.results.estimates import estimates
 
@@ -122,7 +123,7 @@ def _wide_scale(ax: Axes, values: np.ndarray) -> None:
     ticks = [0.0, *(10.0**k for k in range(1, 12) if width <= 10.0**k <= high)]
     if low < -width:
         ticks.insert(0, -(10.0 ** np.floor(np.log10(-low))))
-    ax.set_yticks(ticks, [f"{tick:,.0f}".replace("-", "−") for tick in ticks])
+    ax.set_yticks(ticks, [tick_texts([tick])[0] for tick in ticks])
     ax.set_yticks([], minor=True)
 
 

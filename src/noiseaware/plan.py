@@ -47,7 +47,7 @@ from noiseaware import mechanisms, models, queries
 from noiseaware.baselines import naive_note
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.files import write_table, write_whole
-from noiseaware.basics.numerals import numeral
+from noiseaware.basics.numerals import numeral, tick_texts
 from noiseaware.basics.text_files import printable
 from noiseaware.contract import Mechanism, Model, Query
 from noiseaware.documents.model_file import read_toml
@@ -342,12 +342,12 @@ class PlanResult:
         """Make both scales logarithmic, with numbers that people write."""
         from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-        plain = FuncFormatter(lambda value, position: numeral(value, value, digits=1))
+        plain = FuncFormatter(lambda value, position: tick_texts([value])[0])
         epsilons = sorted(self.spec.epsilons)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(FixedLocator(epsilons[:: math.ceil(len(epsilons) / 8)]))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
+        ax.xaxis.set_major_formatter(plain)
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter(plain)

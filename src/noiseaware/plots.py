@@ -23,12 +23,13 @@ Example
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.basics.numerals import INTERVAL
+from noiseaware.basics.numerals import INTERVAL, tick_texts
 from noiseaware.documents.stored import naive_draws
 from noiseaware.results.posterior import need_posterior
 from noiseaware.results.scalars import Scalar, pick_scalars
@@ -47,6 +48,12 @@ CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 
 POINTS = 160
 """Points of a density curve."""
+
+TICKS = 4
+"""Steps between the numbers of an axis, at most: so few that six digits do not touch."""
+
+LINE = 48
+"""Letters of a unit in one line below a picture; half as many beside it."""
 
 RANK_BINS = 20
 TEXT = 9
@@ -121,7 +128,7 @@ def _plot_ridges(
         raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob!r}")
     drawn, panels = _panels(posterior, var_names, axes, height)
     for ax, scalar in panels:
-        draw_ridges(ax, scalar.label, ridges_of(scalar, scalar.of(naive)), float(ci_prob))
+        draw_ridges(ax, scalar, ridges_of(scalar, scalar.of(naive)), float(ci_prob))
     return drawn
 
 
@@ -187,6 +194,7 @@ def plot_trace(
                 color=CHAINS[number % len(CHAINS)],
             )  # fmt: skip
         ax.set(xlabel="draw", xlim=(0, scalar.draws.shape[1] + 1))
+        ax.set_ylabel(textwrap.fill(scalar.unit, LINE // 2))
         plain(ax, scalar.label)
     return drawn
 
@@ -243,7 +251,7 @@ def ridges_of(scalar: Scalar, naive: np.ndarray | None = None) -> list[tuple[str
 
 
 def draw_ridges(
-    ax: Axes, label: str, rows: list[tuple[str, np.ndarray]], probability: float
+    ax: Axes, scalar: Scalar, rows: list[tuple[str, np.ndarray]], probability: float
 ) -> None:
     """Draw one density above the other, each of height 1, with its interval below it."""
     low, high = _window(rows)
@@ -268,7 +276,8 @@ def draw_ridges(
     ax.set_xlim(low, high)
     ax.set_ylim(-0.3, 1.35 * (len(rows) - 1) + 1.12)
     ax.set_yticks([1.35 * (len(rows) - 1 - i) for i in range(len(rows))], [n for n, _ in rows])
-    plain(ax, label)
+    ax.set_xlabel(textwrap.fill(scalar.unit, LINE))
+    plain(ax, scalar.label)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
 
@@ -342,10 +351,27 @@ def axes_for(axes: Any, count: int, height: float) -> np.ndarray:
 
 
 def plain(ax: Axes, title: str = "") -> None:
-    """Write small, and leave out the frame."""
+    """Write small, with numbers for people, and leave out the frame."""
     ax.set_title(title, fontsize=TEXT, loc="left", parse_math=False)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.tick_params(labelsize=TEXT)
     ax.xaxis.label.set_fontsize(TEXT)
     ax.yaxis.label.set_fontsize(TEXT)
+    for axis in (ax.xaxis, ax.yaxis):
+        _write_numerals(axis)
+
+
+def _write_numerals(axis: Any) -> None:
+    """Write the numbers of an axis as tables do, unless its ticks have texts of their own."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
+
+    if type(axis.get_major_formatter()) is not ScalarFormatter:
+        return
+
+    class Numerals(FuncFormatter):
+        def format_ticks(self, values: Any) -> list[str]:
+            return tick_texts(values)
+
+    axis.set_major_locator(MaxNLocator(TICKS, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(Numerals(lambda value, _: tick_texts([value])[0]))

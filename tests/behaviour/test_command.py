@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import noiseaware as na
 from noiseaware.cli import app, show
 from noiseaware.documents.model_file import read_model_file
+from noiseaware.results.units import Units
 
 ROOT = Path(__file__).parents[2]
 EXERCISE = ROOT / "examples" / "exercise_release.json"
@@ -34,7 +35,8 @@ units = { probability = "of all people" }
 
 def test_the_probability_of_an_interval_is_not_rounded_away():
     row = {"mean": 1.0, "sd": 0.1, "low": 0.8, "high": 1.2, "ess_bulk": 900, "r_hat": 1.0}
-    titles = {p: show.summary_table({"x": row}, p).columns[3].header for p in (0.9, 0.999)}
+    units = Units({}, {})
+    titles = {p: show.summary_table({"x": row}, p, units).columns[3].header for p in (0.9, 0.999)}
     assert titles == {0.9: "90% interval", 0.999: "99.9% interval"}
 
 

@@ -131,6 +131,22 @@ MODELS = {
         MODEL + '[report.units]\n"probabilty[1]" = "people"',
         "unknown name 'probabilty[1]' in units of [report]",
     ),
+    "unit of an entry that is not there": (
+        'type = "Categorical"\nn_levels = 3\n[report.units]\n"probabilities[3]" = "people"',
+        "unknown name 'probabilities[3]' in units of [report]; did you mean 'probabilities",
+    ),
+    "scale that is no number": (
+        MODEL + '[report.scales]\nprobability = "%"',
+        "scales in [report] must be a table of positive numbers; got {'probability': '%'}",
+    ),
+    "scale of 0": (
+        MODEL + "[report.scales]\nprobability = 0",
+        "scales in [report] must be a table of positive numbers; got {'probability': 0}",
+    ),
+    "scale of what is not there": (
+        MODEL + "[report.scales]\nshare = 0.01",
+        "unknown name 'share' in scales of [report]",
+    ),
     "number in the report": (MODEL + "[report]\ntitle = 3", "title in [report] must be text"),
     "a model that does not fit": ('type = "LinearRegression"\nn_features = 1', "Count"),
 }

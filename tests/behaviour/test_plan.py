@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import noiseaware as na
+from behaviour.looks import overlapping, powers_of_ten
 from noiseaware.cli import app
 from noiseaware.plan import PlanResult, plan, read_plan
 
@@ -85,6 +87,33 @@ def test_answers():
     assert answers[0].startswith("With 200 records: epsilon = 1 with 'tight' is the smallest tried")
     assert answers[0].endswith("Without privacy it would be 2.00.")
     assert "no epsilon and query that was tried gives a mean width of 4" in answers[1]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-5, 1e9])
+@pytest.mark.parametrize("name", ["mean", "coefficient"])
+def test_the_picture_is_whole(name, size):
+    import pandas as pd
+
+    spec = read_plan(ROOT / "examples" / "plan" / f"{name}.toml")
+    spec = replace(spec, width=None if spec.width is None else size * spec.width)
+    rows = [
+        {"query": q, "n_records": n, "epsilon": e, "method": m, "width": size * (k + 1) / e}
+        for k, q in enumerate(spec.queries)
+        for n in spec.n_records
+        for e in spec.epsilons
+        for m in ("default", *spec.baselines)
+    ]
+    table = pd.DataFrame(rows).assign(coverage=0.9, coverage_error=0.03)
+    figure = PlanResult(spec, table).figure()
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+    for ax in figure.axes:
+        assert not ax.get_window_extent().overlaps(box)
+    assert powers_of_ten(figure) == []
+    assert overlapping(figure) == []
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+import xarray as xr
 from examples.moves.full_conditional import FullConditional
 from matplotlib.figure import Figure
 
 import noiseaware as na
 from behaviour.examples import Coin, regression, small_release
+from behaviour.looks import overlapping, powers_of_ten, seen_texts
 
 matplotlib.use("Agg")
 QUICK = {"draws": 60, "warmup": 40, "chains": 2, "random_seed": 1, "progressbar": False}
@@ -141,3 +143,51 @@ def test_the_package_does_not_import_matplotlib():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def money():
+    """A posterior of numbers that are large, huge and tiny."""
+    draws = np.random.default_rng(1).normal(size=(2, 200))
+    values = {
+        "income": 5e4 + 2e4 * draws,
+        "variance": 2e10 + 3e9 * draws,
+        "rate": 4e-5 + 3e-6 * draws,
+    }
+    made = {name: (("chain", "draw"), value) for name, value in values.items()}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(made)})
+
+
+@pytest.mark.parametrize("width", [3.9, 5.2])
+@pytest.mark.parametrize("plot", [na.plot_posterior, na.plot_trace])
+def test_axes_have_numbers_for_people(plot, width, money):
+    figure = Figure(figsize=(width, 5.4), layout="constrained")
+    plot(money, axes=figure.subplots(3, 1))
+    assert powers_of_ten(figure) == []
+    texts = [text for text, _ in seen_texts(figure)]
+    assert any("0,000" in text for text in texts)
+    assert any("×10¹⁰" in text for text in texts)
+    assert any("×10⁻⁵" in text for text in texts)
+    assert overlapping(figure) == []
+
+
+def test_parameters_are_shown_in_their_units(money):
+    shown = na.in_units(money, {"income": "thousand dollars"}, {"income": 1000, "rate": 1e-5})
+    (ax,) = axes(1)
+    na.plot_posterior(shown, "income", axes=ax)
+    assert ax.get_xlabel() == "thousand dollars"
+    dots = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
+    assert dots == [pytest.approx(np.median(money["posterior"]["income"]) / 1000)]
+    (ax,) = axes(1)
+    na.plot_trace(shown, "income", axes=ax)
+    assert ax.get_ylabel() == "thousand dollars"
+    frame = na.summary(shown)
+    words = str(frame).splitlines()[1].split()
+    assert words[:3] == ["income", "(thousand", "dollars)"]
+    assert float(words[3]) == pytest.approx(50, rel=0.1)
+    assert frame.loc["income", "mean"] == pytest.approx(50_000, rel=0.1)
+    assert "report_units" not in money.attrs
+    with pytest.raises(ValueError, match=r"unknown name 'incom' in units; did you mean 'income'"):
+        na.in_units(money, {"incom": "dollars"})
+    with pytest.raises(ValueError, match="scales must be a table of positive numbers; got"):
+        na.in_units(money, scales={"income": -1})

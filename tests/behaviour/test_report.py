@@ -324,7 +324,7 @@ def test_many_parameters_fold(tmp_path):
         (-0.0004, 0.1, "0.00"),
         (1234.5, 200.0, "1,230"),
         (51234567.0, 3e6, "51,200,000"),
-        (1.5e-9, 1e-10, "1.5e−09"),
+        (1.5e-9, 1e-10, "1.50e−09"),
         (math.inf, 1.0, "∞"),
         (math.nan, 1.0, "not a number"),
         (0.0, None, "0"),
@@ -424,3 +424,38 @@ def test_the_page_must_be_of_a_posterior(tmp_path):
     with pytest.raises(TypeError, match="must be a posterior"):
         na.write_report({}, tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def incomes():
+    rng = np.random.default_rng(1)
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(0, 200_000), epsilon=1.0)
+    release = mechanism.privatize(np.exp(10.7 + 0.6 * rng.standard_normal(300)), rng)
+    model = na.models.Normal(mean_mean=5e4, mean_sd=5e4, variance_shape=3, variance_scale=2e9)
+    return na.sample(model, release, keep_records=5, **QUICK)
+
+
+def test_large_numbers_are_written_for_people(incomes, tmp_path):
+    pictures = re.findall(r"<svg.*?</svg>", write(incomes, tmp_path), re.S)
+    texts = [
+        text for picture in pictures for text in re.findall(r"<text[^>]*>(.*?)</text>", picture)
+    ]
+    assert any("0,000" in text for text in texts)
+    assert any("×10⁹" in text for text in texts)
+    assert not [text for text in texts if re.search(r"\de\d|\d{5}", text)]
+
+
+def test_a_scale_divides_what_is_shown(incomes, tmp_path):
+    plain = Page(write(incomes, tmp_path, var_names="mean"))
+    units, scales = {"mean": "thousand dollars"}, {"mean": 1000}
+    text = write(incomes, tmp_path, var_names="mean", units=units, scales=scales)
+    page = Page(text)
+    kinds = [f"{kind} {place} mean" for kind in ("answer", "posterior", "naive", "prior")
+             for place in ("low", "middle", "high")]  # fmt: skip
+    for what in [*kinds, "exact sd mean", "private sd mean"]:
+        assert page.numbers[what][0] == pytest.approx(plain.numbers[what][0] / 1000)
+    for what in ("noise share mean", "above zero mean"):
+        assert page.numbers[what][0] == plain.numbers[what][0]
+    shown = page.numbers["answer middle mean"][1]
+    assert f"is about {shown} thousand dollars;" in re.sub(r"<[^>]*>", "", text)
+    assert len(re.findall(r"<text[^>]*>thousand dollars</text>", text)) == 2  # density, trace

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
-__all__ = ["INTERVAL", "numeral"]
+__all__ = ["INTERVAL", "numeral", "tick_texts"]
 
 INTERVAL = 0.9
 """The probability of an interval where none is asked for: in tables, plots and the report."""
@@ -17,8 +19,8 @@ def numeral(value: float, spread: float | None = None, digits: int = 2) -> str:
     --------
     >>> numeral(-0.16123, spread=0.066), numeral(51234.5, spread=204.0), numeral(-0.004, spread=0.5)
     ('-0.161', '51,230', '0.00')
-    >>> numeral(0.0000412, spread=0.0000031), numeral(3.14159)
-    ('4.12e-05', '3.14')
+    >>> numeral(0.0000412, spread=0.0000031), numeral(0.00004, 0.000003, 3), numeral(3.14159)
+    ('4.12e-05', '4.000e-05', '3.14')
     """
     value = float(value)
     if not math.isfinite(value):
@@ -28,8 +30,10 @@ def numeral(value: float, spread: float | None = None, digits: int = 2) -> str:
     if spread <= 0:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(spread))
-    if decimals > 6 and abs(value) < 1e-3:
-        text = f"{value:.{max(1, decimals + 1 + _magnitude(value))}g}"
+    if decimals > 6 and value == 0:
+        text = "0"
+    elif decimals > 6 and abs(value) < 1e-3:
+        text = f"{value:.{max(0, decimals + _magnitude(value))}e}"
     elif decimals > 15 or abs(value) >= 1e15:
         text = f"{value:.6g}"
     else:
@@ -38,4 +42,48 @@ def numeral(value: float, spread: float | None = None, digits: int = 2) -> str:
 
 
 def _magnitude(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
+    return math.floor(math.log10(abs(value)))
+
+
+WIDE, NARROW = 1e6, 1e-3
+"""From the first on, and below the second, numbers of an axis are written with a power of ten."""
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def tick_texts(values: Sequence[float]) -> list[str]:
+    """Return the numbers of an axis: alike, short, and as many digits as tell them apart.
+
+    Examples
+    --------
+    >>> tick_texts([0, 50_000, 100_000]), tick_texts([-0.25, 0.0, 0.25])
+    (['0', '50,000', '100,000'], ['−0.25', '0.00', '0.25'])
+    >>> tick_texts([0.0, 2.5e9, 5e9]), tick_texts([0.00002, 0.00004])
+    (['0', '2.5×10⁹', '5.0×10⁹'], ['2×10⁻⁵', '4×10⁻⁵'])
+    """
+    largest = max((abs(value) for value in values), default=0.0)
+    if largest == 0.0:
+        return ["0"] * len(values)
+    power = 0 if NARROW <= largest < WIDE else _magnitude(largest)
+    parts = [value / 10.0**power for value in values]
+    ordered = sorted(parts)
+    steps = [b - a for a, b in pairwise(ordered) if b > a]
+    step = min(steps, default=abs(parts[0]))
+    digits = next(
+        (
+            d
+            for d in range(1, 6)
+            if all(_close(part, numeral(part, step, d), step) for part in parts)
+        ),
+        6,
+    )
+    texts = [numeral(part, step, digits).replace("-", "−") for part in parts]
+    ten = f"×10{str(power).translate(SUPERSCRIPTS)}" if power else ""
+    return [
+        text + ten if value else "0" if ten else text
+        for text, value in zip(texts, values, strict=True)
+    ]
+
+
+def _close(value: float, text: str, step: float) -> bool:
+    return abs(float(text.replace(",", "")) - value) < 1e-3 * step

@@ -134,13 +134,15 @@ def fit(
         ("--chains", chains, CHAINS),
         ("--keep-records", keep_records, None),
     )
-    titles = (described.title, described.question, described.parameters, described.units)
+    titles = (described.title, described.question, described.parameters)
     wanted = Wanted(
         str(out),
         None if report is None else str(report),
         interval,
         command,
         *titles,
+        units=described.units,
+        scales=described.scales,
         cells=None if estimates is None else str(release.absolute()),
         estimates=None if estimates is None else str(estimates),
     )
@@ -175,6 +177,7 @@ class Wanted:
     question: str | None = None
     parameters: tuple[str, ...] | None = None
     units: dict[str, str] | None = None
+    scales: dict[str, float] | None = None
     cells: str | None = None
     estimates: str | None = None
 
@@ -196,6 +199,7 @@ class Wanted:
     @staticmethod
     def read(checkpoint: Path) -> Wanted | None:
         """Return what a checkpoint remembers; None if it was not begun by the command."""
+        from noiseaware.results.units import check_units
         from noiseaware.running.checkpoint import BESIDE
 
         path = checkpoint / BESIDE
@@ -204,7 +208,8 @@ class Wanted:
         try:
             found = Wanted(**json.loads(path.read_text(encoding="utf-8")))
             texts = [found.out, *found.command, *(found.parameters or ())]
-            texts += [text for pair in dict(found.units or {}).items() for text in pair]
+            units, scales = found.units or {}, found.scales or {}
+            check_units(units, scales, {**units, **scales})
             others = (found.report, found.title, found.question, found.cells, found.estimates)
             texts += [text for text in others if text is not None]
             right = all(isinstance(text, str) for text in texts) and 0 < found.interval < 1
@@ -224,8 +229,8 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
     drawn = ["--draws", str(posterior.attrs["draws"])] if posterior.attrs["draws"] != DRAWS else []
     command = [*wanted.command, *drawn, "--seed", posterior.attrs["random_seed"]]
     made = shlex.join(command) if wanted.command else None
-    titles = (wanted.title, wanted.question, wanted.parameters, made, wanted.units)
-    remember(posterior, Wishes(*titles))
+    titles = (wanted.title, wanted.question, wanted.parameters, made)
+    remember(posterior, Wishes(*titles, wanted.units, wanted.scales))
     out, report = Path(wanted.out), None if wanted.report is None else Path(wanted.report)
     kept = "" if checkpoint is None else f"the draws are in {checkpoint}"
     with stopping(f"stopped; the posterior is in {out}"):
@@ -363,6 +368,7 @@ def _show(
 
 def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
     from noiseaware.documents.stored import number_of_records, wishes_of
+    from noiseaware.results.units import Units
 
     to = show.console()
     said = wishes_of(posterior)
@@ -370,8 +376,6 @@ def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
         to.print(f"\n[bold]{show.escaped(said.question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
     to.print(f"\nThe release: {number_of_records(posterior)} records, {show.escaped(promise)}.\n")
-    units = {name: said.unit(name).strip() for name in rows}
-    shown = {f"{k} ({units[k]})" if units[k] else k: row for k, row in rows.items()}
-    to.print(show.summary_table(shown, interval))
+    to.print(show.summary_table(rows, interval, Units.of(posterior)))
     to.print()
     show.print_checks(checks, to)

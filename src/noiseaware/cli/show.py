@@ -74,18 +74,22 @@ def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, floa
     }
 
 
-def summary_table(rows: dict[str, dict[str, float]], probability: float) -> Any:
-    """Return a short table: each parameter with its mean, spread, interval and diagnostics."""
+def summary_table(rows: dict[str, dict[str, float]], probability: float, units: Any) -> Any:
+    """Return a short table: each parameter, in its unit, with its mean, spread and diagnostics."""
     made = table("parameter", "mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat")
     made.columns[0].overflow = "fold"
     for column in made.columns[1:]:
         column.justify, column.no_wrap = "right", True
     for name, row in rows.items():
+        scale = units.scale(name)
         mean, sd, low, high = (
-            numeral(row[column], row["sd"], 3) for column in ("mean", "sd", "low", "high")
+            numeral(row[column] / scale, row["sd"] / scale, 3)
+            for column in ("mean", "sd", "low", "high")
         )
         ess = f"{row['ess_bulk']:,}"
-        made.add_row(escaped(name), mean, sd, f"{low} to {high}", ess, f"{row['r_hat']:.3f}")
+        made.add_row(
+            escaped(units.named(name)), mean, sd, f"{low} to {high}", ess, f"{row['r_hat']:.3f}"
+        )
     return made
 
 

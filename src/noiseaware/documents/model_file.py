@@ -13,10 +13,14 @@
 those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
 model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
 it; `parameters` are those that the question is about, which the report shows first. Units stand
-beside numbers in tables and in the report, of a parameter or of one of its entries:
+beside numbers in tables, pictures and the report, of a parameter or of one of its entries; where
+there is a scale, the numbers shown are divided by it:
 
     [report.units]
-    "coefficients[x1]" = "tens of beats a minute, for an hour"
+    "coefficients[x1]" = "beats a minute, for an hour"
+
+    [report.scales]
+    "coefficients[x1]" = 0.1
 
 Quantities that follow from the parameters, and should stand beside them, are formulas of numbers,
 parameters, their entries, + - * / ** and a few functions (`noiseaware.maths.quantities`):
@@ -46,11 +50,12 @@ from noiseaware import models
 from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Model, Size, model_abilities
 from noiseaware.registry import MODELS, nearest
+from noiseaware.results.units import check_units
 from noiseaware.sizes import from_dict as read_size
 
 __all__ = ["ModelFile", "read_content", "read_model_file"]
 
-REPORT_KEYS = ("title", "question", "parameters", "units")
+REPORT_KEYS = ("title", "question", "parameters", "units", "scales")
 Content = TypeVar("Content")
 
 
@@ -64,6 +69,7 @@ class ModelFile:
     question: str | None = None
     parameters: tuple[str, ...] | None = None
     units: dict[str, str] | None = None
+    scales: dict[str, float] | None = None
 
 
 def read_model_file(path: str | Path) -> ModelFile:
@@ -106,25 +112,22 @@ def read_content(content: dict[str, Any]) -> ModelFile:
     model = models.from_dict(content)
     if derived:
         model = models.derived(model, derived)
-    shown = [parameter.name for parameter in model_abilities(model).shown]
+    shown = {parameter.name: parameter.labels for parameter in model_abilities(model).shown}
     prior = None if size is None else read_size(size)
     return ModelFile(model, prior, **_read_report(report, shown))
 
 
-def _read_report(report: Any, names: list[str]) -> dict[str, Any]:
+def _read_report(report: Any, names: dict[str, list[str]]) -> dict[str, Any]:
     if not isinstance(report, dict):
         raise ValueError(f"report must be a table with {', '.join(REPORT_KEYS)}; got {report!r}")
     for key, value in report.items():
         if key not in REPORT_KEYS:
             raise ValueError(f"unknown key {key!r} in [report]{nearest(key, REPORT_KEYS)}")
-        if key not in ("parameters", "units") and not isinstance(value, str):
+        if key not in ("parameters", "units", "scales") and not isinstance(value, str):
             raise ValueError(f"{key} in [report] must be text; got {value!r}")
-    units, chosen = report.get("units", {}), report.get("parameters")
-    if not isinstance(units, dict) or not all(isinstance(text, str) for text in units.values()):
-        raise ValueError(f"units in [report] must be a table of texts; got {units!r}")
-    for label in units:
-        if label.partition("[")[0] not in names:
-            raise ValueError(f"unknown name {label!r} in units of [report]{nearest(label, names)}")
+    known = [*names, *(label for labels in names.values() for label in labels)]
+    check_units(report.get("units", {}), report.get("scales", {}), known, " in [report]")
+    chosen = report.get("parameters")
     if chosen is None:
         return report
     if not isinstance(chosen, list) or not chosen or not all(isinstance(c, str) for c in chosen):

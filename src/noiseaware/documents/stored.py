@@ -16,6 +16,7 @@ from noiseaware import baselines, models
 from noiseaware.contract import Model
 from noiseaware.release import Release
 from noiseaware.results.posterior import need_posterior, with_derived
+from noiseaware.results.units import KEYS
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -99,12 +100,7 @@ class Wishes(NamedTuple):
     parameters: Sequence[str] | None = None
     command: str | None = None
     units: Mapping[str, str] | None = None
-
-    def unit(self, label: str) -> str:
-        """Return the unit of a scalar, with a blank in front; or nothing."""
-        units = self.units or {}
-        unit = units.get(label) or units.get(label.partition("[")[0])
-        return f" {unit}" if unit else ""
+    scales: Mapping[str, float] | None = None
 
 
 def remember(posterior: DataTree, wishes: Wishes) -> None:
@@ -117,7 +113,7 @@ def remember(posterior: DataTree, wishes: Wishes) -> None:
 def wishes_of(posterior: DataTree) -> Wishes:
     """Return what was remembered."""
     found = {name: posterior.attrs.get(key) for name, key in _KEYS.items()}
-    for name in ("parameters", "units"):
+    for name in ("parameters", "units", "scales"):
         if text := found[name]:
             found[name] = json.loads(text)
     return Wishes(**found)
@@ -128,6 +124,6 @@ _KEYS: dict[str, Any] = {
     "question": "report_question",
     "parameters": "report_parameters",
     "command": "command",
-    "units": "report_units",
+    **KEYS,
 }
 """The attribute of the posterior that holds each wish."""

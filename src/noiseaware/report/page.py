@@ -34,8 +34,8 @@ from noiseaware.report.words import promise
 from noiseaware.results import checks
 from noiseaware.results.databases import column_names, imputed
 from noiseaware.results.estimates import estimates
-from noiseaware.results.posterior import need_posterior
-from noiseaware.results.scalars import Scalar, all_scalars, pick_scalars
+from noiseaware.results.scalars import Scalar, in_units, pick_scalars, shown_scalars
+from noiseaware.results.units import Units
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -67,6 +67,7 @@ def write_report(
     model: Model | None = None,
     release: Release | None = None,
     units: Mapping[str, str] | None = None,
+    scales: Mapping[str, float] | None = None,
 ) -> Path:
     """Write a posterior as one HTML page that can be read without knowing MCMC.
 
@@ -91,17 +92,17 @@ def write_report(
         first. All others are in tables that unfold.
     model, release : optional
         If they are classes of your own, which the posterior cannot hold.
-    units : mapping, optional
-        The units of parameters or of their entries, such as ``{"coefficients[x1]": "years"}``.
+    units, scales : mapping, optional
+        The units of parameters or of their entries, such as ``{"coefficients[x1]": "years"}``, and
+        what the numbers shown are divided by; see `in_units`.
 
     Returns
     -------
     Path
         The file.
     """
-    need_posterior(posterior)
-    said = wishes_of(posterior)
-    said = said if units is None else said._replace(units=units)
+    posterior = in_units(posterior, units, scales)
+    said, unit = wishes_of(posterior), Units.of(posterior).unit
     main = pick_scalars(posterior, said.parameters if var_names is None else var_names)
     about = _list_of([scalar.variable for scalar in main])
     text = _fill(
@@ -109,8 +110,8 @@ def write_report(
         question=question or said.question or f"What does the release say about {about}?",
         command=command or said.command,
         probability=f"{PROBABILITY:.0%}",
-        answers=[answer(scalar) | {"unit": said.unit(scalar.label)} for scalar in main],
-        unit=said.unit,
+        answers=[answer(scalar) for scalar in main],
+        unit=unit,
         **_against_naive(posterior, main, model, release),
         **_sources(posterior, main, model),
         **_release(posterior, release),
@@ -161,7 +162,7 @@ def _against_naive(
     except (ValueError, TypeError, NotImplementedError) as error:
         note = str(error)
     rows = [Row.of(scalar, naive) for scalar in main]
-    everything = [Row.of(scalar, naive) for scalar in all_scalars(posterior)]
+    everything = [Row.of(scalar, naive) for scalar in shown_scalars(posterior)]
     more = len(everything) > len(main)
     return {
         "has_naive": naive is not None,
@@ -210,7 +211,8 @@ def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
 
 def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[str, Any]:
     share, label = parts.share, scalar.label
-    exact, private, before = (math.sqrt(v) for v in (parts.sampling, parts.total, parts.prior))
+    variances = (parts.sampling, parts.total, parts.prior)
+    exact, private, before = (math.sqrt(variance) / scalar.scale for variance in variances)
     return {
         "label": label,
         "sampling": Number(f"sampling share {label}", 1 - share, percent(1 - share)),

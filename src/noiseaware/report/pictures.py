@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from noiseaware.basics.text_files import for_a_page
-from noiseaware.plots import COLOURS
+from noiseaware.plots import COLOURS, plain
 from noiseaware.report.numbers import ENDS
 
 __all__ = ["INK", "draw", "forest"]
@@ -91,8 +91,7 @@ def forest(rows: Sequence[tuple[str, np.ndarray, np.ndarray | None]]) -> Callabl
                 ax.plot([middle], [place + shift], mark, color=colour, markersize=3.5)
         ax.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)])
         ax.set_ylim(-0.7, len(rows) - 0.3)
+        plain(ax)
         ax.tick_params(labelsize=7)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
 
     return paint

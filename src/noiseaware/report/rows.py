@@ -52,6 +52,7 @@ def answer(scalar: Scalar) -> dict[str, Any]:
     above = float((draws > 0).mean())
     return {
         "label": scalar.label,
+        "unit": f" {scalar.unit}" if scalar.unit else "",
         "spread": Spread.of("answer", scalar.label, draws),
         "above": Number(f"above zero {scalar.label}", above, share_of_draws(above, len(draws)))
         if signed
@@ -68,7 +69,7 @@ def picture(row: Row) -> Markup:
         0.75 + 0.5 * len(shown),
         f"Densities of {row.label}, one above the other. {'; '.join(described)} "
         f"(median, {PROBABILITY:.0%} interval).",
-        lambda ax: plots.draw_ridges(ax, row.label, shown, PROBABILITY),
+        lambda ax: plots.draw_ridges(ax, row.scalar, shown, PROBABILITY),
     )
 
 

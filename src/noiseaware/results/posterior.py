@@ -32,6 +32,7 @@ from noiseaware.contract import Model, model_abilities, move_abilities
 from noiseaware.mechanisms.acceptance import MISS, likely_acceptance, mean_acceptance
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.results.units import Units
 from noiseaware.running.checkpoint import as_json
 from noiseaware.running.run import Run
 from noiseaware.sampler.record_sums import PROBABILITIES, together
@@ -293,7 +294,8 @@ def summary(posterior: DataTree, **options: Any) -> Any:
     -------
     pandas.DataFrame
         A row for each parameter, to three digits of its standard deviation. It prints all of its
-        columns, however narrow the screen.
+        columns, however narrow the screen, and each parameter in its unit, where one is known
+        (`in_units`); the numbers in it are those of the draws.
     """
     from arviz_stats import summary as table
 
@@ -314,7 +316,9 @@ def summary(posterior: DataTree, **options: Any) -> Any:
                 spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
                 value = _rounded(value, spread)
             frame.loc[row, name] = value
-    return _summary_type()(frame)
+    made, known = _summary_type()(frame), Units.of(posterior)
+    made.attrs["shown"] = {row: [known.named(row), known.scale(row)] for row in frame.index}
+    return made
 
 
 @functools.cache
@@ -325,11 +329,12 @@ def _summary_type() -> Any:
     class Summary(DataFrame):
         def _texts(self) -> DataFrame:
             texts = DataFrame(self).copy()
+            shown = {row: self.attrs.get("shown", {}).get(row, [row, 1.0]) for row in self.index}
             spread = self["sd"] if "sd" in self else dict.fromkeys(self.index)
             for name in self.columns:
-                for row in self.index:
-                    texts.loc[row, name] = _text(name, self.loc[row, name], spread[row])
-            return texts
+                for row, (_, scale) in shown.items():
+                    texts.loc[row, name] = _text(name, self.loc[row, name], spread[row], scale)
+            return texts.rename(index={row: named for row, (named, _) in shown.items()})
 
         def __repr__(self) -> str:
             return self._texts().to_string()
@@ -343,10 +348,12 @@ def _summary_type() -> Any:
     return Summary
 
 
-def _text(name: str, value: Any, spread: float | None) -> str:
+def _text(name: str, value: Any, spread: float | None, scale: float) -> str:
     if name.startswith("ess"):
         return f"{value:,}"
-    return f"{value:.3f}" if name == "r_hat" else numeral(value, spread, 3)
+    if name == "r_hat":
+        return f"{value:.3f}"
+    return numeral(value / scale, None if spread is None else spread / scale, 3)
 
 
 def _rounded(value: float, spread: float) -> float:

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noiseaware.results.posterior import need_posterior
+from noiseaware.results.units import KEYS, Units, check_units
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["MAIN", "Scalar", "all_scalars", "main_scalars", "pick_scalars"]
+__all__ = [
+    "MAIN",
+    "Scalar",
+    "all_scalars",
+    "in_units",
+    "main_scalars",
+    "pick_scalars",
+    "shown_scalars",
+]
 
 MAIN = 6
 """Scalars that are shown without being asked for, unless the first parameter alone has more."""
@@ -41,6 +50,10 @@ class Scalar:
         (chain, draw).
     prior
         Draws from the prior, (m,), or None if the posterior holds none.
+    unit
+        In which they are, if that is known.
+    scale
+        What draws and prior were divided by, to be shown in that unit.
     """
 
     label: str
@@ -48,13 +61,22 @@ class Scalar:
     place: int
     draws: np.ndarray
     prior: np.ndarray | None
+    unit: str = ""
+    scale: float = 1.0
 
     def of(self, values: Mapping[str, Any]) -> np.ndarray | None:
-        """Return this scalar's draws from a dict of arrays (draws, *shape); None if not there."""
+        """Return this scalar from a dict of arrays (draws, *shape), as it is shown; or None."""
         if self.variable not in values:
             return None
         array = np.asarray(values[self.variable], dtype=np.float64)
-        return array.reshape(len(array), -1)[:, self.place]
+        return array.reshape(len(array), -1)[:, self.place] / self.scale
+
+    def shown_in(self, units: Units) -> Scalar:
+        """Return the scalar in its unit, divided by its scale."""
+        scale = units.scale(self.label)
+        prior = None if self.prior is None else self.prior / scale
+        unit = units.unit(self.label)
+        return replace(self, draws=self.draws / scale, prior=prior, unit=unit, scale=scale)
 
 
 def all_scalars(posterior: DataTree) -> list[Scalar]:
@@ -80,6 +102,54 @@ def all_scalars(posterior: DataTree) -> list[Scalar]:
     return found
 
 
+def shown_scalars(posterior: DataTree) -> list[Scalar]:
+    """Return every scalar as it is to be shown: in its unit."""
+    scalars = all_scalars(posterior)
+    units = Units.of(posterior)
+    return [scalar.shown_in(units) for scalar in scalars]
+
+
+def in_units(
+    posterior: DataTree,
+    units: Mapping[str, str] | None = None,
+    scales: Mapping[str, float] | None = None,
+) -> DataTree:
+    """Return a posterior that is shown in these units; its draws are the same.
+
+    Parameters
+    ----------
+    posterior : DataTree
+        What `sample` or `load` returned.
+    units : mapping, optional
+        The unit of parameters or of their entries, ``{"mean": "thousand dollars"}``; it stands
+        beside numbers in the tables, the pictures and the report.
+    scales : mapping, optional
+        What the numbers shown are divided by, ``{"mean": 1000}``.
+
+    Returns
+    -------
+    DataTree
+        With the same draws, and the units that the posterior had of other parameters.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> release = na.Release([37.2], na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5), 100)
+    >>> model, quick = na.models.Bernoulli(), {"draws": 100, "chains": 2, "progressbar": False}
+    >>> posterior = na.sample(model, release, random_seed=1, **quick)
+    >>> shown = na.in_units(posterior, {"probability": "%"}, {"probability": 0.01})
+    >>> print(str(na.summary(shown)).splitlines()[1].split()[:2])
+    ['probability', '(%)']
+    """
+    names = [name for scalar in all_scalars(posterior) for name in (scalar.variable, scalar.label)]
+    given = (units or {}, scales or {})
+    check_units(*given, names)
+    made = posterior.copy(deep=False)
+    for key, had, now in zip(KEYS.values(), Units.of(posterior), given, strict=True):
+        made.attrs[key] = json.dumps({**had, **now})
+    return made
+
+
 def main_scalars(posterior: DataTree) -> list[Scalar]:
     """Return the scalars to show first: those of the parameters that the model names first.
 
@@ -89,7 +159,7 @@ def main_scalars(posterior: DataTree) -> list[Scalar]:
     has one value only is left out.
     """
     groups: dict[str, list[Scalar]] = {}
-    for scalar in _distinct(all_scalars(posterior)):
+    for scalar in _distinct(shown_scalars(posterior)):
         groups.setdefault(scalar.variable, []).append(scalar)
     derived = json.loads(posterior.attrs.get("derived", "[]"))
     chosen: list[Scalar] = []
@@ -104,7 +174,7 @@ def pick_scalars(posterior: DataTree, var_names: Sequence[str] | str | None) -> 
     """Return the scalars that are asked for, by parameter or by label; None: the main ones."""
     if var_names is None:
         return main_scalars(posterior)
-    scalars = all_scalars(posterior)
+    scalars = shown_scalars(posterior)
     chosen: list[Scalar] = []
     for name in [var_names] if isinstance(var_names, str) else var_names:
         found = [scalar for scalar in scalars if name in (scalar.variable, scalar.label)]
