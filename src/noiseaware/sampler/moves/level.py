@@ -98,7 +98,7 @@ out, and records there may overflow."""
 MOST_COORDINATES = 100
 """With more, a frame takes too many looks at the records: two for each coordinate."""
 
-PERIODS = (1, 2, 4, 8, 16)
+PERIODS = (1, 2, 8, 32)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
 TotalAt = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -106,8 +106,9 @@ covariance of `LARGEST_BLOCK` coordinates needs about as many."""
 
 STARTS, ATTEMPTS, CLOSE = 32, 4, 10.0
 """A chain begins at the best of so many draws from the prior, with so many attempts to come as
-close as this to the release, in units of the noise. It looks at the records a few hundred times,
-which is less than a hundredth of what it does later."""
+close as this to the release, in units of the noise: the largest of some thousand numbers is off by
+as much. It looks at the records a few hundred times, which is less than a hundredth of what it does
+later."""
 
 MOST_DRAWS = 2000
 """The geometry begins with 20 draws from the prior for each coordinate; with so many coordinates
@@ -484,7 +485,7 @@ class Position:
         v, off = self.v, self.misfit(self.total)
         for _ in range(max(1, min(STARTS, LOOKS["start"] // (2 * len(v))))):
             softer = float(np.abs(off).max())
-            if not 1.0 < softer < math.inf:
+            if not CLOSE < softer < math.inf:
                 break
             geometry.estimate_jacobian(total_at, terms.parameters[:, 1] / softer, v)
             step = geometry.pull @ (off / softer)
