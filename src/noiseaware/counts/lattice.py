@@ -55,7 +55,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 MOST_CLASSES = 40
 MOST_ELEMENTS = 1500
@@ -219,6 +218,8 @@ def separators(
 
 def parts(rows: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the rows and columns of parts that have no row in common, redundant rows left out."""
+    from scipy.sparse.csgraph import connected_components
+
     if rows.shape[1] <= 10 * MOST_CLASSES:
         rows_kept = independent_rows(rows)
     else:

@@ -388,9 +388,8 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
     lo, hi = bounds(table, counts, n, cells, steps, number)
     if lo == hi:
         return 0
-    top, stride, far = coarsest(hi - lo + 1), 1, 0
-    for _ in range(top):
-        stride *= 8
+    top, far = coarsest(hi - lo + 1), 0
+    stride = 1 << 3 * top  # 8^top
     for level in range(top, -1, -1):
         # One uniform decides whether, and where the window begins: its digits are independent.
         placed = rng.random() * WINDOW
@@ -499,8 +498,8 @@ def iterate_counts(density, table, slopes, counts, tuned, steps, rng, logs, tabl
         if logs.shape[1] > 0:
             d = density.terms.family.shape[0]
             draw_log_gammas(table, counts, sums, d, rng, logs[i], tuned[4])
-        if tables.shape[1] > 0:
-            tables[i] = counts
+        for c in range(tables.shape[1]):
+            tables[i, c] = counts[c]
 
 
 @njit(cache=True, nogil=True)

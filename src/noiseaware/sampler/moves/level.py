@@ -72,7 +72,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import qr
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
@@ -136,6 +135,8 @@ class Frame(NamedTuple):
         covariance: np.ndarray,
     ) -> Frame:
         """Return the frame that the module docstring derives; log n is the last where it moves."""
+        from scipy.linalg import qr
+
         k = jacobian.shape[1]
         factor = np.linalg.cholesky(covariance[:k, :k])
         basis, widths, order = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
