@@ -87,7 +87,9 @@ def two_processes(model: Any, release: na.Release) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "subject.json")
         path.write_text(json.dumps([model.to_dict(), release.to_dict()]))
-        setup, environment = SETUP.format(path=str(path)), {"NUMBA_CACHE_DIR": folder}
+        setup = SETUP.format(path=str(path))
+        # With Python's own cache, as pip leaves it, whatever the environment here says.
+        environment = {"NUMBA_CACHE_DIR": folder, "PYTHONDONTWRITEBYTECODE": ""}
         first = measure.in_new_process(setup, CALL, environment=environment)
         compiled = len(list(Path(folder).rglob("*.nbc")))
         second = measure.in_new_process(setup, CALL + AGAIN, "again", environment=environment)

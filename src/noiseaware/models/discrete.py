@@ -45,7 +45,8 @@ NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
 def _fill_tables(classes, features, levels, class_edges, feature_edges):
     """Write the edges of every row."""
     n_features = levels.shape[0]
-    fill_edges(classes, 0, classes.shape[1], class_edges)
+    for row in range(class_edges.shape[0]):  # one: for a literal 0 it would be compiled again
+        fill_edges(classes, row, classes.shape[1], class_edges)
     for row in range(features.shape[0]):
         fill_edges(features, row, levels[row % n_features], feature_edges)
 

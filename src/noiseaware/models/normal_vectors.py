@@ -90,9 +90,9 @@ def build_vectors(mean, covariance, innovations, records):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _whiten(mean, factor, records, i, out, at):
-    """Write L^{-1} (x_i - m) into row ``at`` of ``out``; return the sum of its squares."""
-    squares = 0.0
+def _whiten(mean, factor, records, i, out):
+    """Write L^{-1} (x_i - m) into row i of ``out``, or its only row; return the sum of squares."""
+    at, squares = min(i, out.shape[0] - 1), 0.0
     for j in range(mean.shape[0]):
         total = records[i, j] - mean[j]
         for k in range(j):
@@ -111,7 +111,7 @@ def recover_vectors(mean, covariance, records, innovations):
         innovations[:] = math.nan
         return False
     for i in range(records.shape[0]):
-        _whiten(mean, factor, records, i, innovations, i)
+        _whiten(mean, factor, records, i, innovations)
     return True
 
 
@@ -127,7 +127,7 @@ def log_density_of_vectors(mean, covariance, records, out):
     for j in range(p):
         constant -= math.log(factor[j, j])
     for i in range(records.shape[0]):
-        out[i] = constant - 0.5 * _whiten(mean, factor, records, i, row, 0)
+        out[i] = constant - 0.5 * _whiten(mean, factor, records, i, row)
     return True
 
 

@@ -79,12 +79,12 @@ def _divisors(width, noise_variance, factor):
 
 
 @njit(cache=True, nogil=True)
-def _whiten(width, coefficients, mean, factor, inverse, records, i, out, at):
-    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i into a row of ``out``.
+def _whiten(width, coefficients, mean, factor, inverse, records, i, out):
+    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i into row i of ``out``.
 
-    Returns the sum of its squares.
+    Or into its only row. Returns the sum of its squares.
     """
-    p = len(width) - 1
+    at, p = min(i, out.shape[0] - 1), len(width) - 1
     squares = 0.0
     for j in range(p):
         total = records[i, j] - mean[j]
@@ -113,7 +113,7 @@ def recover_innovations(
         return
     inverse = _divisors(width, noise_variance, factor)
     for i in range(records.shape[0]):
-        _whiten(width, coefficients, mean, factor, inverse, records, i, innovations, i)
+        _whiten(width, coefficients, mean, factor, inverse, records, i, innovations)
 
 
 @njit(cache=True, nogil=True)
@@ -130,7 +130,7 @@ def log_likelihood(width, coefficients, noise_variance, mean, covariance, record
     inverse = _divisors(width, noise_variance, factor)
     row = np.empty((1, w))
     for i in range(records.shape[0]):
-        squares = _whiten(width, coefficients, mean, factor, inverse, records, i, row, 0)
+        squares = _whiten(width, coefficients, mean, factor, inverse, records, i, row)
         out[i] = constant - 0.5 * squares
 
 
