@@ -23,9 +23,12 @@ import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware.maths import formulas
 from noiseaware.sampler.moves import formula as module
+from noiseaware.sampler.moves import row as row_module
 from noiseaware.sampler.moves.formula import JUMP, WALK, WALK_GIVEN_U, FormulaJump
 from noiseaware.sampler.moves.geometry import Geometry
-from noiseaware.sampler.moves.transport import Transport
+from noiseaware.sampler.moves.row import Row
+from noiseaware.sampler.moves.transport import Position, Transport, make_proposals
+from noiseaware.sampler.size import SizedCoordinates
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -164,7 +167,7 @@ def check_chain(kinds=(WALK_GIVEN_U, WALK, JUMP), chains=CHAINS):
     tuning = move.start(target, state)
     jump = tuning["proposals"][-1]
     geometry = Geometry(rng.standard_normal((500, 2)) * [1.0, 0.8] + [0.3, 0.5])
-    jump.condition_on(target, u)
+    jump.condition_on(target, Row(u, target.abilities.innovations, None))
     scales = target.terms.parameters[:, 1]
     geometry.estimate_jacobian(jump.total, scales, np.array([0.3, 0.5]))
     jump.set_geometry(geometry)
@@ -223,7 +226,7 @@ BUGS = {
             FormulaJump,
             "propose",
             "proposed[:] = v",
-            "proposed[:] = v\n        self.noise.offset[:] += 0.5 * self.total(v)",
+            "proposed[:] = v\n        self.noise.offset[:] += 0.05 * self.total(v)",
         ),
     ),
     "log pi* of the last proposal, not of the end": (
@@ -244,6 +247,154 @@ def test_planted_bugs(bug):
     chains, edit = BUGS[bug]
     with planted(edit), pytest.raises(AssertionError, match="z ="):
         check_chain(chains=chains)
+
+
+# ------------------------------------------------------------------ the chain that moves n
+
+SIZES, SPAN, LEAN = na.sizes.NegativeBinomial(10.0, 1.0), 16, np.array([1.2, -0.9])
+NUMBERS, WIDER = range(5, SPAN + 1), 3.0
+
+
+def sized_setting():
+    """The same release with more noise, n in 5 to 16, and the row, as it is for 10 records."""
+    target, _ = setting()
+    mechanism = na.mechanisms.Laplace(target.release.query, scale=WIDER)
+    release = na.Release(target.values, mechanism, None)
+    row = np.random.default_rng(7).standard_normal((SPAN, 2))
+    return Target(target.model, release, SIZES), row
+
+
+def database(row, n):
+    """The row as it is for n records, and what its density adds to the log of the target."""
+    d = row[:10].mean(axis=0) + LEAN * math.log(n / 10) - row[:n].mean(axis=0)
+    return row + d, -0.5 * float(((row + d) ** 2).sum())
+
+
+@functools.cache
+def sized_table():
+    """Return points (theta, n) of a grid and their probabilities, by NumPy."""
+    _, row = sized_setting()
+    side = np.linspace(-7.0, 7.0, 141)
+    grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
+    logs = []
+    for n in NUMBERS:
+        u, log_row = database(row, n)
+        x = np.broadcast_to(0.5 + u[:n, 0], (len(grid), n))
+        y = grid[:, :1] + grid[:, 1:] * x + u[:n, 1]
+        x, y = np.clip(x / 1.5, -1, 1), np.clip(y / 1.5, -1, 1)
+        total = np.stack([y, x * y, y * y, x, x * x]).sum(axis=-1).T
+        log_g = -np.abs(total - [1.0, 2.5, 4.0, 2.0, 3.0]).sum(axis=1) / WIDER
+        logs.append(log_g - 0.5 * (grid**2).sum(axis=1) / 1.5**2 + SIZES.log_pmf(n) + log_row)
+    weight = np.exp(np.array(logs) - np.max(logs))
+    points = np.concatenate([np.column_stack([grid, np.full(len(grid), n)]) for n in NUMBERS])
+    return points, weight.reshape(-1) / weight.sum()
+
+
+def sized_functions(points):
+    a, b, n = points.T
+    return np.stack([a, b, n, n * n, a * n, b * n, a * a, (n > 10).astype(float)], axis=-1)
+
+
+class Held:
+    """A law of innovations that draws the rest of the row that is held."""
+
+    width, kind, row = 2, "normal", np.zeros((0, 2))
+
+    def draw(self, m, rng):
+        return np.concatenate([self.row, np.full((m, 2), np.nan)])[:m]
+
+
+def check_sized(chains=CHAINS):
+    """Raise unless the formula, with the row held, leaves p(theta, n | row, s_dp) invariant."""
+    target, row = sized_setting()
+    rng = np.random.default_rng(SEED)
+    points, probabilities = sized_table()
+    starts = points[rng.choice(len(points), chains, p=probabilities)]
+    starts[:, :2] += rng.uniform(-0.05, 0.05, (chains, 2))
+    state = ChainState({"coefficients": np.zeros(2)}, np.empty((10, 2)), None, rng)
+    tuning = Transport().start(target, state)
+    jump = tuning["proposals"][-1]
+    at = np.column_stack([points[:, :2], np.log(points[:, 2] + 0.5)])
+    jump.set_geometry(Geometry(at[rng.choice(len(at), 500, p=probabilities)]))
+    jump.lowest, jump.span, jump.formula_steps = NUMBERS[0], SPAN, 5
+    wider = jump.noise.terms.parameters * [1.0, 0.5, 1.0, 1.0]
+    jump.noise = jump.noise._replace(terms=jump.noise.terms._replace(parameters=wider))
+    law, ends, moved = Held(), np.empty_like(starts), 0
+    for k, (a, b, n) in enumerate(starts):
+        u, _ = database(row, int(n))
+        state.theta, law.row = {"coefficients": np.array([a, b])}, u[int(n) :]
+        state.set_records(target.build(state.theta, u[: int(n)]), None)
+        here = Position(target, state, LEAN, SPAN)
+        here.row.innovations = law
+        here.find_v()
+        prepared, waits = jump.prepare(STEPS, rng), rng.standard_exponential(STEPS)
+        for step in range(STEPS):
+            jump.condition_on(target, here.row)
+            if -waits[step] < here.propose(jump, prepared, step, rng):
+                here.accept()
+                moved += 1
+        here.put_into(state)
+        ends[k] = *state.theta["coefficients"], len(state.records)
+    assert 0.05 < moved / (chains * STEPS) < 0.95
+    values = sized_functions(ends)
+    exact = probabilities @ sized_functions(points)
+    z = (values.mean(axis=0) - exact) / (values.std(axis=0, ddof=1) / math.sqrt(chains))
+    assert np.abs(z).max() < LIMIT, f"z = {np.round(z, 1)}"
+
+
+def test_the_chain_that_moves_n_draws_from_its_target():
+    """|z| < 5.8 for each of eight means: below 8 x 7e-9 = 6e-8."""
+    check_sized()
+
+
+SIZED_BUGS = {
+    "no Jacobian of log w": (
+        3 * CHAINS,
+        Edit(SizedCoordinates, "from_vector", "log_jacobian + v[-1]", "log_jacobian"),
+    ),
+    "no density of the row": (
+        CHAINS,
+        Edit(
+            row_module.Row,
+            "first",
+            "self.shift, self.log_factor = carry",
+            "self.shift, _ = carry",
+        ),
+    ),
+    "the row moves by halves": (
+        2 * CHAINS,
+        Edit(row_module.Row, "accept", "max(self.n, self.n_new, self.span)", "self.n"),
+    ),
+    "an offset that depends on where the chain is": (
+        2 * CHAINS,
+        Edit(module.RegressionJump, "reference", "return row.first(n)", "return row.own()"),
+    ),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bug", SIZED_BUGS)
+def test_planted_bugs_of_the_chain_that_moves_n(bug):
+    chains, edit = SIZED_BUGS[bug]
+    with planted(edit), pytest.raises(AssertionError, match="z ="):
+        check_sized(chains)
+
+
+def test_the_sums_of_another_number_are_those_of_its_records():
+    """`resize` against the sums of the database itself, to rounding, where all n are taken."""
+    target, row = sized_setting()
+    jump = make_proposals(target, target.moved)[-1]
+    jump.lowest, jump.span, jump.mean = NUMBERS[0], SPAN, np.array([0.0, 0.0, math.log(10.5)])
+    held = Row(row, target.abilities.innovations, None, LEAN, SPAN)
+    held.n = 10
+    jump.reference(held)
+    for n in NUMBERS:
+        summary = np.empty((3, 3))
+        log_density = module.resize(jump.sizes, math.log(n + 0.25), summary)
+        u, log_row = database(row, n)
+        np.testing.assert_allclose(summary, jump.formula.summarise(u[:n]), rtol=1e-12)
+        expected = SIZES.log_pmf(n) + math.log(n + 0.25) + log_row + 0.5 * float((row**2).sum())
+        assert math.isclose(log_density, expected, rel_tol=1e-12)
 
 
 def clamped_moments(mean, covariance):
@@ -306,7 +457,7 @@ def test_a_release_that_is_open_below(name):
     floor = jump.noise.floor
     assert not np.isnan(floor).any()
     assert np.isfinite(floor).all() == (name == "regression")
-    jump.condition_on(target, target.recover(state))
+    jump.condition_on(target, Row(target.recover(state), target.abilities.innovations, None))
     proposed = np.empty(target.coordinates.size)
     v = target.coordinates.to_vector(theta)
     assert math.isfinite(jump.propose(v, jump.prepare(1, rng), 0, proposed))
@@ -369,7 +520,7 @@ def test_clamping_brings_the_formula_to_the_records():
     theta = {"coefficients": np.array([0.5, 0.5])}
     state = ChainState(theta, target.build(theta, u), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.condition_on(target, u)
+    jump.condition_on(target, Row(u, target.abilities.innovations, None))
     points = 0.5 + 0.6 * rng.standard_normal((200, 2))
     totals = np.stack([target.total(target.build({"coefficients": v}, u)) for v in points])
     without, with_it = (

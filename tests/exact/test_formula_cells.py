@@ -10,6 +10,7 @@ import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware.sampler.moves import formula as module
 from noiseaware.sampler.moves.formula import Counts, Numbers
+from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -20,14 +21,14 @@ SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220617"))
 def log_pi(jump, target, v):
     """Return log pi*(v), from the model's prior and the whole table."""
     theta, log_jacobian = target.coordinates.from_vector(v)
-    total = jump.total(v) + jump.noise.offset
+    total = jump.total(v) + target.n * jump.noise.offset
     values, inverse = jump.noise.terms.parameters[:, :2].T
     return target.model.log_prior(theta) + log_jacobian - np.sum(np.abs(values - total) * inverse)
 
 
 def explore_all(jump, target, numbers, v):
     """Do the steps of the chain one by one; return v and what was tried and taken."""
-    steps = jump.steps_here()
+    steps = jump.steps
     counts = np.zeros((2, *steps.sizes.shape))
     now = log_pi(jump, target, v)
     for k in range(len(numbers.uniforms)):
@@ -54,7 +55,7 @@ def compare(n_classes, levels, concentration):
     target = Target(model, release)
     state = ChainState(theta, records, None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.condition_on(target, target.recover(state))
+    jump.condition_on(target, Row(target.recover(state), target.abilities.innovations, None))
     jump.steps.shares[:] = [0.3, 0.3, 0.4]
     jump.steps.block_shares[0] += 0.5  # not in proportion to what is touched
     jump.steps.block_shares[:] /= jump.steps.block_shares.sum()

@@ -27,6 +27,7 @@ from noiseaware.maths.formulas import log_volume, make_room, solve
 from noiseaware.sampler.moves import formula as module
 from noiseaware.sampler.moves.formula import WALK_GIVEN_U
 from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -50,7 +51,7 @@ def formula_of(target, u):
     """Return the proposal with a formula, with this u held."""
     state = ChainState(target.sample_prior(np.random.default_rng(1)), u, None, rng())
     jump = Transport().start(target, state)["proposals"][-1]
-    jump.condition_on(target, u)
+    jump.condition_on(target, Row(u, target.abilities.innovations, None))
     return jump
 
 
@@ -196,7 +197,7 @@ def check(chains=CHAINS):
     tuning = move.start(target, state)
     jump = tuning["proposals"][-1]
     geometry = Geometry(np.random.default_rng(3).permutation(starts)[:500] + 0.1)
-    jump.condition_on(target, u)
+    jump.condition_on(target, Row(u, target.abilities.innovations, None))
     scales = target.terms.parameters[:, 1]
     geometry.estimate_jacobian(jump.total, scales, geometry.mean)
     jump.set_geometry(geometry)
@@ -237,7 +238,7 @@ BUGS = {
     "from the clamped total": (
         500,
         "unclamped_there[j] = unclamped[j] + step",
-        "unclamped_there[j] = total[j] - noise.offset[j] + step",
+        "unclamped_there[j] = total[j] - summary[0, 0] * noise.offset[j] + step",
     ),
     "from where the first step was": (CHAINS, "copy_vector(unclamped_there, unclamped)", "pass"),
 }

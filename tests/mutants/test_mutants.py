@@ -641,7 +641,7 @@ MUTANTS = (
             Edit(
                 Position,
                 "propose",
-                "return self.log_g_new - self.log_g + self.log_lean()",
+                "return self.log_g_new - self.log_g + self.row.log_factor",
                 "prior = (self.target.moved, self.target.log_prior_moved); return self.log_g_new"
                 " - self.log_g + place(*prior, self.theta_new)[1] - place(*prior, self.theta)[1]",
             ),

@@ -73,10 +73,6 @@ class Formula(Protocol):
         """Whether `solve` finds theta from the total."""
         ...
 
-    def of(self, n: int) -> Formula:
-        """Return the formula for another number of records."""
-        ...
-
     def summarise(self, innovations: Floats) -> Floats:
         """Return what the formula needs of u, (n, width)."""
         ...
@@ -138,10 +134,6 @@ class RegressionFormula(NamedTuple):
         """Whether `solve` finds theta from the total."""
         all_unknown = self.unknown_noise and self.unknown_mean and self.unknown_covariance
         return all_unknown and self.n > len(self.mean) + 1
-
-    def of(self, n: int) -> RegressionFormula:
-        """Return the formula for another number of records."""
-        return self._replace(n=n)
 
     def summarise(self, innovations: Floats) -> Floats:
         """Return sum_i (1, u_i)(1, u_i)', (p + 2, p + 2)."""
@@ -470,10 +462,6 @@ class CellsFormula(NamedTuple):
     def solvable(self) -> bool:
         """Theta cannot be found from the total."""
         return False
-
-    def of(self, n: int) -> CellsFormula:
-        """Return the formula for another number of records."""
-        return self._replace(n=n)
 
     def summarise(self, innovations: Floats) -> Floats:
         """Return nothing: the formula does not look at u."""

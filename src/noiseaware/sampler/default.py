@@ -67,7 +67,7 @@ def default_moves(target: Target) -> tuple[Move, ...]:
         carried = able.log_prior is not None and not sized
         carry = (CountTransport(),) if carried else ()
         return (ParameterUpdate(), *carry, CountMove())
-    size = () if target.size is None else (SizeMove(),)
+    size = () if target.size is None else (SizeMove(1 if able.can_transport else 4),)
     if target.summed_kernel is not None:
         return (CellMove(),)
     if target.column_laws is not None:

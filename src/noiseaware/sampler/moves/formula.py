@@ -32,6 +32,20 @@ as wide there as the noise, whatever its shape in theta. In B the walk is symmet
 
     q(v | v') / q(v' | v)  =  |dB / dv|(v) / |dB / dv|(v').
 
+**Where n is not known**, the chain moves it as well, with log w as the last coordinate (`size`).
+The u that are held are the first N of the row, N its span, and the database of each n up to N is
+one and the same from wherever it is asked for (`row`). So pi(v), v including log w, is the target
+that `row` derives,
+
+    p(theta) J(v) p(n) w g(s_dp, T(F(u(n); theta))) prod_{i <= N} phi(u_i + d(n)),
+
+with u(n) the u_i + d(n), i <= n, and pi* the same with T* in place of T; the ratio above holds. The
+sums that the formula needs of u(n) follow from those of the first n of the row: with s = sum u_i
+and Q = sum u_i u_i', they are s + n d and Q + s d' + d s' + n d d'. They are taken at some n,
+`Sizes`, and are in proportion between these, as p(n) is that of the next below; T(r) - A(r) is in
+proportion to n. pi* is 0 where n is outside the range that warm-up found, and a chain that is there
+stays where it is.
+
 With cells, a proposal for one block changes the rows of probabilities in the block and the cells
 that these make, and only these are computed anew. The prior's part of log pi* is, with the
 Jacobian, the concentration times the sum of all log probabilities.
@@ -68,6 +82,7 @@ from noiseaware.sampler.moves.proposals import (
     jump,
     walk,
 )
+from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target, most_likely_total
 
 WALK_GIVEN_U, WALK, JUMP = range(3)
@@ -87,8 +102,16 @@ STEPS_A_CALL = 16.0
 `python -m benchmarks steps` prints what both cost."""
 
 
+MOST_SIZES = 1024
+"""Numbers of records at which the sums of the row are taken."""
+
+WIDE = (0.1, 0.7)
+"""The range of log n is this far on each side of its mean at least and at most, and otherwise five
+standard deviations: with more, most of the row would be behind n."""
+
+
 class Noise(NamedTuple):
-    """The noise of pi*: the terms of log g, their least values, and T(r) - A(r), (d,)."""
+    """The noise of pi*: the terms of log g, their least values, and (T(r) - A(r)) / n, (d,)."""
 
     terms: SeparableDensity
     floor: np.ndarray
@@ -117,6 +140,35 @@ class Steps(NamedTuple):
     means: np.ndarray
     shares: np.ndarray
     block_shares: np.ndarray
+
+
+class Sizes(NamedTuple):
+    """What the chain needs to move n; nothing in it where n is known.
+
+    Attributes
+    ----------
+    lowest, apart
+        The sums are taken at n = lowest, lowest + apart, ...
+    log_prior
+        log p(n) there.
+    sums
+        sum_i (1, u_i)(1, u_i)' over the first n of the row, there.
+    start, lean
+        The mean of the database's u is start + lean log n, (width,).
+    whole
+        sum_i u_i over the span, (width,).
+    span
+        The largest n.
+    """
+
+    lowest: int
+    apart: int
+    log_prior: np.ndarray
+    sums: np.ndarray
+    start: np.ndarray
+    lean: np.ndarray
+    whole: np.ndarray
+    span: int
 
 
 class Numbers(NamedTuple):
@@ -186,6 +238,61 @@ def _accepts(log_ratio, counts, kind, block, wait):
 # ------------------------------------------------------------------ the chain of a regression
 
 
+@njit(cache=True, nogil=True)
+def take_sums(row, n, sizes):
+    """Fill `sums` and `whole` of `Sizes` from the row, and `start` with the sum of the first n."""
+    width = row.shape[1]
+    now = np.zeros((width, width))
+    place, at = 0, sizes.lowest
+    for j in range(width):
+        sizes.whole[j] = 0.0
+    for i in range(sizes.span):
+        for j in range(width):
+            sizes.whole[j] += row[i, j]
+            for k in range(j + 1):
+                now[j, k] += row[i, j] * row[i, k]
+        if i + 1 == n:
+            copy_vector(sizes.whole, sizes.start)
+        if i + 1 == at:
+            sums = sizes.sums[place]
+            sums[0, 0] = at
+            for j in range(width):
+                sums[j + 1, 0] = sizes.whole[j]
+                copy_vector(now[j], sums[j + 1, 1:])
+            place, at = place + 1, at + sizes.apart
+
+
+@njit(cache=True, nogil=True)
+def resize(sizes, log_w, summary):
+    """Fill `summary` with the sums of u(n), n = floor(w); return what log w adds to log pi*.
+
+    Where n is known, 0, and the summary is left as it is.
+    """
+    if sizes.sums.shape[0] == 0:
+        return 0.0
+    w = math.exp(min(log_w, 700.0))
+    if not sizes.lowest <= w < sizes.span + 1.0:
+        return -math.inf
+    n = math.floor(w)
+    log_n = math.log(n)
+    place = (n - sizes.lowest) // sizes.apart
+    there = sizes.sums[place]
+    more = n / there[0, 0]
+    log_density = sizes.log_prior[place] + log_w
+    summary[0, 0] = n
+    for j in range(sizes.lean.shape[0]):
+        mean, total = sizes.start[j] + sizes.lean[j] * log_n, more * there[j + 1, 0]
+        d = mean - total / n
+        log_density -= d * (sizes.whole[j] + 0.5 * sizes.span * d)
+        summary[j + 1, 0] = summary[0, j + 1] = n * mean
+        for k in range(j + 1):
+            # With m the mean: Q + s d' + d s' + n d d' = Q - s s' / n + n m m'.
+            product = mean * summary[k + 1, 0] - more * total * there[k + 1, 0] / n
+            value = more * there[j + 1, k + 1] + product
+            summary[j + 1, k + 1] = summary[k + 1, j + 1] = value
+    return log_density
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, total):
     """Return log pi*, up to a constant, and fill in the total without and with clamping."""
@@ -195,13 +302,13 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     log_g = 0.0
     for j in range(total.shape[0]):
-        total[j] += offset[j]
+        total[j] += summary[0, 0] * offset[j]
         log_g += max(term(long, family, parameters, j, total[j]), floor[j])
     return log_prior + log_jacobian + log_g
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, v, counts):
+def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, solvable, v, counts):
     """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
 
     `natural` is room for theta, all its parameters one after another.
@@ -212,7 +319,9 @@ def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, 
     total = np.empty(d)
     unclamped, unclamped_there = np.empty(d), np.empty(d)
     proposed = np.empty_like(v)
-    jacobian = constrain(layout, v, natural)
+    jacobian = constrain(layout, v, natural) + resize(sizes, v[-1], summary)
+    if jacobian == -math.inf:
+        return 0.0, 0.0  # an n that it does not know of
     before = log_target(formula, summary, noise, jacobian, theta, room, unclamped, total)
     now = before
     for k in range(numbers.uniforms.shape[0]):
@@ -220,6 +329,8 @@ def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, 
         block = _place(numbers.uniforms[k, 1], steps.block_shares)
         if kind == WALK_GIVEN_U and solvable:
             size = _size(steps, kind, block, numbers, k)
+            resize(sizes, v[-1], summary)
+            proposed[-1] = v[-1]
             for j in range(d):
                 step = size * numbers.normals[k, j] / noise.terms.parameters[j, 1]
                 unclamped_there[j] = unclamped[j] + step
@@ -229,7 +340,10 @@ def explore(formula, summary, layout, natural, noise, steps, numbers, solvable, 
             log_q = log_volume(p, v) - log_volume(p, proposed)
         else:
             log_q = _propose(steps, kind, block, numbers, k, v, proposed)
-        jacobian = constrain(layout, proposed, natural)
+        jacobian = constrain(layout, proposed, natural) + resize(sizes, proposed[-1], summary)
+        if jacobian == -math.inf:
+            counts.tried[kind, block] += 1.0
+            continue
         there = log_target(formula, summary, noise, jacobian, theta, room, unclamped_there, total)
         if _accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
             copy_vector(proposed, v)
@@ -301,7 +415,7 @@ def _filled_up(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def log_cell(formula, noise, natural, cell):
     """Return a cell's part of log pi*."""
     of_class, of_level = formula.class_place[cell], formula.level_place[cell]
-    total = formula.n * natural[of_class] * natural[of_level] + noise.offset[cell]
+    total = formula.n * (natural[of_class] * natural[of_level] + noise.offset[cell])
     terms = noise.terms
     return term(needs_long(terms), terms.family, terms.parameters, cell, total)
 
@@ -375,17 +489,14 @@ class FormulaJump(Proposal):
 
     Attributes
     ----------
-    mean, with_size, centre
-        The posterior mean of v, and, where n is not known, how it goes with log n: r is the mean
-        plus with_size (log n - centre). n is held as u is; `transport` moves it otherwise.
-    reference
-        r, as a vector.
+    mean
+        The posterior mean of v: r.
     summary
         What the formula needs of the u that it is conditioned on.
     """
 
-    scratch = ("counts", "noise", "summary", "formula", "reference", "means")
-    learned = ("mean", "with_size", "centre", "steps")
+    scratch: tuple[str, ...] = ("counts", "noise", "summary")
+    learned: tuple[str, ...] = ("mean", "steps")
     softer = 0.95
     """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
     this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured
@@ -395,9 +506,7 @@ class FormulaJump(Proposal):
         assert target.terms is not None
         self.formula = formula
         self.coordinates = target.coordinates
-        self.mean = self.reference = self.with_size = np.zeros(target.coordinates.size)
-        self.centre = 0.0
-        self.means = np.zeros((0, 0))
+        self.mean = np.zeros(target.moved.size)
         self.summary = np.empty((0, 0))
         self.formula_total = self.total
         self.formula_steps = STEPS
@@ -430,36 +539,27 @@ class FormulaJump(Proposal):
         constrain(self.coordinates.layout, v, natural)
         return natural
 
-    def condition_on(self, target: Target, u: np.ndarray) -> None:
-        """Prepare for steps with this u: one look at the records, at r."""
-        self.formula = self.formula.of(len(u))
-        self.summary = self.formula.summarise(u)
-        self.reference = self.mean + self.with_size * (math.log(len(u)) - self.centre)
-        self.means = self.reference[self.steps.blocks]
-        theta, _ = target.coordinates.from_vector(self.reference)
-        offset = target.rebuild(theta, u)[1] - self.total(self.reference)
+    def condition_on(self, target: Target, row: Row) -> None:
+        """Prepare for steps with these u: one look at the records, at r."""
+        u = self.reference(row)
+        theta, _ = target.coordinates.from_vector(self.mean[: target.coordinates.size])
+        offset = (target.rebuild(theta, u)[1] - self.total(self.mean)) / len(u)
         self.noise = self.noise._replace(offset=offset)
 
-    def steps_here(self) -> Steps:
-        """Return the steps with the means of jumps at r."""
-        return self.steps._replace(means=self.means)
+    def reference(self, row: Row) -> np.ndarray:
+        """Take the summary at r, and return the u there."""
+        self.summary = self.formula.summarise(row.own())
+        return row.own()
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the shapes of the proposals, given n where it moves, and the posterior mean."""
-        k = len(self.mean)
-        covariance, given_u = geometry.covariance, geometry.covariance_given_u
-        self.mean = geometry.mean[:k].copy()
-        if len(covariance) > k:
-            self.with_size = covariance[:k, k] / covariance[k, k]
-            self.centre = float(geometry.mean[k])
-            covariance, given_u = (
-                c[:k, :k] - np.outer(c[:k, k], c[k, :k]) / c[k, k] for c in (covariance, given_u)
-            )
+        """Take the shapes of the proposals, and the posterior mean."""
+        self.mean = geometry.mean.copy()
         for b, width in enumerate(self.steps.widths.tolist()):
             index = self.steps.blocks[b, :width]
             factors = self.steps.factors[:, b, :width, :width]
-            factors[WALK_GIVEN_U] = factor_of(given_u, index)
-            factors[WALK] = factors[JUMP] = factor_of(covariance, index)
+            factors[WALK_GIVEN_U] = factor_of(geometry.covariance_given_u, index)
+            factors[WALK] = factors[JUMP] = factor_of(geometry.covariance, index)
+        self.steps = self.steps._replace(means=self.mean[self.steps.blocks])
 
     def tune(self, count: int) -> None:
         """Tune the sizes of the walks in every block."""
@@ -485,8 +585,7 @@ class FormulaJump(Proposal):
     def propose(self, v, prepared, k, proposed) -> float:
         """Fill `proposed` with the end of the k-th chain; return log pi*(v) - log pi*(v')."""
         proposed[:] = v
-        own = proposed[: len(self.mean)]
-        before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), own)
+        before, after = self.explore(Numbers(*(numbers[k] for numbers in prepared)), proposed)
         return before - after
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
@@ -495,17 +594,63 @@ class FormulaJump(Proposal):
 
 
 class RegressionJump(FormulaJump):
-    """The chain of a regression, with `FLOOR`."""
+    """The chain of a regression, with `FLOOR`; it moves n too, where n is not known.
+
+    Attributes
+    ----------
+    lowest, span
+        The numbers of records that it knows of.
+    sizes
+        What it needs to move n.
+    """
+
+    learned = (*FormulaJump.learned, "lowest", "span")
+    scratch = (*FormulaJump.scratch, "sizes")
 
     def __init__(self, formula: Formula, blocks: list[np.ndarray], target: Target) -> None:
         super().__init__(formula, blocks, target)
         self.noise = self.noise._replace(floor=_floor(self.noise, target.n))
+        self.prior, self.lowest, self.span = target.size, 0, 0
+        none = np.zeros(0)
+        self.sizes = Sizes(0, 1, none, np.zeros((0, 0, 0)), none, none, none, 0)
+
+    def set_geometry(self, geometry: Geometry) -> None:
+        """Take the range of n besides."""
+        super().set_geometry(geometry)
+        if self.prior is None:
+            return
+        wide = 5.0 * math.sqrt(geometry.covariance[-1, -1])
+        wide = min(max(wide, WIDE[0]), WIDE[1])
+        low, high = (math.exp(self.mean[-1] + sign * wide) for sign in (-1, 1))
+        self.lowest = min(max(math.floor(low), self.prior.lower), self.prior.upper)
+        self.span = max(min(math.ceil(high), self.prior.upper), self.lowest)
+
+    def reference(self, row: Row) -> np.ndarray:
+        """Take the sums of the row, and return the u at r."""
+        if self.prior is None:
+            return super().reference(row)
+        row.draw(self.span)
+        sizes, width = self.sizes, row.u.shape[1]
+        if (sizes.lowest, sizes.span) != (self.lowest, self.span):
+            apart = -(-(self.span + 1 - self.lowest) // MOST_SIZES)
+            known = range(self.lowest, self.span + 1, apart)
+            log_prior = np.array([self.prior.log_pmf(n) for n in known])
+            sums = np.empty((len(log_prior), width + 1, width + 1))
+            start, whole = np.empty((2, width))
+            sizes = Sizes(self.lowest, apart, log_prior, sums, start, row.lean, whole, self.span)
+        take_sums(row.u, row.n, sizes)
+        sizes.start[:] = sizes.start / row.n - row.lean * math.log(row.n)
+        self.sizes = sizes._replace(lean=row.lean)
+        n = min(max(math.floor(math.exp(self.mean[-1])), self.lowest), self.span)
+        self.summary = np.empty((width + 1, width + 1))
+        resize(self.sizes, math.log(n + 0.5), self.summary)
+        return row.first(n)
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
         return explore(
-            self.formula, self.summary, self.coordinates.layout, self._natural(v), self.noise,
-            self.steps_here(), numbers, self.formula.solvable, v, self.counts,
+            self.formula, self.summary, self.sizes, self.coordinates.layout, self._natural(v),
+            self.noise, self.steps, numbers, self.formula.solvable, v, self.counts,
         )  # fmt: skip
 
 
@@ -534,7 +679,7 @@ class CellsJump(FormulaJump):
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
         return explore_cells(
-            self.formula, self.touched, self._natural(v), self.noise, self.steps_here(), numbers,
+            self.formula, self.touched, self._natural(v), self.noise, self.steps, numbers,
             v, self.counts,
         )  # fmt: skip
 

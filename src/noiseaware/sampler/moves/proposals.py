@@ -28,6 +28,7 @@ from numba import njit
 
 from noiseaware.basics.adapt import StepSize
 from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 WANTED = 0.3
@@ -54,6 +55,8 @@ class Proposal(Protocol):
     """v -> T by the formula that it works with, if it does; after `condition_on`."""
     more_calls: float = 0.0
     """What a step computes beyond building the records, in calls; see `tuning.costs`."""
+    span: int = 0
+    """The largest n that it knows of, where it needs a row whose first so many move together."""
     learned: tuple[str, ...] = ()
     """What it learns; see `contract.HeldAbilities`."""
 
@@ -61,8 +64,8 @@ class Proposal(Protocol):
         """Take what warm-up has learned so far."""
         return
 
-    def condition_on(self, target: Target, u: np.ndarray) -> None:
-        """Prepare for steps with this u."""
+    def condition_on(self, target: Target, row: Row) -> None:
+        """Prepare for steps with these u."""
         return
 
     def record(self, log_ratio: float) -> None:

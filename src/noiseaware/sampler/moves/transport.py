@@ -27,28 +27,8 @@ each move. Both leave
 p(theta, x | s_dp) invariant, because p(theta, x, u | s_dp) has it as its margin.
 A model that is only a simulator carries u in its state.
 
-**Where n is not known**, think of an endless row of innovations u_1, u_2, ..., of which the
-database uses the first n. With all of them held, n is one more parameter of the map from theta to
-the database, and the same ratio holds with p(n) in it: `size` has its coordinate. The innovations
-behind the n-th are independent of everything that is seen, so they are drawn when a proposal
-first asks for them, and those that the database has no use for at the end are forgotten.
-
-A known total that grows with n, as of features whose law is known, pins down n with u held,
-although a few per cent more records would do as well if all of them were a little smaller; and the
-records that come or go add a random amount to it. So with normal innovations, where n goes to n',
-the mean of those in the database goes from m, whatever the next ones are, to m + c log(n' / n). The
-vector c is a constant, learned in warm-up as the regression of the mean of u on log n. With N the
-larger of n and n', the first N of the row become u_i + d,
-
-    d = m + c log(n' / n) - (mean of the first n').
-
-On the way back d is the same with the other sign. The map of the row is the identity plus a matrix
-of rank one, 1 a' with a = 1/n for the first n, less 1/n' for the first n'; a sums to 0, so that the
-determinant is 1. All of the row is standard normal, behind n as well, so the ratio has the factor
-
-    prod_{i <= N} phi(u_i + d) / phi(u_i)  =  exp(-d' sum_{i <= N} u_i - N |d|^2 / 2)
-
-more. `Position.log_lean` is its logarithm.
+**Where n is not known** it is one more parameter of the map from theta to the database, and the
+same ratio holds with p(n) in it: `size` has its coordinate, and `row` what is held.
 
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
 jump from the prior; `formula` has one more, for models and queries with a formula for T. An
@@ -84,6 +64,7 @@ from noiseaware.contract import Theta
 from noiseaware.sampler.moves.formula import formula_jump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
+from noiseaware.sampler.moves.row import NO_LEAN, Row
 from noiseaware.sampler.moves.tuning import (
     AS_BEFORE,
     FEW_RECORDS,
@@ -124,10 +105,6 @@ LOOK_EVERY = 8
 
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
-
-
-NO_LEAN = np.zeros(0)
-"""c, where innovations stay as they are."""
 
 
 class Transport:
@@ -190,10 +167,15 @@ class Transport:
                 break
         best.put_into(state)
         if state.innovations is not None:
-            state.innovations = best.u[: len(state.records)]
+            state.innovations = best.row.own()
 
-    def _position(self, target: Target, state: ChainState, lean: np.ndarray = NO_LEAN) -> Position:
-        return Position(target, state, lean, hold_levels=self.hold_levels)
+    def _position(
+        self, target: Target, state: ChainState, tuning: dict[str, Any] | None = None
+    ) -> Position:
+        lean, span = NO_LEAN, 0
+        if tuning is not None:
+            lean, span = tuning["lean"], max(proposal.span for proposal in tuning["proposals"])
+        return Position(target, state, lean, span, hold_levels=self.hold_levels)
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
         """Begin with the prior's mean and covariance, from draws of it."""
@@ -227,7 +209,7 @@ class Transport:
         if not any(numbers):
             return (math.nan,)
         warming, gains = tuning["warming"], tuning["gains"]
-        here = self._position(target, state, tuning["lean"])
+        here = self._position(target, state, tuning)
         if warming:
             here.find_v()
             if tuning["geometry"].history:
@@ -238,7 +220,7 @@ class Transport:
                 continue
             if proposal.needs_v:
                 here.find_v()
-            proposal.condition_on(target, here.own_u())
+            proposal.condition_on(target, here.row)
             prepared = proposal.prepare(steps, rng)
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
@@ -259,8 +241,8 @@ class Transport:
             here.put_into(state)
         if warming:
             tuning["geometry"].history.append(here.v.copy())
-            if len(tuning["lean"]):
-                tuning["means"].append(here.own_u().mean(axis=0))
+            if len(here.row.lean):
+                tuning["means"].append(here.row.own().mean(axis=0))
         return (accepted / sum(numbers),)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
@@ -276,7 +258,7 @@ class Transport:
                 tuning["gains"].fade()
                 _learn_lean(tuning)
             if count == 1 or 2 * len(geometry.mean) <= LOOKS["learn"] * count:
-                estimate_jacobian(self._position(target, state, tuning["lean"]), geometry)
+                estimate_jacobian(self._position(target, state, tuning), geometry)
             for proposal in proposals:
                 proposal.set_geometry(geometry)
 
@@ -319,7 +301,7 @@ class Transport:
         seen = (times - 1) / (times + 1) / np.maximum(left, 1e-9)
         others = np.minimum(others, np.maximum(1 - seen, 0.0))
         excess = max(1.0, times.max() / expected_time(gains, others, tuning["steps"]))
-        cost = costs(target.n, target.work, proposals)
+        cost = costs(target.n, target.work, proposals, sized=target.size is not None)
         few = target.n < FEW_RECORDS
         formula = any(proposal.formula_total is not None for proposal in proposals)
         # One warm-up may be too hopeful; with few records a step of each costs little.
@@ -358,6 +340,8 @@ class Position:
     theta, records, total, log_g
         theta, F(u; theta), its total and log g there; with `_new`, of the last proposal. Records
         that are many are built at the end, and are None meanwhile.
+    row
+        The u that are held.
     maps
         The coordinates that move: all, or those beside the levels of groups.
     v, log_prior
@@ -369,14 +353,14 @@ class Position:
         target: Target,
         state: ChainState,
         lean: np.ndarray = NO_LEAN,
+        span: int = 0,
         *,
         hold_levels: bool = False,
     ) -> None:
-        self.target, self.lean, self.hold_levels = target, lean, hold_levels
-        self.rng = state.rng
-        self.u = target.recover(state)
-        self.n = len(self.u)
-        self.sums = self.u[:0]
+        self.target, self.hold_levels = target, hold_levels
+        assert target.abilities.innovations is not None  # `check` saw to it
+        u, self.rng = target.recover(state), state.rng
+        self.row = Row(u, target.abilities.innovations, self.rng, lean, span)
         self.theta = self.theta_new = state.theta
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
@@ -399,33 +383,6 @@ class Position:
         self.maps = maps_at(self.target, self.theta, self.hold_levels)
         return place(self.maps, self.target.log_prior_moved, self.theta)
 
-    def log_lean(self) -> float:
-        """Return the log of the factor that the module docstring derives; 0 where u is held."""
-        n = self.size_of(self.theta_new)
-        if n == self.n or not len(self.lean):
-            return 0.0
-        d, larger = self.shift(n), max(n, self.n)
-        return -float(d @ self.sum_of(larger)) - 0.5 * larger * float(d @ d)
-
-    def shift(self, n: int) -> np.ndarray:
-        """Return d of the module docstring, (width,), for a database of n records."""
-        if n == self.n or not len(self.lean):
-            return np.zeros(self.u.shape[1])
-        self.draw_row(n)
-        mean = self.sum_of(self.n) / self.n + self.lean * math.log(n / self.n)
-        return mean - self.sum_of(n) / n
-
-    def sum_of(self, n: int) -> np.ndarray:
-        """Return the sum of the first n of the row, (width,)."""
-        if len(self.sums) != len(self.u):
-            self.sums = np.cumsum(self.u, axis=0)
-        return self.sums[n - 1]
-
-    def size_of(self, theta: Theta) -> int:
-        """Return how many records the database of theta has."""
-        # At least one: a difference that estimates dT/dn may ask for none.
-        return self.n if self.target.size is None else max(1, without_size(theta)[1])
-
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
         """Make a proposal, and return the log of its ratio r."""
         if proposal.needs_v:
@@ -435,7 +392,7 @@ class Position:
         self.theta_new = self.target.sample_moved(rng)
         self.rebuild(rng)
         # q is the prior, so that the two cancel
-        return self.log_g_new - self.log_g + self.log_lean()
+        return self.log_g_new - self.log_g + self.row.log_factor
 
     def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
         """Return how much higher the log density is at v, with u held."""
@@ -446,7 +403,7 @@ class Position:
         log_ratio = self.log_prior_new - self.log_prior
         if log_ratio > -math.inf:
             self.rebuild(rng)
-            log_ratio += self.log_g_new - self.log_g + self.log_lean()
+            log_ratio += self.log_g_new - self.log_g + self.row.log_factor
         return log_ratio
 
     def begin(self, rng: np.random.Generator) -> None:
@@ -506,24 +463,10 @@ class Position:
     def build(self, theta: Theta, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray]:
         """Return `Target.rebuild` of theta, with the same u, of as many records as there are."""
         if self.target.size is None:
-            return self.target.rebuild(theta, self.u)
-        return self.target.rebuild(without_size(theta)[0], self.first(self.size_of(theta)))
-
-    def draw_row(self, n: int) -> None:
-        """See to it that there are n innovations in the row."""
-        innovations = self.target.abilities.innovations
-        assert innovations is not None
-        if n > len(self.u):
-            self.u = np.concatenate([self.u, innovations.draw(n - len(self.u), self.rng)])
-
-    def first(self, n: int) -> np.ndarray:
-        """Return the u of a database of n records."""
-        self.draw_row(n)
-        return self.u[:n] + self.shift(n) if n != self.n and len(self.lean) else self.u[:n]
-
-    def own_u(self) -> np.ndarray:
-        """Return the u of the database where the move is."""
-        return self.u[: self.n]
+            return self.target.rebuild(theta, self.row.u)
+        own, n = without_size(theta)
+        # At least one: a difference that estimates dT/dn may ask for none.
+        return self.target.rebuild(own, self.row.first(max(1, n)))
 
     def put_into(self, state: ChainState) -> None:
         """Leave the chain where the move is."""
@@ -532,20 +475,16 @@ class Position:
             state.theta, _ = without_size(self.theta)
         records = self.records
         if records is None:
-            records = self.target.build_all(state.theta, self.own_u(), state.records)
+            records = self.target.build_all(state.theta, self.row.own(), state.records)
         if self.target.size is None:
             state.records = records
             return
-        held = None if state.innovations is None else self.own_u().copy()
+        held = None if state.innovations is None else self.row.own().copy()
         state.set_records(records, held)
 
     def accept(self) -> None:
         """Go where the last proposal leads."""
-        n = self.size_of(self.theta_new)
-        if n != self.n:
-            d, larger = self.shift(n), max(n, self.n)
-            self.u = np.concatenate([self.u[:larger] + d, self.u[larger:]])
-            self.n, self.sums = n, self.u[:0]
+        self.row.accept()
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new
         if self.found:
@@ -592,12 +531,13 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     whole = maps is target.moved
     proposals: list[Proposal] = [PriorJump()] if whole else []
     formula = target.formula()
+    if formula is not None and target.size is not None and formula.cell_places is not None:
+        formula = None  # it is for one n
     # Where there are many blocks, the formula's own chain goes through them.
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
         proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
     if formula is not None:
-        own = target.coordinates.blocks(LARGEST_BLOCK)  # n is held
-        proposals.append(formula_jump(formula, own, target))
+        proposals.append(formula_jump(formula, blocks, target))
     return proposals
 
 

@@ -129,15 +129,16 @@ class Costs(NamedTuple):
         return self.start + hold + float(self.each @ steps)
 
 
-def costs(n: int, work: Work, proposals: Sequence[Proposal] = ()) -> Costs:
-    """Return what a transport move costs with n records.
+def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool = False) -> Costs:
+    """Return what a transport move costs with n records, or about n where it is `sized`.
 
     Every part is counted in calls and in passes over the records, by what the model says of its
     methods. An iteration of Algorithm 1 draws theta, and draws records and decides about them;
-    what a proposal computes besides building the records it says itself.
+    what a proposal computes besides building the records it says itself. Where n is not known, a
+    look at the records begins with a pass over the row of innovations, and a call for that.
     """
     iteration = (1.0 + work.calls) * CALL + (work.update + work.draw + DECIDE) * n
-    build = (work.calls * CALL + work.build * n) / iteration
+    build = ((work.calls + sized) * CALL + (work.build + sized) * n) / iteration
     return Costs(
         start=(work.calls * CALL + work.recover * n) / iteration,
         build=build,
