@@ -7,6 +7,7 @@ probability; a check fails at |z| > 5 with the effective sample size, one in a m
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -14,13 +15,16 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
+from scipy.sparse.csgraph import connected_components
 
 import noiseaware as na
 from calibration.settings import MODELS
+from exact.enumeration import TOLERANCE, Scripted, threshold
 from exact.known import SEED
 from later import only
 from mutants.planting import Edit, planted
 from noiseaware import sizes
+from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.counts import target as counts
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace, Several
 from noiseaware.models import Bernoulli, LinearRegression, Normal, TwoMeans
@@ -363,37 +367,96 @@ def test_a_prior_below_what_exact_numbers_need():
         with_exact_ones(sizes.Uniform(1, 5))
 
 
-def test_detailed_balance_of_adding_and_removing():
-    """pi(a) P(a, b) = pi(b) P(b, a), with pi written down here and the ratio from the move."""
-    p, prior = 0.3, PRIORS["negative binomial"]
-    target = Target(Bernoulli(A, B), release(), prior)
+# The transition matrix of `SizeMove.step` itself, of all databases of one to four yes/no records.
 
-    def log_pi(records):
-        n, k = len(records), sum(records)
-        log_f = k * math.log(p) + (n - k) * math.log(1 - p)
-        return prior.log_pmf(n) + log_f - abs(ONES - k) / SCALE - abs(ALL - n) / SCALE
+P, FEW = 0.3, sizes.LogPmf(lambda n: [-0.3, 0.4, -0.9, 0.1][n - 1], 1, 4)
+CHANCES = {1: 0.5, 2: 0.3, 3: 0.2}
+"""Of k; any would do, as k does not depend on where the chain is."""
 
-    def log_ratio(records, more):
-        """Return the log ratio for adding, and for taking away again."""
-        rng = np.random.default_rng(SEED)
-        few = ChainState({"probability": np.asarray(p)}, np.array(records), None, rng)
-        many = ChainState({"probability": np.asarray(p)}, np.array([*records, *more]), None, rng)
-        total = target.total(few.records)
-        there = total + target.sum(target.statistic(np.array(more), len(records)))
-        _, back = size_move.change(target, many, target.total(many.records), len(records))
-        step = prior.log_pmf(len(many.records)) - prior.log_pmf(len(records))
-        step += target.log_g(there) - target.log_g(total)
-        assert np.allclose(back, total, atol=1e-12)
-        return step
 
-    for n, k in ((1, 1), (2, 1), (2, 2), (3, 2)):
-        for records in itertools.product((0, 1), repeat=n):
-            for more in itertools.product((0, 1), repeat=k):
-                log_f = sum(math.log(p if x else 1 - p) for x in more)
-                r = log_ratio(records, more)
-                there = log_pi(records) + log_f + min(0.0, r)
-                back = log_pi((*records, *more)) + min(0.0, -r)
-                assert math.isclose(there, back, abs_tol=1e-12)
+def size_matrix():
+    """Return the databases, their posterior p(n, x | theta, s_dp) and the matrix of one step.
+
+    All sides, k and proposed records are gone through by a scripted generator; acceptance
+    probabilities are found by bisection. Weights are those of the textbook.
+    """
+    target = Target(Bernoulli(A, B), release(), FEW)
+    move, theta = size_move.SizeMove(1), {"probability": np.asarray(P)}
+    states = [x for n in range(1, 5) for x in itertools.product((0, 1), repeat=n)]
+    number = {x: a for a, x in enumerate(states)}
+    logs = [
+        FEW.log_pmf(len(x)) + sum(math.log(P if one else 1 - P) for one in x)
+        - abs(ONES - sum(x)) / SCALE - abs(ALL - len(x)) / SCALE
+        for x in states
+    ]  # fmt: skip
+    pi = np.exp(np.array(logs) - max(logs))
+    matrix = np.zeros((len(states),) * 2)
+
+    def accepts(x, wanted, side, k, uniforms, exponential):
+        tuning = {"size": StepSize(1.0, WANTED_ALONE, 0.01, 4.0), "warming": False}
+        drawn = [[side], *([uniforms] if uniforms else [])]
+        rng = Scripted(random=drawn, standard_exponential=[[k - 0.5], [exponential]])
+        state = ChainState(theta, np.array(x), None, rng)
+        (share,) = move.step(target, state, tuning)
+        assert rng.spent
+        assert tuple(state.records) == (wanted if share else x)
+        return bool(share)
+
+    for a, x in enumerate(states):
+        for (k, chance), side in itertools.product(CHANCES.items(), (0.25, 0.75)):
+            ways = [(0.5 * chance, x[:-k], ())]
+            if side < 0.5:
+                ways = [
+                    (0.5 * chance * math.prod(P if one else 1 - P for one in more), (*x, *more),
+                     tuple(0.9 if one == HIGH else 0.1 for one in more))
+                    for more in itertools.product((0, 1), repeat=k)
+                ]  # fmt: skip
+            for weight, wanted, uniforms in ways:
+                if wanted in number and len(wanted) == len(x) + (k if side < 0.5 else -k):
+                    run = functools.partial(accepts, x, wanted, side, k, uniforms)
+                    accept = threshold(run)
+                    matrix[a, number[wanted]] += weight * accept
+                    matrix[a, a] += weight * (1 - accept)
+                else:  # no such number of records: nothing is drawn, and it stays
+                    assert not accepts(x, x, side, k, (), 64.0)
+                    matrix[a, a] += weight
+    return pi / pi.sum(), matrix
+
+
+HIGH = int(Bernoulli(A, B).build_records({"probability": np.asarray(P)}, np.array([[0.9]]))[0])
+"""The record of an innovation of 0.9; that of 0.1 is the other."""
+
+
+def check_size_matrix():
+    pi, matrix = size_matrix()
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=TOLERANCE)
+    # All are reached, but that the first record is the sweeps' to change.
+    assert connected_components(matrix > 0, connection="strong")[0] == 2
+
+
+def test_a_step_of_adding_and_removing_leaves_the_posterior_invariant():
+    """|pi P - pi| <= 1e-12, with P from `SizeMove.step` and pi from the textbook."""
+    check_size_matrix()
+
+
+SIZE_BUGS = {
+    "no prior of n": ("step", " + size.log_pmf(n_new) - size.log_pmf(n)", ""),
+    "no release": ("step", "log_g_new - log_g + size", "size"),
+    "a side that is taken more often": ("step", "side < 0.5", "side < 0.2"),
+    "a number below the prior's": ("step", "size.lower <= n_new", "size.lower < n_new"),
+    "the first are taken away": ("change", "state.records[n_new:]", "state.records[: n - n_new]"),
+    "a total that keeps them": ("change", "total - target.sum", "total - 0 * target.sum"),
+    "others are left": ("resize", "records[:n_new].copy()", "records[len(records) - n_new :]"),
+}
+
+
+@pytest.mark.parametrize("bug", SIZE_BUGS)
+def test_a_planted_bug_of_adding_and_removing_is_caught(bug):
+    function, old, new = SIZE_BUGS[bug]
+    owner = size_move.SizeMove if function == "step" else size_move
+    with planted(Edit(owner, function, old, new)), pytest.raises(AssertionError):
+        check_size_matrix()
 
 
 REGRESSION = LinearRegression(1, noise_variance=1.0, feature_mean=[0.5], feature_covariance=[[1.0]])
