@@ -27,9 +27,11 @@ from scipy.sparse.csgraph import connected_components
 
 import noiseaware as na
 from later import all_but, only
+from mutants.planting import Edit, planted
 from noiseaware.contract import CountsPrior
 from noiseaware.counts import lattice
 from noiseaware.counts import move as moves
+from noiseaware.counts import target as target_module
 from noiseaware.sampler.default import make_target
 from noiseaware.sampler.state import ChainState
 
@@ -121,6 +123,7 @@ class Problem:
             values = np.append(values, exact[1])
         release = na.Release(values, mechanism, n)
         self.target, self.n, self.shapes = make_target(model, release), n, shapes
+        self.sizes = (n, n)
         self.values = np.asarray(self.target.cell_values)
         parts = [compositions(len(cells), m) for cells, m in groups]
         # Groups are made of cells that follow one another.
@@ -437,7 +440,7 @@ def window_matrix(made, line, points, level):
     for here, x in enumerate(points):
         counts = np.array(x)
         moves.add_up(table, counts, sums)
-        lo, hi = moves.bounds(made.target.table, counts, 0.0, cells, steps, len(cells))
+        lo, hi = moves.bounds(made.target.table, counts, sum(x), cells, steps, len(cells))
         for j in range(moves.WINDOW):
             first = moves.window_start(lo, hi, stride, (j + 0.5) / moves.WINDOW)
             of_line = (cells, steps, len(cells), change, rows, touched)
@@ -477,20 +480,18 @@ def test_g_is_taken_to_the_power_of_the_target(name):
 
 def line_matrix(made, line, x, cache):
     """All tables on the line through x, and P of the windows from coarse to fine."""
-    least = min(x[c] // step for c, step in line if step > 0)
-    begin = list(x)
-    for c, step in line:
-        begin[c] -= least * step
-    key = (tuple(begin), frozenset(line))
-    if key not in cache:
-        most = min(begin[c] // -step for c, step in line if step < 0)
-        points = []
-        for k in range(most + 1):
-            point = list(begin)
+    points = [x]
+    for sign in (-1, 1):
+        while True:
+            point = list(points[0 if sign < 0 else -1])
             for c, step in line:
-                point[c] += k * step
-            points.append(tuple(point))
-            assert points[-1] in made.number, f"from {x} to {point}"
+                point[c] += sign * step
+            if min(point) < 0 or not made.sizes[0] <= sum(point) <= made.sizes[1]:
+                break
+            assert tuple(point) in made.number, f"from {x} to {point}"
+            points.insert(0 if sign < 0 else len(points), tuple(point))
+    key = (points[0], frozenset(line))
+    if key not in cache:
         matrix = np.eye(len(points))
         for level in range(moves.coarsest(len(points)), -1, -1):
             matrix = matrix @ window_matrix(made, line, points, level)
@@ -514,7 +515,7 @@ def transition_matrix(made):
     P = np.zeros((len(made.tables),) * 2)
     for number, x in enumerate(made.tables):
         for first in range(n_cells):
-            picked = 0.5 * x[first] / made.n + 0.5 / n_cells
+            picked = 0.5 * x[first] / sum(x) + 0.5 / n_cells
             for line, chance in by_cell[first].items():
                 if not line:
                     P[number, number] += picked * chance
@@ -544,6 +545,83 @@ LONG = (
 @pytest.mark.parametrize("name", all_but(LONG, PROBLEMS))
 def test_a_step_leaves_the_enumerated_posterior_invariant(name):
     check_step(name)
+
+
+# ------------------------------------------------------------------ an unknown number of records
+
+
+class SizedProblem:
+    """Two to nine records of three values, their number unknown: all tables, and their posterior.
+
+    The plain side: p(n), the multinomial coefficient, the Dirichlet-multinomial by the textbook.
+    """
+
+    def __init__(self, prior, exact):
+        a, scale, values = [0.4, 1.0, 2.5], 1.7, np.array([3.2, 1.0, 4.1])
+        query = na.queries.Histogram(n_levels=3)
+        mechanism = na.mechanisms.Laplace(query, scale=scale, neighbours="add-remove")
+        seen = values
+        if exact:
+            held = na.mechanisms.Exact(na.queries.Linear([[1, 0, 0]]))
+            mechanism, seen = na.mechanisms.Several([mechanism, held]), np.append(values, 2)
+        release = na.Release(seen, mechanism, None)
+        self.target = make_target(na.models.Categorical(3, concentration=a), release, None, prior)
+        self.values, self.sizes = np.asarray(self.target.cell_values), (prior.lower, prior.upper)
+        self.tables = [
+            x
+            for x in itertools.product(range(prior.upper + 1), repeat=3)
+            if prior.lower <= sum(x) <= prior.upper and (not exact or x[0] == 2)
+        ]
+        self.number = {x: i for i, x in enumerate(self.tables)}
+        log_database, log_noise = dirichlet_multinomial(a), laplace(values, scale)
+        logs = [
+            prior.log_pmf(sum(x))
+            + math.lgamma(sum(x) + 1)
+            - sum(math.lgamma(m + 1) for m in x)
+            + log_database(x)
+            + log_noise(np.array(x))
+            for x in self.tables
+        ]
+        weights = np.exp(np.array(logs) - max(logs))
+        self.pi = weights / weights.sum()
+
+
+SIZED = {
+    "flat": lambda: SizedProblem(na.sizes.Uniform(2, 9), exact=False),
+    "not flat": lambda: SizedProblem(na.sizes.LogPmf(lambda n: -0.3 * n, 2, 9), exact=False),
+    "with an exact number": lambda: SizedProblem(na.sizes.Uniform(2, 9), exact=True),
+}
+
+
+def check_sized(name):
+    made = SIZED[name]()
+    P = transition_matrix(made)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(made.pi @ P, made.pi, rtol=0, atol=1e-12)
+    assert connected_components(P > 0, connection="strong")[0] == 1
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_step_leaves_the_posterior_of_an_unknown_number_invariant(name):
+    check_sized(name)
+
+
+SIZED_BUGS = {
+    "no n!": ("flat", Edit(target_module, "with_size_rows", "[-1.0, 1.0]", "[-1.0, 0.0]")),
+    "no constant of the prior": (
+        "flat", Edit(target_module, "with_size_rows", "[-1.0, 1.0]", "[0.0, 1.0]"),
+    ),
+    "no prior of n": (
+        "not flat", Edit(target_module, "tabulate", "size.log_pmf(n) for", "0.0 for"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", SIZED_BUGS)
+def test_a_planted_bug_of_an_unknown_number_is_caught(bug):
+    name, edit = SIZED_BUGS[bug]
+    with planted(edit), pytest.raises(AssertionError):
+        check_sized(name)
 
 
 # ------------------------------------------------------------------ a whole iteration
