@@ -416,6 +416,8 @@ class MechanismAbilities:
     is not released; None if what is seen is not of this form. `moves.ConditionalMove`."""
     can_withhold: bool = False
     """A released value may be NaN: it was withheld."""
+    has_exact: bool = False
+    """Some numbers are exact, so that most databases have density 0: a chain of counts only."""
 
     # What is promised, and files.
     guarantee: Any = None

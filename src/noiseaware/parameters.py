@@ -116,6 +116,10 @@ class Parameter:
         return [f"{self.name}[{', '.join(map(str, place))}]" for place in places]
 
 
+NUMBER = "n_records"
+"""What the number of records is called in a posterior, and beside theta where both move."""
+
+
 class Work(NamedTuple):
     """What the methods of a model do, next to simple arithmetic with each record.
 

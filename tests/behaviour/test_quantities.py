@@ -11,6 +11,7 @@ from noiseaware.cli import app
 from noiseaware.maths.quantities import Formula
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import Bernoulli, Categorical, Gamma, TwoProportions
+from noiseaware.studies import Sampler
 
 RELEASE = na.Release([8.0], Laplace(na.queries.Count(), epsilon=1.0), 12)
 RUN = {"draws": 50, "warmup": 50, "chains": 2, "random_seed": 1, "progressbar": False}
@@ -110,6 +111,7 @@ def test_a_model_with_formulas_is_written_and_read():
     [
         ({"probability": "1"}, "Bernoulli has 'probability' already"),
         ({"odds": "p / 2"}, "unknown name 'p'"),
+        ({"ones": "n_records * probability"}, "says how many records there are: write the number"),
         ({"two words": "1 + 1"}, "name must be a Python identifier"),
         ({"odds": lambda theta: theta["p"]}, "derived 'odds' cannot be computed: KeyError"),
     ],
@@ -117,6 +119,20 @@ def test_a_model_with_formulas_is_written_and_read():
 def test_mistakes(derived, message):
     with pytest.raises(ValueError, match=message):
         na.sample(Bernoulli(), RELEASE, derived=derived, **RUN)
+
+
+@pytest.mark.parametrize(
+    "ones", ["n_records * probability", lambda theta: theta["n_records"] * theta["probability"]]
+)
+def test_an_unknown_number_of_records_is_a_name(ones):
+    release = na.Release(RELEASE.values, RELEASE.mechanism, n_records=None)
+    drawn = na.sample(
+        Bernoulli(), release, size=na.sizes.Uniform(10, 40), derived={"ones": ones}, **RUN
+    )
+    for group in ("posterior", "prior"):
+        found = drawn[group]
+        expected = found["n_records"] * found["probability"]
+        np.testing.assert_allclose(found["ones"].values, expected.values, rtol=1e-12)
 
 
 @pytest.mark.parametrize("derived", ["odds", {"odds": 3}])
@@ -144,3 +160,38 @@ def test_the_command(tmp_path):
     ran = CliRunner().invoke(app, arguments)
     assert ran.exit_code == 3
     assert "unknown name 'q'" in ran.output.replace("\n", " ")
+
+
+def test_the_command_with_an_unknown_number_of_records(tmp_path):
+    """`"n_records": null` in the release file, `[size]` and a quantity of n in the model file."""
+    na.Release(RELEASE.values, RELEASE.mechanism, None).to_json(tmp_path / "release.json")
+    model = tmp_path / "model.toml"
+    size = '[size]\ntype = "Uniform"\nlower = 10\nupper = 40\n'
+    model.write_text(f'type = "Bernoulli"\n{size}[derived]\nones = "n_records * probability"\n')
+    arguments = [
+        "fit", str(tmp_path / "release.json"), "-m", str(model), "-o", str(tmp_path / "p.nc"),
+        "--draws", "100", "--warmup", "100", "--seed", "1",
+    ]  # fmt: skip
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code in (0, 1), ran.output
+    assert "ones" in ran.stdout
+    drawn = na.load(tmp_path / "p.nc")["posterior"]
+    assert ((drawn["n_records"] >= 10) & (drawn["n_records"] <= 40)).all()
+    np.testing.assert_allclose(drawn["ones"], drawn["n_records"] * drawn["probability"])
+    model.write_text('type = "Bernoulli"\n')
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 3
+    assert "how many records" in ran.output.replace("\n", " ")
+
+
+def test_in_a_study():
+    """A quantity is estimated, and compared with its truth, like a parameter."""
+    model = na.models.derived(Bernoulli(), {"odds": "probability / (1 - probability)"})
+    done = na.study(
+        model, RELEASE.mechanism, n_records=12, true_parameters={"probability": 0.4}, replicates=2,
+        samplers={"short": Sampler(warmup=30, draws=40)}, random_seed=1,
+        progressbar=False, cores=1,
+    )  # fmt: skip
+    odds = done.table[done.table["parameter"] == "odds"]
+    assert odds["replicates"].tolist() == [2]
+    np.testing.assert_allclose(odds["true"], 0.4 / 0.6)

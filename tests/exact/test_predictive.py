@@ -101,6 +101,27 @@ def test_an_unknown_number_of_records():
     assert made["posterior_predictive"]["release"].shape == (4, 20, 1)
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_the_log_prior_has_that_of_n(written):
+    """log p(theta) + log p(n); a prior that cannot be written is given, or there is no group."""
+    release = na.Release([14.0], Laplace(Count(), scale=SCALE), n_records=None)
+    size = na.sizes.Poisson(40.0)
+    if not written:
+        size = na.sizes.LogPmf(stats.poisson(40.0).logpmf, 1, 100)
+    posterior = na.sample(
+        MODEL, release, size=size, draws=50, chains=1, random_seed=1, progressbar=False
+    )
+    if not written:
+        assert "log_prior" not in na.posterior_predictive(posterior, MODEL, draws=5).children
+    made = na.posterior_predictive(posterior, MODEL, size=None if written else size, draws=5)
+    n, p = (posterior["posterior"][name].values for name in ("n_records", "probability"))
+    alone = np.array([MODEL.log_prior({"probability": one}) for one in p.ravel()])
+    found = made["log_prior"]["prior"].values.ravel() - alone
+    expected = stats.poisson.logpmf(n.ravel(), 40.0)
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-9)
+    assert len(np.unique(n)) > 5
+
+
 CELLS = np.linspace(-1.0, 1.0, 12)
 LOCAL = {
     "cells": (

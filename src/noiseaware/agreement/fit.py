@@ -44,7 +44,7 @@ from noiseaware.contract import (
 from noiseaware.maths.coordinates import check_theta
 from noiseaware.mechanisms import SeparableDensity
 from noiseaware.mechanisms.terms import EXACT
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.parameters import NUMBER, Innovations, Parameter
 from noiseaware.release import Release
 from noiseaware.sizes import check_number, check_size
 
@@ -85,7 +85,7 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
     with blame(model, release.mechanism, release.query):
         theta = check_theta(f"{able.name}.sample_prior", model.sample_prior(rng), able.parameters)
         check_log_prior(model, theta)
-        check_derived(model, theta)
+        check_derived(model, theta if size is None else {**theta, NUMBER: np.asarray(float(n))})
         index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)

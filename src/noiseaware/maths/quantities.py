@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from noiseaware.contract import Floats, Model, Theta, model_abilities
-from noiseaware.parameters import Parameter
+from noiseaware.parameters import NUMBER, Parameter
 
 __all__ = ["FUNCTIONS", "with_quantities"]
 
@@ -84,8 +84,10 @@ class Formula:
         if isinstance(number, int | float) and not isinstance(number, bool):
             return float(number)
         if isinstance(node, ast.Name):
-            if node.id not in self.names:
+            if node.id not in theta:
                 known = f"the parameters are {', '.join(self.names)}"
+                if node.id == NUMBER:
+                    known = "the release says how many records there are: write the number"
                 raise ValueError(f"unknown name {node.id!r} in {self.text!r}; {known}")
             return np.asarray(theta[node.id], dtype=np.float64)
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
@@ -137,6 +139,7 @@ def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
     derived : mapping
         For each name a formula in text, such as ``"sqrt(shape) / rate"``, or a function that is
         given one theta, a dict of arrays of the declared shapes, and returns a number or an array.
+        Where the number of records is not known, theta has it as ``n_records``.
 
     Returns
     -------
@@ -166,7 +169,7 @@ def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
             functions[name] = given
         else:
             functions[name] = Formula(given, tuple(p.name for p in able.parameters))
-    theta = model.sample_prior(np.random.default_rng(0))
+    theta = {**model.sample_prior(np.random.default_rng(0)), NUMBER: np.asarray(1.0)}
     more = tuple(_declared(name, f, theta, able.parameters) for name, f in functions.items())
     made = copy.copy(model)
     texts = {name: given for name, given in derived.items() if isinstance(given, str)}

@@ -44,6 +44,7 @@ class Exact(SeparableMechanism):
     """
 
     needed, optional_arguments = ("query",), ()
+    has_exact = True
     example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example()}
 
     def __init__(self, query: Query) -> None:

@@ -129,6 +129,14 @@ class Several(ReadyMechanism):
         if all(able.statistic is None for able in parts):
             self.statistic = None  # type: ignore[assignment, method-assign]
         self.can_withhold = any(able.can_withhold for able in parts)
+        self.has_exact = any(able.has_exact for able in parts)
+        counted = self.terms is not None and all(able.statistic is None for able in parts)
+        if self.has_exact and not counted:
+            others = [a.name for a in parts if a.terms is None or a.statistic is not None]
+            raise ValueError(
+                "mechanisms must all have noise for each number of the whole database where one is "
+                f"exact (Exact), as counts are moved by that; got {', '.join(others)}"
+            )
         if not any(able.per_record or able.n_values is not None for able in parts):
             self.n_values = None  # type: ignore[assignment, method-assign]
 

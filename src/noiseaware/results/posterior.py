@@ -171,7 +171,7 @@ def _prior(target: Target, random_seed: int) -> dict[str, np.ndarray]:
         for p in model.parameters
     }
     sizes = {} if size is None else {NAME: np.array([[size.sample(rng) for _ in range(count)]])}
-    return {**with_derived(model, theta), **sizes}
+    return with_derived(model, {**theta, **sizes})
 
 
 def _attributes(run: Run) -> dict[str, Any]:
@@ -201,6 +201,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "model_json": as_json(target.model),
         "derived": json.dumps([p.name for p in target.abilities.derived]),
         "release_json": as_json(target.release),
+        "size_json": "" if target.size is None else as_json(target.size),
         "guarantee": str(guarantee) if guarantee is not None else "",
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         **_acceptance_levels(guarantee, target.release.n_records or target.n),

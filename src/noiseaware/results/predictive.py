@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware import sizes
 from noiseaware.agreement.listed import listed_laws
 from noiseaware.basics.arguments import check_memory, whole_number
 from noiseaware.basics.frames import columns_of
 from noiseaware.contract import (
     Floats,
     Model,
+    Size,
     Theta,
     draw_records,
     mechanism_abilities,
@@ -49,6 +51,7 @@ def posterior_predictive(
     model: Model,
     *,
     release: Release | None = None,
+    size: Size | None = None,
     draws: int = 250,
     records: int = 0,
     random_seed: int | None = None,
@@ -63,6 +66,8 @@ def posterior_predictive(
         The model that was sampled; a posterior holds no code.
     release : Release, optional
         The release, if it was made by a mechanism of your own, which a posterior cannot hold.
+    size : optional
+        The prior for the number of records, if it is a function of your own, likewise.
     draws : int
         How many draws of each chain to use, evenly spaced.
     records : int
@@ -75,9 +80,9 @@ def posterior_predictive(
     xarray.DataTree
         The posterior with two groups more in ArviZ's schema, `posterior_predictive` and
         `prior_predictive`: `release` beside the `release` of `observed_data`, and `records` if
-        some are kept. With a model that has its log prior also `log_prior`, of every draw; and
-        where every record has a value of its own and its law is a sum, `log_likelihood`, of every
-        draw and value.
+        some are kept. With a model that has its log prior also `log_prior`, of every draw, with
+        that of n where the number of records is not known; and where every record has a value of
+        its own and its law is a sum, `log_likelihood`, of every draw and value.
 
     Examples
     --------
@@ -106,8 +111,13 @@ def posterior_predictive(
             made = simulator.simulate(posterior[group].to_dataset(), draws)
             tree[f"{group}_predictive"] = made
     log_prior = model_abilities(model).log_prior
+    if simulator.release.n_records is None and size is None:
+        stored = posterior.attrs.get("size_json", "")
+        size = sizes.from_dict(json.loads(stored)) if stored else None
+        log_prior = None if size is None else log_prior
     if log_prior is not None:
-        tree["log_prior"] = simulator.score(posterior["posterior"].to_dataset(), log_prior)
+        drawn = posterior["posterior"].to_dataset()
+        tree["log_prior"] = simulator.score(drawn, log_prior, size)
     seen = pointwise(model, simulator.release)
     if seen is not None:
         tree["log_likelihood"] = simulator.explain(posterior["posterior"].to_dataset(), seen)
@@ -264,11 +274,16 @@ class Simulator:
             content["records"] = (("chain", "draw", "record", "column")[: values.ndim], values)
         return Dataset(content, coords=labels)
 
-    def score(self, drawn: Dataset, log_prior: Callable[[Any], float]) -> Dataset:
-        """Return the log prior density of every draw."""
+    def score(
+        self, drawn: Dataset, log_prior: Callable[[Any], float], size: Size | None
+    ) -> Dataset:
+        """Return the log prior density of every draw, with that of n where it has a prior."""
         from xarray import Dataset
 
-        values = [float(log_prior(theta)) for theta, _ in self._thetas(drawn)]
+        values = [
+            float(log_prior(theta)) + (0.0 if size is None else size.log_pmf(n))
+            for theta, n in self._thetas(drawn)
+        ]
         shape = (drawn.sizes["chain"], drawn.sizes["draw"])
         labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
         return Dataset({"prior": (("chain", "draw"), np.reshape(values, shape))}, coords=labels)

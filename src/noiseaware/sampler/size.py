@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from noiseaware.contract import Theta
+from noiseaware.parameters import NUMBER as NAME
 
-NAME = "n_records"
-"""What the number of records is called in a posterior, and beside theta where both move."""
+__all__ = ["NAME", "SizedCoordinates", "with_size", "without_size"]
 
 
 def with_size(theta: Theta, n: int, rng: np.random.Generator) -> Theta:
