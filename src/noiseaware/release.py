@@ -25,13 +25,17 @@ from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
 from noiseaware.registry import MECHANISMS
 
-__all__ = ["Release"]
+__all__ = ["ImpossibleRelease", "Release"]
 
 FORMAT = "noiseaware-release"
 VERSION = 1
 
 _SHOWN = 30
 """Values that a notebook shows."""
+
+
+class ImpossibleRelease(ValueError):
+    """A release that the model cannot have made."""
 
 
 class Release:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 import unicodedata
 from pathlib import Path
 from unittest import mock
@@ -33,14 +34,34 @@ def test_mutated_files_are_refused_in_one_line(seed):
 
 @pytest.mark.parametrize("found", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
 def test_what_was_found_once_is_refused(found, tmp_path):
-    """The first word of a file's name is the command that it broke."""
-    command, path = found.name.split("-")[0], found
+    """The first word of a file's name is the command that it broke; "model" is another of `fit`.
+
+    The second word of a release or a model is the example that the other file is of.
+    """
+    command, example = found.name.split("-")[:2]
+    model, release = (ROOT / "examples" / part / example for part in ("models", "releases"))
+    (tmp_path / "run").mkdir()
     if command == "resume":
-        path = tmp_path / "run"
-        path.mkdir()
-        shutil.copy(found, path / "run.json")
-    words = {"report": ["-o", str(tmp_path / "out.html")], "resume": ["-o", str(tmp_path / "o.nc")]}
-    assert outcome([command, str(path), *words[command]]) == "refused"
+        shutil.copy(found, tmp_path / "run" / "run.json")
+    out = ["-o", str(tmp_path / "out.nc"), "-q"]
+    words = {
+        "report": ["report", str(found), "-o", str(tmp_path / "out.html")],
+        "resume": ["resume", str(tmp_path / "run"), *out],
+        "fit": ["fit", str(found), "-m", str(model.with_suffix(".toml")), *out],
+        "model": ["fit", str(release.with_suffix(".json")), "-m", str(found), *out],
+        "plan": ["plan", str(found), "-q"],
+    }
+    assert outcome(words[command]) == "refused"
+
+
+def test_a_hang_is_wrong(tmp_path, monkeypatch):
+    words = ["check", str(tmp_path / "there is no such file.nc")]
+    with monkeypatch.context() as patch:
+        patch.setattr(fuzzing, "SECONDS", -1000)
+        assert fuzzing.real_outcome(words).startswith("took more than")
+    monkeypatch.setattr(fuzzing, "WAIT", 0.1)
+    monkeypatch.setattr(na, "load", lambda path: time.sleep(60))
+    assert outcome(words).startswith("took more than")
 
 
 @pytest.mark.full

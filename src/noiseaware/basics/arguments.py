@@ -17,6 +17,7 @@ MOST = {
     "n_groups": 1_000_000,
     "n_levels": 10_000_000,
     "n_records": 10**12,
+    "replicates": 1_000_000,
 }
 """What a file may ask for: more would not fit into any memory, so that it is a mistake."""
 

@@ -116,6 +116,7 @@ def fit(
     """
     import noiseaware as na
     from noiseaware.basics.files import CheckpointError
+    from noiseaware.release import ImpossibleRelease
     from noiseaware.sampler.progress import Rows
 
     with reading():
@@ -146,7 +147,7 @@ def fit(
         cells=None if estimates is None else str(release.absolute()),
         estimates=None if estimates is None else str(estimates),
     )
-    with reading(CheckpointError):
+    with reading(CheckpointError, ImpossibleRelease):
         wanted.keep(checkpoint, begins=True)
         posterior = na.sample(
             described.model,

@@ -51,6 +51,7 @@ def resume(
     from noiseaware.agreement.fit import check_fit
     from noiseaware.basics.arguments import whole_number
     from noiseaware.basics.files import CheckpointError
+    from noiseaware.release import ImpossibleRelease
     from noiseaware.sampler.progress import Rows
     from noiseaware.sampling import stored_run
 
@@ -73,6 +74,6 @@ def resume(
         check_output("--out", Path(wanted.out))
         if wanted.report is not None:
             check_output("--report", Path(wanted.report))
-    with reading(CheckpointError):
+    with reading(CheckpointError, ImpossibleRelease):
         posterior = na.sample(**stored, cores=cores, progressbar=False if quiet else Rows)
     finish(posterior, wanted, checkpoint, as_json)

@@ -82,6 +82,7 @@ from noiseaware.maths.cells import (
     sum_out,
 )
 from noiseaware.models.one_dimension import slice_draw
+from noiseaware.release import ImpossibleRelease
 
 LOG_RATES = (math.log(SMALLEST), math.log(LARGEST))
 
@@ -235,7 +236,7 @@ class SummedRegression:
         point = self.at(beta, effects, spread, dispersion)
         impossible = np.flatnonzero(np.isneginf(point.summed.log_p))
         if impossible.size:
-            raise ValueError(
+            raise ImpossibleRelease(
                 f"the release must be possible under the model; that of record {impossible[0]} is "
                 "not: no count that the model allows can be published so"
             )

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["collect", "load", "save", "summary"]
 
 FORMAT = "noiseaware-posterior"
+NEEDED = ("sample_stats", "observed_data", "constant_data")
+"""Groups that the checks and the report read, besides `posterior`."""
 CHECKSUM = "checksum"
 """The attribute of a file that holds it."""
 VERSION = 1
@@ -424,6 +426,9 @@ def load(path: str | Path) -> DataTree:
         raise ValueError(f"{path} is not a netCDF file that can be read{why}")
     if tree.attrs.get("format") != FORMAT or "posterior" not in tree.children:
         raise ValueError(f"{path} is a netCDF file, but not a posterior saved by noiseaware")
+    for group in NEEDED:
+        if group not in tree.children:
+            raise ValueError(f"{path} is not whole: it lacks the group {group}")
     # Files of older versions have none; what is made from a posterior should have none.
     if tree.attrs.pop(CHECKSUM, None) not in (None, _checksum(tree)):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
