@@ -1,10 +1,12 @@
 """Many cells, many parameters, many records: ``python -m benchmarks.scale [part ...]``.
 
 Parts: levels (a histogram of a category), proportions and means (strata that share a prior, a
-release by group), features (linear regression), records (Bernoulli and regression, n up to 10^7),
-memory (naive Bayes). A setting has a process of its own, so that its memory is its own, and at
+release by group), features, logistic and poisson (regressions with 2 to 50 features), bernoulli and
+records (regression, n up to 10^7), memory (naive Bayes), and bytes (a million records of each
+example that holds them). A setting has a process of its own, so that its memory is its own, and at
 most 6 GiB. It is iterated for two seconds, at least three times. Times are processor time of one
-chain of the default sampler in its warm-up, after the first few iterations.
+chain of the default sampler in its warm-up, after the first few iterations; bytes are the most that
+it took, above the package itself.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,13 +29,25 @@ PARTS: dict[str, tuple[int, ...]] = {
     "bernoulli": (10**4, 10**5, 10**6, 10**7),
     "records": (10**4, 10**5, 10**6, 10**7),
     "memory": (10**6, 10**7),
+    "logistic": (2, 5, 10, 20, 50),
+    "poisson": (2, 5, 10, 20, 50),
+    "bytes": tuple(range(11)),
 }
+HELD = (
+    "normal", "exponential", "gamma", "poisson", "negative_binomial", "dirichlet",
+    "multivariate_normal", "linear_regression", "logistic_regression", "poisson_regression",
+    "naive_bayes",
+)  # fmt: skip
+"""Examples whose chains hold records, of which there may be any number."""
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 SECONDS, MOST_BYTES = 2.0, 6 * 2**30
 
 
 def setting(part: str, size: int) -> tuple[Any, Any, int]:
     """Return a model, a query and the number of records."""
     import noiseaware as na
+    from noiseaware.documents.model_file import read_model_file
 
     if part == "levels":
         return na.models.Categorical(size), na.queries.Histogram(n_levels=size), 100_000
@@ -50,6 +65,12 @@ def setting(part: str, size: int) -> tuple[Any, Any, int]:
     if part == "memory":
         levels = [5, 5, 5]
         return na.models.NaiveBayes(5, levels), na.queries.ClassFeatureCounts(5, levels), size
+    if part == "bytes":
+        release = na.Release.from_json(EXAMPLES.parent / "releases" / f"{HELD[size]}.json")
+        return read_model_file(EXAMPLES / f"{HELD[size]}.toml").model, release.query, 10**6
+    if part in ("logistic", "poisson"):
+        kind = na.models.LogisticRegression if part == "logistic" else na.models.PoissonRegression
+        return kind(size), na.queries.RegressionMoments(size, lower=-5.0, upper=5.0), 1000
     p, n = (size, 1000) if part == "features" else (2, size)
     return (
         na.models.LinearRegression(p),
@@ -71,15 +92,19 @@ def measure(part: str, size: int) -> dict[str, float]:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     rng = np.random.default_rng(1)
     model, query, n = setting(part, size)
-    small = setting(part, PARTS[part][0])
+    small = setting(part, size if part == "bytes" else PARTS[part][0])
     _run(na, prepare, chain, small[0], small[1], min(small[2], 1000), draw_records, rng, 4)
     before = memory()
-    seconds, done = _run(na, prepare, chain, model, query, n, draw_records, rng, 1000)
-    return {"ms": 1e3 * seconds / done, "bytes": memory() - before, "n": n, "iterations": done}
+    seconds, done, held = _run(na, prepare, chain, model, query, n, draw_records, rng, 1000)
+    above = (memory() - before - held) / n
+    return {"ms": 1e3 * seconds / done, "bytes": memory() - before, "n": n, "above": above}
 
 
 def _run(na, prepare, chain, model, query, n, draw_records, rng, most):
-    """Return the processor time and the number of the iterations after the first few."""
+    """Return the processor time and the number of the iterations after the first few.
+
+    And the bytes of the records that the chain holds.
+    """
     theta = model.sample_prior(rng)
     records = draw_records(model, theta, np.arange(n), rng)
     release = na.mechanisms.Laplace(query, scale=20.0).privatize(records, rng)
@@ -94,7 +119,7 @@ def _run(na, prepare, chain, model, query, n, draw_records, rng, most):
     while done < most and (done < 3 or time.process_time() - began < SECONDS):
         state, _ = chain.advance(target, moves, schedule, state, 3)
         done += 3
-    return time.process_time() - began, done
+    return time.process_time() - began, done, state.records.nbytes
 
 
 def part_words(kind: Any, moves: Any) -> str:
@@ -106,6 +131,7 @@ def main(parts: list[str]) -> None:
     for part in parts or list(PARTS):
         print(
             f"{part}\n    size   ms an iteration   a unit, against the first   MiB   bytes/record"
+            "   above the records"
         )
         first = None
         for size in PARTS[part]:
@@ -115,11 +141,13 @@ def main(parts: list[str]) -> None:
                 print(f"{size:8d}   {ran.stderr.strip().splitlines()[-1]}", flush=True)
                 continue
             found = json.loads(ran.stdout)
-            unit = found["ms"] / size
+            unit = found["ms"] / (1 if part == "bytes" else size)
             first = first or unit
+            named = HELD[size] if part == "bytes" else str(size)
             print(
-                f"{size:8d}   {found['ms']:15.3f}   {unit / first:24.2f}   "
-                f"{found['bytes'] / 2**20:5.0f}   {found['bytes'] / found['n']:8.0f}",
+                f"{named:>8s}   {found['ms']:15.3f}   {unit / first:24.2f}   "
+                f"{found['bytes'] / 2**20:5.0f}   {found['bytes'] / found['n']:8.0f}   "
+                f"{found['above']:8.0f}",
                 flush=True,
             )
 

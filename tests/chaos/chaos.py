@@ -3,10 +3,13 @@
 A run of `sample`, of the command `fit` and of `study` is killed at random moments, started again
 with the same call, killed again, and at last left to end. Its result must be that of a run that
 was never killed, bit for bit, and between two kills nothing that was in the checkpoint may be lost.
+Every segment is written here, and the run notes how far its chains are: a kill may cost one
+segment. `cores` is a `sample` with two workers.
 
 A run is a fork of a process that has loaded the package, so that a kill costs little; some of them
-are processes of their own, which are also killed while they start, load and (with an empty folder
-for compiled functions) compile.
+are processes of their own, which are also killed while they start, load and, in a folder for
+compiled functions that is empty at first, compile. A kill comes after a random time, after a random
+iteration is in the checkpoint, or there, as soon as the next file is being written.
 """
 
 from __future__ import annotations
@@ -22,12 +25,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Set
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import noiseaware as na
 from noiseaware.cli import main as command
+from noiseaware.running import checkpoint
+from noiseaware.sampler import progress
+from noiseaware.sampler.progress import Silent
 
 MODEL = na.models.LinearRegression(1)
 QUERY = na.queries.RegressionMoments(1, lower=-5.0, upper=5.0)
@@ -35,6 +43,23 @@ MECHANISM = na.mechanisms.Laplace(QUERY, epsilon=1.0)
 RELEASE = na.Release([-1.0, 2.0, 6.0, -2.0, 9.0], MECHANISM, n_records=20)
 LIFE = 4
 """Kills of one run before it may end."""
+
+WARMUP, DRAWS = 300, 900
+SEGMENT = (WARMUP + DRAWS) // 20
+NUMBERS = {"draws": DRAWS, "warmup": WARMUP, "chains": 2, "random_seed": 1}
+WRITES = "writing"
+
+
+def notes(folder: Path) -> type[Silent]:
+    """Return a progress that notes how far the chains are, at the end of each segment."""
+
+    class Notes(Silent):
+        def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
+            if chain == 1:
+                (folder / "noted.part").write_text(str(iteration))
+                (folder / "noted.part").rename(folder / "noted")
+
+    return Notes
 
 
 def digest(tree: object) -> str:
@@ -46,19 +71,24 @@ def digest(tree: object) -> str:
     return found.hexdigest()
 
 
-def sample(folder: Path) -> str:
-    options = {"draws": 300, "warmup": 300, "chains": 2, "random_seed": 1, "progressbar": False}
-    return digest(na.sample(MODEL, RELEASE, cores=1, checkpoint=folder / "run", **options))
+def sample(folder: Path, cores: int = 1) -> str:
+    options = {"checkpoint": folder / "run", "progressbar": notes(folder), **NUMBERS}
+    return digest(na.sample(MODEL, RELEASE, cores=cores, **options))
+
+
+def with_cores(folder: Path) -> str:
+    return sample(folder, 2)
 
 
 def fit(folder: Path) -> str:
     RELEASE.to_json(folder / "release.json")
     (folder / "model.toml").write_text('type = "LinearRegression"\nn_features = 1\n')
-    words = ["fit", "release.json", "-m", "model.toml", "-o", "posterior.nc", "--seed", "1", "-q"]
-    words += ["--draws", "300", "--warmup", "300", "--chains", "2", "--checkpoint", "run"]
+    words = ["fit", "release.json", "-m", "model.toml", "-o", "posterior.nc", "--seed", "1"]
+    words += ["--draws", str(DRAWS), "--warmup", str(WARMUP), "--chains", "2", "--cores", "1"]
+    words += ["--checkpoint", "run"]
     sys.argv = ["noiseaware", *words, "--report", "report.html"]
     os.chdir(folder)
-    with contextlib.suppress(SystemExit):
+    with mock.patch.object(progress, "Rows", notes(folder)), contextlib.suppress(SystemExit):
         command()
     assert (folder / "report.html").read_text().rstrip().endswith("</html>")
     return digest(na.load(folder / "posterior.nc"))
@@ -81,14 +111,16 @@ def study(folder: Path) -> str:
     return hashlib.sha256(json.dumps(table.to_dict()["data_vars"]).encode()).hexdigest()
 
 
-KINDS = {"sample": sample, "fit": fit, "study": study}
+KINDS = {"sample": sample, "cores": with_cores, "fit": fit, "study": study}
 
 
 def start(kind: str, folder: Path, real: bool) -> int:
     """Start a run that leaves the digest of its result in `folder`; return its process."""
     if real:
         words = [sys.executable, "-m", "chaos.chaos", "--one", kind, str(folder)]
-        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
+        cold = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "compiled")}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(words, env=cold, **quiet).pid
     child = os.fork()
     if child == 0:
         code = 1
@@ -103,29 +135,58 @@ def start(kind: str, folder: Path, real: bool) -> int:
 
 
 def one(kind: str, folder: Path) -> None:
+    checkpoint.LONGEST_WAIT = 0.0  # every segment is written
     found = KINDS[kind](folder)
     (folder / "digest.part").write_text(found)
     (folder / "digest.part").rename(folder / "digest")
 
 
-def done(folder: Path) -> tuple[str, int]:
-    """Return what a run was doing when it was killed, and how far its checkpoint is."""
+def parts(folder: Path) -> set[Path]:
+    """Return the files that are not whole."""
+    return set((folder / "run").glob(".*.part-*"))
+
+
+def done(folder: Path, older: Set[Path] = frozenset()) -> tuple[str, int]:
+    """Return what a run was doing when it was killed, and how far its checkpoint is.
+
+    `older` are files that the kill before left behind.
+    """
     run = folder / "run"
     if (run / "replicates.jsonl").exists():
         lines = (run / "replicates.jsonl").read_bytes().count(b"\n") - 1
         return ("replicates" if lines < 20 else "after the last replicate"), lines
     states = sorted(run.glob("state-*.npz"))
     if not states:
-        return ("before the first write" if (run / "run.json").exists() else "start"), 0
+        compiled = any((folder / "compiled").rglob("*.nbc"))
+        return ("compiling" if compiled else "start"), 0
     iteration = int(states[-1].stem.removeprefix("state-"))
-    where = "warm-up" if iteration < 300 else "draws" if iteration < 600 else "checks and report"
-    return where, iteration
+    if iteration == WARMUP + DRAWS:
+        return "checks and report", iteration
+    if parts(folder) - older:
+        return WRITES, iteration
+    return ("warm-up" if iteration < WARMUP else "draws"), iteration
 
 
-def ends_within(process: int, seconds: float) -> bool:
-    """Wait for a process, then kill it; return whether it had ended by itself, well."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def moment(
+    folder: Path, rng: np.random.Generator, longest: float, older: Set[Path]
+) -> Callable[[], bool]:
+    """Return a function that says when to kill."""
+    until, far = time.monotonic() + longest * rng.random(), WARMUP + DRAWS
+    after, kind = int(rng.integers(far)), rng.integers(4)
+    run = folder / "run"
+
+    def there() -> bool:
+        if kind == 0 or (run / "replicates.jsonl").exists():
+            return time.monotonic() > until
+        where, now = done(folder, older)
+        return now >= after and (kind != 1 or where == WRITES or now == far)
+
+    return there
+
+
+def ends_before(process: int, there: Callable[[], bool]) -> bool:
+    """Wait for a process, kill it when it is time; return whether it had ended by itself, well."""
+    while not there():
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             if status:
@@ -134,6 +195,10 @@ def ends_within(process: int, seconds: float) -> bool:
         time.sleep(0.002)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
+    return False
+
+
+def never() -> bool:
     return False
 
 
@@ -146,7 +211,7 @@ def torment(kind: str, kills: int, seed: int, real: bool, minutes: float) -> Cou
         whole = Path(top, "whole")
         whole.mkdir()
         began = time.monotonic()
-        assert ends_within(start(kind, whole, real), 1e6)
+        assert ends_before(start(kind, whole, real), never)
         longest = time.monotonic() - began
         life = 0
         while sum(moments.values()) < kills and time.monotonic() < until:
@@ -155,13 +220,18 @@ def torment(kind: str, kills: int, seed: int, real: bool, minutes: float) -> Cou
             folder.mkdir()
             before = 0
             for _ in range(LIFE):
-                if ends_within(start(kind, folder, real), longest * rng.random()):
+                older = parts(folder)
+                there = moment(folder, rng, longest, older)
+                if ends_before(start(kind, folder, real), there):
                     break
-                doing, now = done(folder)
+                doing, now = done(folder, older)
                 moments[doing] += 1
                 assert now >= before, f"{kind}: {now} after {before}"
+                noted = folder / "noted"
+                noted_now = int(noted.read_text()) if noted.exists() else 0
+                assert now >= noted_now - SEGMENT, f"{kind}: {now}, and {noted_now} were done"
                 before = now
-            assert (folder / "digest").exists() or ends_within(start(kind, folder, real), 1e6)
+            assert (folder / "digest").exists() or ends_before(start(kind, folder, real), never)
             found, wanted = (Path(f, "digest").read_text() for f in (folder, whole))
             assert found == wanted, f"{kind}: another result after kills"
     return moments
@@ -185,7 +255,7 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser()
         parser.add_argument("kills", type=int, help="of forks, for each kind of run")
         parser.add_argument("real", type=int, help="of processes of their own")
-        parser.add_argument("kinds", nargs="*", help="sample, fit, study; all if not given")
+        parser.add_argument("kinds", nargs="*", help="sample, cores, fit, study; all if not given")
         parser.add_argument("--seed", type=int, default=1)
         parser.add_argument("--minutes", type=float, default=1e6, help="at most, for each kind")
         given = parser.parse_args()
