@@ -57,11 +57,13 @@ browser:
 		echo "To test the report in a browser: sudo apt-get install chromium chromium-driver"; \
 	fi
 
-# A file is run by one worker, which compiles and draws what the tests of the file share. mypy, which
-# keeps one core busy, runs beside them, and has its say at the end.
+# A file is run by one worker, which compiles and draws what the tests of the file share; which file
+# is first is said in tests/conftest.py. mypy, which keeps one core busy, runs beside them, and has its
+# say at the end.
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 test: format browser
 	@$(RUN) -m mypy >$(VENV)/mypy.log 2>&1 & types=$$!; \
-	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile; tests=$$?; \
+	$(RUN) -m pytest -m "not full" $(SPREAD); tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/mypy.log; rm $(VENV)/mypy.log; exit $$((tests | types))
 
 # Old libraries warn about one another: here a warning is no error.
@@ -74,7 +76,7 @@ oldest:
 		tests/behaviour/test_export.py tests/behaviour/test_files.py tests/behaviour/test_plots.py
 
 coverage: $(READY) browser
-	$(RUN) -m pytest -m "not full" -n 2 --dist loadfile --cov --cov-report=term --cov-report=html
+	$(RUN) -m pytest -m "not full" $(SPREAD) --cov --cov-report=term --cov-report=html
 
 # Installed only if it is missing, so that the site builds without network.
 docs: $(READY)

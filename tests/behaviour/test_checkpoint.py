@@ -383,6 +383,7 @@ def test_a_checkpoint_of_python_needs_a_place_to_write(tmp_path):
     assert na.load(out)["posterior"].sizes["draw"] == 60
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed(tmp_path):
     moves = na.moves.algorithm1()
     whole = na.sample(na.models.Bernoulli(), small_release(), moves=moves, **SETTINGS)
@@ -402,6 +403,7 @@ def test_workers_that_die_again_and_again(monkeypatch):
         workers.call_all(breaks, len, [()])
 
 
+@pytest.mark.full
 def test_a_class_that_workers_cannot_import(monkeypatch):
     monkeypatch.setattr(Coin, "__module__", "nowhere")
     monkeypatch.setitem(sys.modules, "nowhere", sys.modules[small_release.__module__])

@@ -1,7 +1,7 @@
 """Every Python block of the README and the docs runs, in order, page by page.
 
-`make test` runs them with short chains and few replicates, but for seven pages that cannot be cut
-down; `make validate` runs them all, as they are written, and the demo.
+`make test` runs them with short chains and few replicates, but for pages that take long all the
+same; `make validate` runs them all, as they are written, and the demo.
 """
 
 import contextlib
@@ -44,9 +44,11 @@ LONG = (
     *("kernel.md", "mechanism.md", "model.md", "move.md", "query.md"),
     *("count-regression.md", "studies.md", "tutorial.md", "cells-page-views.md"),
     *("cells.md", "after-noise.md", "beyond.md", "interop.md"),
-    *("joint-mechanisms.md", "rounded-tables.md"),
+    *("joint-mechanisms.md", "rounded-tables.md", "your-own.md", "report.md", "naive.md"),
+    *("unknown-sizes.md", "local-mechanisms.md", "noisy-covariate.md", "dirichlet.md"),
+    *("categorical.md", "logistic-regression.md"),
 )
-"""Pages that take long, most of them in `na.validate` and `na.study`: in `make validate` only."""
+"""Pages that take long, in `na.validate` and `na.study` or to compile: in `make validate` only."""
 
 
 def run_blocks(page):

@@ -2,8 +2,9 @@
 
 `make test` draws few samples where a line asks for no number of its own, so that a check of the
 chains may fail (exit code 1); `make validate` runs the lines as they are written. What another test
-of `make test` runs, it need not run twice: the commands of command.md, plan.md and reproduce.md are
-those of `test_command`, `test_plan` and `test_reproduce`.
+of `make test` runs, it need not run twice: the commands of command.md, plan.md, reproduce.md,
+cells.md and reliability.md are those of `test_command`, `test_plan`, `test_reproduce`,
+`test_cells_file` and `test_checkpoint`.
 """
 
 import json
@@ -54,7 +55,7 @@ def run_commands(page, tmp_path, monkeypatch, few=(), ends=(0,)):
         assert result.exit_code in right, f"{shlex.join(words)}\n{result.output}"
 
 
-LONG = ("command.md", "plan.md", "reproduce.md")
+LONG = ("command.md", "plan.md", "reproduce.md", "cells.md", "reliability.md")
 """Run as they are written, in `make validate` only."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import noiseaware
+from later import all_but
 
 ROOT = Path(noiseaware.__file__).parent
 
@@ -28,7 +29,11 @@ def test_there_are_examples():
     assert len(MODULES) > 40
 
 
-@pytest.mark.parametrize("name", MODULES)
+# What takes seconds, and has tests of its own.
+LONG = ("noiseaware.evidence", "noiseaware.results.predictive", "noiseaware.validation")
+
+
+@pytest.mark.parametrize("name", all_but(LONG, MODULES))
 def test_the_examples_of_a_module(name):
     try:
         module = importlib.import_module(name)

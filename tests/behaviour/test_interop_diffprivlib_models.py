@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chisquare, gamma, kstest
 
 import noiseaware as na
+from exact.known import BetaMixture, assert_draws_agree, sampled
 from mutants.planting import Edit, planted
 
 tools, reader = na.interop.diffprivlib.tools, na.interop.diffprivlib_models
@@ -124,17 +125,11 @@ def test_the_law_of_a_variance(library):
 def test_a_posterior_from_a_noisy_variance():
     """With two records from {0, 1}: four databases, whose posterior is a sum."""
     release = tools.var(0.2, bounds=(0.0, 1.0), n_records=2, epsilon=2.0)
-    posterior = na.sample(
-        na.models.Bernoulli(), release, draws=3000, warmup=500, chains=2, cores=1, random_seed=1,
-        progressbar=False,
-    )["posterior"]  # fmt: skip
-    log_g = [release.mechanism.log_density([0.2], [k, k]) for k in range(3)]
-    weight = np.exp(log_g) / 3.0  # p(k ones) under a uniform prior is 1 / 3
-    exact = weight @ ((np.arange(3) + 1) / 4) / weight.sum()
-    second = weight @ ((np.arange(3) + 1) * (np.arange(3) + 2) / 20) / weight.sum()
-    drawn = posterior["probability"].values
-    assert drawn.mean() == pytest.approx(exact, abs=0.02)
-    assert (drawn**2).mean() == pytest.approx(second, abs=0.02)
+    k = np.arange(3)  # ones, each number as likely under a uniform prior
+    log_g = [release.mechanism.log_density([0.2], [ones, ones]) for ones in k]
+    exact = BetaMixture(np.exp(log_g), k + 1, 3 - k)
+    drawn = sampled(na.models.Bernoulli(), release, None)["posterior"]
+    assert_draws_agree({"probability": exact}, lambda name: drawn[name].values)
 
 
 def test_what_a_tool_cannot_read():

@@ -11,7 +11,7 @@ import noiseaware as na
 from behaviour.examples import Coin, Simulator, WeightedNoise, small_release
 from noiseaware.sampler import chain
 
-LONG = {"draws": 500, "warmup": 500, "chains": 4, "progressbar": False}
+LONG = {"draws": 400, "warmup": 200, "chains": 4, "progressbar": False}
 
 
 def assert_mean(posterior, name, exact, errors=5.0):

@@ -284,6 +284,7 @@ def test_a_model_and_a_mechanism_of_ones_own(tmp_path):
     assert "With the records in the open" in told
 
 
+@pytest.mark.full
 def test_what_a_model_derives_comes_first(tmp_path):
     model = na.models.TwoProportions(sizes=[20, 30])
     query = na.queries.ByGroup(na.queries.Count(), 2)

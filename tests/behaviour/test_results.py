@@ -122,7 +122,7 @@ def test_a_model_of_ones_own_gets_plain_labels():
     assert posterior.attrs["model_json"] == ""
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_progress_on_the_terminal(cores, capfd):
     na.sample(
         na.models.Bernoulli(), small_release(), cores=cores, **(QUICK | {"progressbar": True})

@@ -70,6 +70,7 @@ def test_same_for_any_number_of_cores(done):
     assert without_time(small(cores=2)).equals(without_time(done))
 
 
+@pytest.mark.full
 def test_same_inside_a_joblib_block(done):
     with joblib.parallel_config("threading", n_jobs=2):
         assert without_time(small()).equals(without_time(done))

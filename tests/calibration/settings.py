@@ -208,9 +208,7 @@ records (`exact.test_enumeration`) apart."""
 
 QUICK_MODELS = (
     "regression-unknown",
-    "logistic-regression",
     "naive-bayes",
-    "gamma",
     "stratified-proportions",
     "stratified-means",
     "unknown-sizes-means",
@@ -223,7 +221,7 @@ QUICK_IN_SBC = ("table",)
 """SBC takes three times as long as Geweke's test."""
 
 QUICK_FALSE_ALARM = 1e-6
-QUICK_GEWEKE = {"replicates": 200, "rounds": 4, "false_alarm": QUICK_FALSE_ALARM}
+QUICK_GEWEKE = {"replicates": 150, "rounds": 3, "false_alarm": QUICK_FALSE_ALARM}
 QUICK_SBC = {
     "replicates": 60,
     "ranks": 9,

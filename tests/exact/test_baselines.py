@@ -287,14 +287,13 @@ def test_a_model_without_closed_form_is_sampled():
     model = na.models.Normal()
     release = released([40.0], na.queries.Sum(-10, 10), 20)
     assert "by sampling" in naive_note(model, release)
-    drawn = naive(model, release, draws=150, random_seed=SEED)
-    assert {name: v.shape for name, v in drawn.items()} == {"mean": (150,), "variance": (150,)}
 
 
 @pytest.mark.full
 def test_the_same_seed_gives_the_same_naive_analysis():
     release = released([40.0], na.queries.Sum(-10, 10), 20)
     one, other = (naive(na.models.Normal(), release, draws=50, random_seed=SEED) for _ in range(2))
+    assert {name: v.shape for name, v in one.items()} == {"mean": (50,), "variance": (50,)}
     np.testing.assert_array_equal(one["mean"], other["mean"])
 
 

@@ -91,7 +91,7 @@ def check_normal_mean(moves):
     assert_draws_agree({"mean": exact}, lambda name: tree["posterior"][name].values)
 
 
-@each_of_the_moves
+@pytest.mark.parametrize("moves", only([algorithm1], MOVES))
 def test_normal_mean_is_normal(moves):
     check_normal_mean(moves)
 

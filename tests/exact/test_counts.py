@@ -713,8 +713,9 @@ PROBLEMS |= HELD_PROBLEM  # after the list above: its steps depend on theta
 @pytest.mark.parametrize(
     "move", [na.moves.CountTransport(), na.moves.CountMove(), na.moves.ParameterUpdate()], ids=repr
 )
-def test_each_move_with_theta_held_leaves_the_posterior_invariant(move):
-    check_iteration("theta held", 3000, move)
+@pytest.mark.parametrize("n_draws", only([3000], [3000, 6000]))
+def test_each_move_with_theta_held_leaves_the_posterior_invariant(move, n_draws):
+    check_iteration("theta held", n_draws, move)
 
 
 def test_a_model_with_a_density_only_is_sampled_by_counts():

@@ -84,16 +84,15 @@ def test_a_density_integrates_to_one(name):
 
 
 def test_two_dimensions_integrate_to_one():
-    grid = np.linspace(-40.0, 40.0, 401)
+    grid = np.linspace(-24.0, 24.0, 121)
     for norm in (1, 2, math.inf):
         mechanism = KNorm(Histogram(n_levels=2), scale=2.0, norm=norm)
         total = np.array([1.0, 2.0])
         constant = log_normaliser(mechanism, total)
         heights = [
-            [math.exp(mechanism.log_density([a, b], total) + constant) for b in grid[::2]]
-            for a in grid[::2]
+            [math.exp(mechanism.log_density([a, b], total) + constant) for b in grid] for a in grid
         ]
-        volume = integrate.simpson(integrate.simpson(heights, x=grid[::2]), x=grid[::2])
+        volume = integrate.simpson(integrate.simpson(heights, x=grid), x=grid)
         assert volume == pytest.approx(1.0, abs=5e-3)
 
 
@@ -231,7 +230,7 @@ LAWS = {
     "clamped": Clamped(Laplace(Count(), epsilon=1.0), 0, 12),
     "k-norm": KNorm(Count(), epsilon=1.0),
 }
-QUICK = ("laplace", "clamped")
+QUICK = ("laplace",)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +259,7 @@ def test_normal_with_gaussian_noise():
     release = na.Release([31.0], Gaussian(Sum(-1e6, 1e6), scale=scale), n)
     variance = n**2 * 9.0 + n * 4.0 + scale**2
     exactly = stats.norm.logpdf(31.0, n * 1.0, math.sqrt(variance))
-    assert compare(model, release, exactly, 0.03) < SIX_SIGMA
+    assert compare(model, release, exactly, 0.06) < SIX_SIGMA
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ import pytest
 
 import noiseaware as na
 from exact.enumeration import Problem, check_algorithm1
-from later import only
 from mutants.planting import Edit, planted, same
 from noiseaware.mechanisms import folded, terms
 
@@ -117,7 +116,8 @@ def test_record_updates_leave_the_posterior_invariant(case):
     check_algorithm1(problem(*case))
 
 
-@pytest.mark.parametrize("moves", only(["algorithm1"], [None, "algorithm1"]))
+@pytest.mark.full
+@pytest.mark.parametrize("moves", [None, "algorithm1"])
 def test_geweke(moves):
     outcome = na.geweke(
         na.models.Bernoulli(),

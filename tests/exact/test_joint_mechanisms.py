@@ -414,16 +414,11 @@ SETTINGS = {
 }
 
 
-WITH_DEFAULT = ["logistic-objective"]
-WITH_ALGORITHM1 = ["quantile"]
-"""In `make test`: some of each kind. The updates of records are enumerated for all of them."""
-
-
+# In `make test` the updates of records are enumerated for all of them.
 @pytest.mark.parametrize(
     ("name", "sampler"),
     only(
-        [(name, "default") for name in WITH_DEFAULT]
-        + [(name, "algorithm1") for name in WITH_ALGORITHM1],
+        [("quantile", "algorithm1")],
         [
             (name, sampler)
             for name, sampler in itertools.product(SETTINGS, ["default", "algorithm1"])
@@ -484,7 +479,7 @@ def total_at(mechanism, records, s):
     return mechanism.query.statistic(records).sum(axis=0)
 
 
-def check_plane(mechanism, records, draws, bins=10, inner=10):
+def check_plane(mechanism, records, draws, bins=10, inner=6):
     """Chi-square of draws (size, 2) in the middle 98% of each axis, against the log density."""
     low, high = np.quantile(draws, [0.01, 0.99], axis=0)
     steps = bins * inner
@@ -566,7 +561,7 @@ def check_objective(loss, seed, size, **noise):
     check_plane(mechanism, PLANE_RECORDS, draw(mechanism, PLANE_RECORDS, size, seed), bins=8)
 
 
-@pytest.mark.parametrize("norm", [1, 2, math.inf])
+@pytest.mark.parametrize("norm", only([2], [1, 2, math.inf]))
 @each_size
 def test_k_norm_noise_has_its_density(norm, size, seed):
     check_k_norm(norm, seed, size)
@@ -578,9 +573,9 @@ def test_outputs_have_their_probabilities(size, seed):
     check_quantile(seed, size)
 
 
-@each_size
-def test_a_k_norm_gradient_release_has_its_density(size, seed):
-    check_linear_gradient(seed, size)
+@pytest.mark.full
+def test_a_k_norm_gradient_release_has_its_density(seed):
+    check_linear_gradient(seed, 100_000)
 
 
 @pytest.mark.parametrize("size", [4_000, pytest.param(20_000, marks=pytest.mark.full)])
@@ -937,10 +932,11 @@ BUGS = {
 }
 
 
-# In `make validate`; "a radius from Gamma(d)" is like them.
+# In `make validate`; "a radius from Gamma(d)" is like them, and the first bug of all like the last.
 LATER = (
     *("a cube for an octahedron", "a minimiser with another ridge"),
     "a gradient release with another noise",
+    "exponential without its normaliser, whole database",
 )
 
 

@@ -262,7 +262,8 @@ def normal_difference(moves, draws=700):
     return max(parts)
 
 
-@pytest.mark.parametrize("sampler", only(["transport"], FOLLOWING))
+@pytest.mark.full
+@pytest.mark.parametrize("sampler", FOLLOWING)
 def test_records_and_theta_follow_n(sampler):
     assert normal_difference(FOLLOWING[sampler]) < HIGHEST
 

@@ -21,7 +21,6 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
-from later import only
 from mutants.planting import Edit, planted
 from noiseaware.maths.formulas import log_volume, make_room, solve
 from noiseaware.sampler.moves import formula as module
@@ -227,8 +226,7 @@ def test_walks_in_the_total_draw_from_their_target():
     check()
 
 
-# A planted bug runs as plain Python: as few chains as show it, and the slow ones in
-# `make validate`.
+# A planted bug runs as plain Python: as few chains as show it.
 BUGS = {
     "the volume left out": (
         500,
@@ -244,7 +242,8 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("bug", only(["from the clamped total"], BUGS))
+@pytest.mark.full
+@pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs(bug):
     chains, old, new = BUGS[bug]
     with planted(Edit(module, "explore", old, new)), pytest.raises(AssertionError, match="z ="):

@@ -199,7 +199,13 @@ def test_too_few_draws_are_not_compared_with():
     assert "no other mode" not in [v.name for v in na.check(posterior).verdicts]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a mistake of the model's")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(KeyboardInterrupt(), marks=pytest.mark.full),
+        ValueError("a mistake of the model's"),
+    ],
+)
 def test_what_happens_to_scouts_does_not_cost_the_draws(monkeypatch, error):
     def fail(*arguments):
         raise error

@@ -64,6 +64,8 @@ SUM = na.mechanisms.Laplace(na.queries.Sum(lower=[-4, -4], upper=[4, 4]), epsilo
 # In `make test` one of each kind; all of them in `make validate`.
 LATER = {
     "a sensitivity that is too small",
+    "a transport that does not give back",
+    "goes on learning",
     "a kernel with half the spread",
     "a prior that is too wide",
     "flips",
@@ -553,6 +555,7 @@ def changed(**methods):
     return type("Wrong", (Walk,), methods)()
 
 
+@pytest.mark.full
 def test_a_right_move_passes():
     result = na.validate(Coin(), COUNT, moves=[Walk(), na.moves.RecordSweep()], **QUICK)
     assert result, str(result)
@@ -608,6 +611,7 @@ def test_a_wrong_move(mistake):
     assert words in str(result), str(result)
 
 
+@pytest.mark.full
 def test_a_wrong_kernel():
     def kernel(theta, records, rng):
         return {"probability": rng.beta(1 + records.sum(), 1)}
