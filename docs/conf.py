@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "docstrings",
+    "printed",
 ]
 exclude_patterns = ["_build"]
 
@@ -34,6 +35,9 @@ nb_execution_in_temp = True
 nb_execution_timeout = 600
 nb_execution_show_tb = True
 nb_render_text_lexer = "none"
+
+# The pages whose code is run, with what it prints and draws below it; see `printed.py`.
+printed_pages = ["models/*"]
 
 # Formulas are set by one file of MathJax, which holds its own glyphs and is copied into the site.
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax/tex-svg.js"

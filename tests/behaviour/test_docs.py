@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot
 
 import noiseaware as na
 
@@ -56,6 +57,7 @@ def run_blocks(page):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for block in BLOCKS[page]:
             exec(compile(block, str(page), "exec"), names)
+    pyplot.close("all")
 
 
 def in_a_folder_of_its_own(monkeypatch, tmp_path):

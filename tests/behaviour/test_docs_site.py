@@ -36,13 +36,40 @@ def test_every_ready_model_is_on_the_page_of_models():
 
 
 def test_the_example_of_the_naive_analysis_runs(tmp_path, capsys):
-    path = ROOT / "examples" / "against_naive.py"
-    spec = importlib.util.spec_from_file_location("against_naive", path)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = load(ROOT / "examples" / "against_naive.py")
     example.main(replicates=2, draws=200, path=str(tmp_path / "naive.png"))
     assert "of 2 miss" in capsys.readouterr().out
     assert (tmp_path / "naive.png").stat().st_size > 0
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_code_prints_and_draws_is_found():
+    printed = load(DOCS / "printed.py")
+    blocks = [
+        "x = 2",
+        "print(x + 1)",
+        "from matplotlib import pyplot\npyplot.subplots()\nprint('drawn')",
+    ]
+    found = printed.run_page({"blocks": blocks, "commands": ["noiseaware --version"]})
+    assert [output["text"] for output in found["blocks"]] == ["", "3\n", "drawn\n"]
+    assert [len(output["pictures"]) for output in found["blocks"]] == [0, 0, 1]
+    assert found["blocks"][2]["pictures"][0].startswith("data:image/svg+xml;base64,")
+    assert "noiseaware" in found["commands"][0]["text"]
+    for code in ({"blocks": ["1 / 0"], "commands": []}, {"blocks": [], "commands": ["python no"]}):
+        with pytest.raises(RuntimeError, match="failed"):
+            printed.run_page(code)
+    assert printed.stamp({"a": ["1"]}) != printed.stamp({"a": ["2"]})
+
+
+def test_every_page_of_a_model_draws_a_picture():
+    for page in (DOCS / "models").glob("*.md"):
+        assert "\nna.plot_" in page.read_text(encoding="utf-8"), page.name
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +116,11 @@ def test_formulas_are_set_and_fit_on_the_page(site, tmp_path):
                             && formula.tagName == "DIV"
                 ).map(formula => formula.textContent)""")
             assert bad == [], page.name
+
+
+@pytest.mark.full
+def test_pages_show_what_their_code_prints_and_draws(site):
+    for page in [*(site / "models").glob("*.html"), site / "gallery.html"]:
+        text = page.read_text(encoding="utf-8")
+        assert 'class="printed' in text, page.name
+        assert 'src="data:image/' in text, page.name
