@@ -279,7 +279,7 @@ class Transport:
         """Propose the mirror image of v and nothing else, if it pays; return whether it does."""
         if tuning["centre"] is None:
             return False
-        here = self._position(target, state, tuning["lean"])
+        here = self._position(target, state, tuning)
         here.find_v()
         log_ratio = here.look(2.0 * tuning["centre"] - here.v, state.rng)
         if -state.rng.standard_exponential() < log_ratio < math.inf:
