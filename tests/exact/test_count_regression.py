@@ -168,6 +168,7 @@ def test_binomial_with_random_rounding():
     assert_draws_agree(exact, lambda k: tree[..., k])
 
 
+@pytest.mark.full
 def test_exact_cells_are_a_poisson_regression():
     """With exact counts the Gamma posterior of the rate, prior and all, on a grid."""
     values = np.array([2.0, 5.0, 3.0])

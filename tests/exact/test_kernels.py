@@ -472,7 +472,9 @@ def exact_mean(n, epsilon, value):
     return float(weights @ ((1 + k) / (2 + n)) / weights.sum())
 
 
-@pytest.mark.parametrize("model", [Proportion(), WithInnovations()], ids=type)
+@pytest.mark.parametrize(
+    "model", [Proportion(), pytest.param(WithInnovations(), marks=pytest.mark.full)], ids=type
+)
 def test_a_prior_and_a_likelihood_are_enough(model, seed):
     release = small_release(n_records=6, value=5.0, epsilon=1.5)
     posterior = na.sample(

@@ -84,6 +84,7 @@ def test_an_unknown_variance():
     check_unknown_variance()
 
 
+@pytest.mark.full
 def test_the_sum_of_the_responses():
     """The total is N(sum_i x_i beta, n sigma^2 + scale^2); the clamps are too wide to matter."""
     model = na.models.LinearRegression(features=X, noise_variance=1.3)

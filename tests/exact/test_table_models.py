@@ -196,7 +196,7 @@ def draws_of(model, release, moves_of, draws):
     return target, np.column_stack([values, values**2])
 
 
-@pytest.mark.parametrize("name", only(["Categorical", "StratifiedProportions"], finite_models()))
+@pytest.mark.parametrize("name", only(["Categorical"], finite_models()))
 @pytest.mark.parametrize("n_draws", only([1000], [1000, 3000]))
 def test_counts_and_records_have_the_same_posterior(name, n_draws):
     """First and second moments; each score is compared with 6 (2e-9, at most 20 of them)."""
