@@ -85,9 +85,16 @@ docs: $(READY)
 	@$(RUN) -m sphinx -q -n -W --keep-going docs docs/_build/html
 	@echo "The site: docs/_build/html/index.html"
 
+# ArviZ's pictures have an environment of their own: on Python 3.11 they need an older Matplotlib.
+PLOTS := .venv-plots
 validate: $(READY)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/interop.txt -r requirements/docs.txt -r requirements/jax.txt -r requirements/engines.txt -r requirements/pymc.txt
-	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py tests/behaviour/test_arviz_plots.py tests/behaviour/test_estimators.py
+	$(RUN) -m pytest -n 2 tests/behaviour/test_interop_opendp.py tests/behaviour/test_interop_opendp_frames.py tests/behaviour/test_interop_diffprivlib.py tests/behaviour/test_interop_diffprivlib_models.py tests/behaviour/test_interop_tumult.py tests/behaviour/test_interop_tables.py tests/behaviour/test_interop_results.py tests/behaviour/test_frames.py tests/behaviour/test_estimators.py
+	@test -x $(PLOTS)/bin/python || $(PYTHON) -m venv $(PLOTS)
+	@$(PLOTS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(PLOTS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/plots.txt
+	@$(PLOTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PLOTS)/bin/python -m pytest tests/behaviour/test_arviz_plots.py
 	$(RUN) -m pytest -m "not full" tests/exact/test_jax.py tests/exact/test_noisy.py tests/exact/test_noisy_pymc.py
 	$(RUN) -m pytest -m full -n 2 -v
 

@@ -1,18 +1,33 @@
-"""Blocks of docs/interop.md that need a library which may not be installed: fenced with `py`."""
+"""Blocks of pages that need a library which may not be installed: fenced with `py`."""
 
 import contextlib
 import io
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "interop.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def run_blocks(library: str) -> None:
+def run_blocks(library: str, page: str = "interop.md") -> None:
     """Run the blocks that import this library, of which there must be some."""
-    blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    blocks = [block for block in blocks if f"import {library}" in block]
+    for block in _blocks(page, f"import {library}"):
+        _run(block, page, {})
+
+
+def run_page(page: str) -> None:
+    """Run all of these blocks of a page, in order, as one program."""
+    names: dict = {}
+    for block in _blocks(page):
+        _run(block, page, names)
+
+
+def _blocks(page: str, word: str = "") -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```py\n(.*?)```", text, re.S) if word in block]
     assert blocks
+    return blocks
+
+
+def _run(block: str, page: str, names: dict) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), {})
+        exec(compile(block, page, "exec"), names)

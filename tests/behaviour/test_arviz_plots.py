@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from behaviour.docs_blocks import run_page
 
 az = pytest.importorskip("arviz_plots", reason="needs the extra plots")
 matplotlib.use("Agg")
@@ -17,14 +18,15 @@ def results():
     """One of each kind: a scalar, a vector, a predictive, cells, an unknown n."""
     coin, shares = na.models.Bernoulli(), na.models.Categorical(3)
     histogram = na.mechanisms.Laplace(na.queries.Histogram(n_levels=3), epsilon=1.0)
-    scalar = na.sample(coin, na.Release([9.0], COUNT, 12), **QUICK)
+    vector = na.sample(shares, na.Release([5.0, 4.0, 1.0], histogram, 10), **QUICK)
     cells = na.mechanisms.LocalGaussian(na.queries.Value(), scale=2.0)
     everybody = na.mechanisms.Laplace(na.queries.Count(value=None), scale=2.0)
     size = na.sizes.Uniform(1, 30)
     return {
-        "scalar": scalar,
-        "vector": na.sample(shares, na.Release([5.0, 4.0, 1.0], histogram, 10), **QUICK),
-        "predictive": na.posterior_predictive(scalar, coin, draws=30, random_seed=1),
+        "scalar": na.sample(coin, na.Release([9.0], COUNT, 12), **QUICK),
+        "vector": vector,
+        # Of several numbers: a release of one has no density.
+        "predictive": na.posterior_predictive(vector, shares, draws=30, random_seed=1),
         "cells": na.sample(na.models.Poisson(), na.Release([3.2, 5.1], cells, 2), **QUICK),
         "unknown n": na.sample(coin, na.Release([9.0], everybody, None), size=size, **QUICK),
     }
@@ -69,3 +71,9 @@ def test_only_sbc_has_ranks():
     found = na.geweke(na.models.Bernoulli(), COUNT, n_records=5, replicates=20, random_seed=1)
     with pytest.raises(ValueError, match="only the outcome of sbc has ranks"):
         found.to_datatree()
+
+
+def test_the_blocks_of_the_docs_run():
+    run_page("beyond.md")
+    assert len(matplotlib.pyplot.get_fignums()) == 4
+    matplotlib.pyplot.close("all")

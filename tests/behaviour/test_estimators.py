@@ -10,6 +10,7 @@ pytest.importorskip("sklearn", minversion="1.6", reason="needs the extra estimat
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
+from behaviour.docs_blocks import DOCS, run_page
 from noiseaware import estimators
 
 SHORT = {"draws": 8, "warmup": 8, "chains": 1}
@@ -82,3 +83,8 @@ def test_it_goes_through_cross_validation(features):
     y = features[:, 0]
     made = estimators.LinearRegression(**SHORT, random_state=1)
     assert cross_val_score(made, features, y, cv=2).shape == (2,)
+
+
+def test_the_blocks_of_the_docs_run(monkeypatch):
+    monkeypatch.chdir(DOCS.parent / "examples")
+    run_page("estimators.md")

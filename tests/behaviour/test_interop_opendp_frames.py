@@ -41,6 +41,7 @@ def dp():
 
 
 N = 600
+BINS = ["(-inf, 20]", "(20, 40]", "(40, 60]", "(60, inf]"]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def made(dp):
     rng = np.random.default_rng(1)
     data = pl.LazyFrame(
         {
+            "person": np.arange(N) // 2,
             "region": rng.choice(["a", "b", "c"], N),
             "sex": rng.choice([1, 2], N),
             "age": rng.integers(0, 90, N),
@@ -76,6 +78,7 @@ def made(dp):
     income = pl.col("income").fill_null(0.0).fill_nan(0.0)
     keys = pl.LazyFrame({"region": ["a", "b", "c"] * 2, "sex": [1, 1, 1, 2, 2, 2]})
     known = margin(by=[], max_length=N, invariant="lengths")
+    bins = pl.LazyFrame({"age": BINS}, schema={"age": pl.Categorical})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of OpenDP: signed= has no default for long
         questions = {
@@ -101,6 +104,20 @@ def made(dp):
             "unique": context(pure, [whole]).select(pl.col("job").dp.n_unique()),
             "median": context(pure, [whole]).select(
                 pl.col("age").fill_null(0).dp.median(list(range(0, 90, 10)))
+            ),
+            "column": context(pure, [whole]).select(pl.col("age").fill_null(0).dp.len()),
+            "sum": context(pure, [whole]).select(age),
+            "nulls": context(pure, [whole]).select(pl.col("job").dp.null_count()),
+            "quantile": context(pure, [whole]).select(
+                pl.col("age").fill_null(0).dp.quantile(0.25, list(range(0, 90, 10)))
+            ),
+            "bins": context(pure, [whole])
+            .with_columns(pl.col("age").fill_null(0).cut([20, 40, 60]))
+            .group_by("age").agg(dp.len()).with_keys(bins),
+            "truncated": context(pure, [whole], dp.unit_of(contributions=1, identifier="person"))
+            .truncate_per_group(1).select(dp.len(), age),
+            "gaussian": context(rho, [whole]).select(
+                pl.col("age").fill_null(0).clip(0, 60).sum().dp.gaussian()
             ),
             "noise": context(pure, [whole]).select(
                 pl.len().dp.noise(), pl.col("age").fill_null(0).clip(0, 60).sum().dp.laplace()
@@ -229,6 +246,45 @@ def test_a_mean_over_a_known_number(made, dp):
     assert release.mechanism.guarantee.epsilon == pytest.approx(1.0)
     # The noise of the mean is that of the sum over n: 0.17, with a true mean near 38.
     assert 36 < table["income"][0] < 42
+
+
+ESSENTIALS = {
+    "length": ("count of records",),
+    "column": ("count of records",),
+    "filtered": ("count of records",),
+    "sum": ("sum",),
+    "noise": ("len: count of records", "age: sum"),
+    "gaussian": ("sum",),
+    "truncated": ("len: count of records", "age: sum"),
+    "bins": tuple(f"age={name}" for name in BINS),
+    "lengths": tuple(f"region={name}" for name in "abc"),
+    "keys": tuple(f"region={region},sex={sex}" for region in "abc" for sex in (1, 2)),
+    "mean": "ratio of two noisy numbers, of which neither is released; ask for the sum and for the",
+    "median": "0.5-Quantile with ExponentialMin noise, which is not additive",
+    "quantile": "0.25-Quantile with ExponentialMin noise, which is not additive",
+    "unique": "N Unique: the number of different values is not a sum over records",
+    "counts": "Count: say what it counts, queries=",
+    "nulls": "Null Count: say what it counts, queries=",
+}
+"""What OpenDP's pages on tabular data ask of a frame, aggregate by aggregate: the names that it is
+read with, or why it is not read."""
+
+
+@pytest.mark.parametrize("name", ESSENTIALS)
+def test_every_aggregate_is_read_or_refused_with_the_reason(made, name):
+    says, table = made[name]
+    options = {"bounds": {"age": (0, 60), "income": (0.0, 100.0)}}
+    expected = ESSENTIALS[name]
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            read(says, table, **options)
+        return
+    release = read(says, table, **options)
+    assert release.names == expected
+    totals = [column for column in table.columns if column not in ("region", "sex")]
+    totals = [column for column in totals if table[column].dtype.is_numeric()]
+    assert sum(release.values) == sum(table[column].sum() for column in totals)
+    assert "differential privacy" in str(release.mechanism.guarantee)
 
 
 def test_what_cannot_be_read(made):
