@@ -391,7 +391,8 @@ def test_a_checkpoint_of_another_plan_is_not_a_fault(folder):
     (folder / "plan.toml").write_text(plan)
     done = folder / "planned" / "checkpoint" / "query-0"
     done.mkdir(parents=True)
-    (done / "replicates.jsonl").write_text('{"format": "noiseaware-study", "seed": "1"}\n')
+    header = {"format": "noiseaware-study", "noiseaware": na.__version__, "seed": "1"}
+    (done / "replicates.jsonl").write_text(json.dumps(header) + "\n")
     words = ("plan", folder / "plan.toml", "--out", folder / "planned", "--replicates", 1, "-q")
     refused(run(*words), "belongs to another study")
 

@@ -201,7 +201,7 @@ def compare_transport():
     for theta in (here.theta, here.theta_new):
         z = (theta["means"] - theta["location"]) / theta["spread"]
         tau, v = float(theta["spread"]), float(theta["variance"])
-        x = theta["means"][state.records[:, 0].astype(int)] + math.sqrt(v) * here.u[:, 0]
+        x = theta["means"][state.records[:, 0].astype(int)] + math.sqrt(v) * here.row.u[:, 0]
         total = QUERIES["a sum"].total(np.column_stack([state.records[:, 0], x]))
         levels.append(z)
         densities.append(

@@ -538,7 +538,7 @@ MUTANTS = (
     Mutant(
         "the same random numbers in two chains",
         closed.check_chains_are_independent,
-        (Edit(sampling, "run", "for seed in seeds.spawn(chains)", "for seed in [seeds] * chains"),),
+        (Edit(sampling, "run", "enumerate(seeds.spawn(chains))", "enumerate([seeds] * chains)"),),
     ),
     # The transport move.
     Mutant(

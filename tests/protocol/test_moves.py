@@ -23,7 +23,7 @@ from noiseaware.running.plain import pack, pack_state, unpack_state
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.default import make_target
-from noiseaware.sampler.moves.formula import FormulaJump
+from noiseaware.sampler.moves.formula import FormulaJump, RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, Walk
 from noiseaware.sampler.moves.tuning import Gains
@@ -390,8 +390,8 @@ LEARNED = [
     (Gains, "inside", "Transport/count"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),
-    (FormulaJump, "mean", "Transport/dense"),
-    (FormulaJump, "steps", "Transport/dense"),
+    (RegressionJump, "mean", "Transport/dense"),
+    (RegressionJump, "steps", "Transport/dense"),
     (FormulaJump, "mean", "Transport/cells"),
 ]
 

@@ -62,7 +62,7 @@ class Interweave:
         """Start every move."""
         return {
             "cycles": self.cycles or 1,
-            "last": [],
+            "last_reports": [],
             "moves": [move.start(target, state) for move in self.moves],
         }
 
@@ -72,12 +72,12 @@ class Interweave:
         In every second iteration an antithetic draw may take their place; what the moves reported
         last is then reported again.
         """
-        if state.iteration % 2 and tuning["last"] and tuning["cycles"] == 1:
+        if state.iteration % 2 and tuning["last_reports"] and tuning["cycles"] == 1:
             for move, own in zip(map(move_abilities, self.moves), tuning["moves"], strict=True):
                 if move.antithetic is not None and move.antithetic(target, state, own):
-                    return tuple(tuning["last"])
-        tuning["last"] = self._step(target, state, tuning)
-        return tuple(tuning["last"])
+                    return tuple(tuning["last_reports"])
+        tuning["last_reports"] = self._step(target, state, tuning)
+        return tuple(tuning["last_reports"])
 
     def _step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[float]:
         rounds = []
@@ -100,7 +100,7 @@ class Interweave:
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Freeze every move and choose the number of cycles."""
-        tuning["last"] = []
+        tuning["last_reports"] = []
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
         chooser = next((own for can, own in able if can.chooses), None)
         for can, own in able:
