@@ -32,7 +32,16 @@ from benchmarks import measure, models, tables
 from benchmarks.subjects import MODELS, code, subject
 from noiseaware.maths.formulas import RegressionFormula
 from noiseaware.parameters import PLAIN_WORK
-from noiseaware.sampler.moves import formula, interweave, proposals, transport, tuning
+from noiseaware.sampler import default
+from noiseaware.sampler.moves import (
+    formula,
+    interweave,
+    level,
+    proposals,
+    records,
+    transport,
+    tuning,
+)
 from noiseaware.sampler.target import Target
 
 WHOLE = "whole"
@@ -78,7 +87,32 @@ def no_spread() -> Patches:
     ]
 
 
+def _walk_free(move: Any, rng: Any, size: float) -> tuple[Any, float]:
+    """Return a step of the level move's free directions, never a jump."""
+    k = move.frame.free.shape[1]
+    return min(size, 1.0) * 2.4 / math.sqrt(max(k, 1)) * rng.standard_normal(k), 0.0
+
+
+def no_near() -> Patches:
+    """Draw an innovation afresh each time."""
+
+    def afresh(kind: str, u: Any, rng: Any) -> Any:
+        return rng.standard_normal(len(u)) if kind == "normal" else rng.random(len(u))
+
+    return [mock.patch.object(records, "near", afresh)]
+
+
 EVERYWHERE: dict[str, Callable[[], Patches]] = {
+    "level move": changed(default, can_follow=lambda target: False),
+    "jump of the level move": changed(
+        level.Level, step_free=lambda self, rng, size: _walk_free(self, rng, size)
+    ),
+    "one innovation": changed(records.BlockSweep, _most_are_refused=lambda *_: False),
+    "short steps of innovations": no_near,
+    "blocks of records": changed(
+        records.BlockSweep, freeze=lambda self, target, state, tuning: tuning.update(size=1)
+    ),
+    "search for a start": changed(transport.Transport, find_start=lambda *_: None),
     "prior jump": without(lambda p: not p.needs_v),
     "walk given u": without(lambda p: isinstance(p, proposals.Walk) and p.given_u),
     "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
@@ -140,7 +174,7 @@ def run(options: Namespace) -> None:
     columns = ("model", "n", "epsilon", "seed", "part")
     done = {tuple(row[column] for column in columns) for row in _rows(path, now)}
     settings = [(name, epsilon) for epsilon in options.epsilons or EPSILONS for name in MODELS]
-    settings += [(name, 1.0) for name in models.EXAMPLES if name not in models.IN_MIXING]
+    settings += [(name, 1.0) for name in models.EXAMPLES if _holds_records(name)]
     for n in options.sizes or (SIZES[:1] if options.quick else SIZES):
         for seed in range(1, (options.releases or 1) + 1):
             for name, epsilon in settings[:3] if options.quick else settings:
@@ -155,6 +189,14 @@ def run(options: Namespace) -> None:
                 if parts:
                     _take_turns(path, now, name, n, epsilon, seed, parts)
     show(options, _rows(path, now))
+
+
+def _holds_records(name: str) -> bool:
+    """Whether an example is none of ``mixing``, and sampled record by record."""
+    if name in models.IN_MIXING:
+        return False
+    model, release, _ = release_of(name, 100, 1.0, 1)
+    return not default.make_target(model, release).on_counts
 
 
 def _rows(path: Path, now: str) -> list[dict[str, Any]]:
