@@ -10,12 +10,23 @@ from tests.mutants.planting import Edit, planted
 import noiseaware as na
 from later import all_but
 from noiseaware.baselines import naive
-from noiseaware.models import ContingencyTable, Gamma, TwoProportions
+from noiseaware.models import ContingencyTable, Gamma, LinearRegression, TwoProportions
 from noiseaware.results.posterior import with_derived
 
 TABLES = np.array([[[0.1, 0.2], [0.3, 0.4]], [[0.45, 0.05], [0.2, 0.3]], [[0.7, 0.1], [0.1, 0.1]]])
 PAIRS = np.array([[0.2, 0.5], [0.9, 0.3], [0.25, 0.25]])
 SHAPES, RATES = np.array([3.0, 0.5, 7.0]), np.array([2.0, 4.0, 0.1])
+
+SLOPES = np.array([[9.0, 1.0, 2.0], [9.0, -1.0, 0.5], [9.0, 0.0, 0.0]])
+COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])  # b' C b = 8, 1.75 and 0
+NOISES = np.array([8.0, 0.25, 3.0])
+KNOWN = {"one": [1.0, -1.0, 1.0, -1.0], "two": [3.0, 3.0, 1.0, 1.0]}  # C = I
+
+
+def explained(model):
+    """Return the model with R squared; the method is looked up when called, for planted bugs."""
+    return na.models.derived(model, {"r_squared": lambda theta: model.r_squared(theta)})
+
 
 # model, theta, name, value of each draw
 CASES = {
@@ -33,6 +44,29 @@ CASES = {
         {"cell_probabilities": TABLES},
         "log_odds_ratio",
         [math.log(2 / 3), math.log(13.5), math.log(7.0)],
+    ),
+    "regression": (
+        explained(LinearRegression(2)),
+        {
+            "coefficients": SLOPES,
+            "noise_variance": NOISES,
+            "feature_mean": np.zeros((3, 2)),
+            "feature_covariance": np.stack([COVARIANCE] * 3),
+        },
+        "r_squared",
+        [0.5, 0.875, 0.0],
+    ),
+    "regression, nuisances known": (
+        explained(LinearRegression(2, noise_variance=2.0, feature_covariance=COVARIANCE)),
+        {"coefficients": SLOPES, "feature_mean": np.zeros((3, 2))},
+        "r_squared",
+        [0.8, 1.75 / 3.75, 0.0],
+    ),
+    "regression, features known": (
+        explained(LinearRegression(features=KNOWN)),
+        {"coefficients": SLOPES, "noise_variance": NOISES},
+        "r_squared",
+        [5.0 / 13.0, 1.25 / 1.5, 0.0],
     ),
 }
 
@@ -63,6 +97,12 @@ def test_values(case):
             Edit(TwoProportions, "derive", "logit(p[..., 1]) - ", "np.log(p[..., 1]) - "),
         ),
         ("table", Edit(ContingencyTable, "derive", "- logs[..., 1, 0]", "+ logs[..., 1, 0]")),
+        ("regression", Edit(LinearRegression, "r_squared", "[1:]", "[:-1]")),
+        (
+            "regression, nuisances known",
+            Edit(LinearRegression, "r_squared", "(theta)[1] @ slopes", "(theta)[1] @ slopes**2"),
+        ),
+        ("regression, features known", Edit(LinearRegression, "r_squared", "np.var", "np.std")),
     ],
 )
 def test_planted_bugs(case, edit):
@@ -85,6 +125,7 @@ TABLE_RELEASE = na.Release(
 PAIR_RELEASE = na.Release(
     [-1.0, 12.5], LAPLACE(QUERIES.ByGroup(QUERIES.Count(), n_groups=2), epsilon=1.0), 20
 )
+REGRESSION = LinearRegression(1)
 RELEASES = {
     "gamma": (
         Gamma(),
@@ -97,10 +138,19 @@ RELEASES = {
         ["difference", "log_ratio", "log_odds_ratio"],
     ),
     "table": (ContingencyTable([2, 2]), TABLE_RELEASE, ["log_odds_ratio"]),
+    "regression": (
+        na.models.derived(REGRESSION, {"r_squared": REGRESSION.r_squared}),
+        na.Release(
+            [2.2, -0.7, 2.5, 1.4, 3.3],
+            LAPLACE(QUERIES.RegressionMoments(1, -6, 6), epsilon=2.0),
+            20,
+        ),
+        ["r_squared"],
+    ),
 }
 
 
-@pytest.mark.parametrize("case", all_but(["gamma", "table"], RELEASES))
+@pytest.mark.parametrize("case", all_but(["gamma", "table", "regression"], RELEASES))
 def test_in_the_posterior(case, tmp_path):
     model, release, names = RELEASES[case]
     posterior = na.sample(

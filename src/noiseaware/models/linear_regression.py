@@ -101,7 +101,7 @@ class LinearRegression(Regression):
     -----
     Records are float64 of shape ``(n, p + 1)``, the response last. Parameters, those that are
     unknown: ``coefficients`` (p + 1,), ``noise_variance`` (), ``feature_mean`` (p,) and
-    ``feature_covariance`` (p, p).
+    ``feature_covariance`` (p, p). ``derived={"r_squared": model.r_squared}`` asks for R squared.
 
     Examples
     --------
@@ -147,6 +147,20 @@ class LinearRegression(Regression):
     def _respond(self, eta: Floats, theta: Theta, rng: Generator) -> tuple[Floats, Floats]:
         deviation = np.sqrt(self._number(theta, "noise_variance"))
         return eta, eta + deviation * rng.standard_normal(len(eta))
+
+    def r_squared(self, theta: Theta) -> float:
+        """Return the share of the response's variance that the features explain, at one theta.
+
+        b' C b / (b' C b + sigma^2), with b the slopes and C the covariance Sigma of the features;
+        that of the n known ones (a mean over them) with `features`. For
+        ``derived={"r_squared": model.r_squared}``.
+        """
+        slopes = self._coefficients(theta)[1:]
+        if self._known is None:
+            explained = float(slopes @ self._features.read(theta)[1] @ slopes)
+        else:
+            explained = float(np.var(self._known @ slopes))
+        return explained / (explained + self._number(theta, "noise_variance"))
 
     def _sample_noise(self, rng: Generator) -> Theta:
         if self.noise_variance is not None:
