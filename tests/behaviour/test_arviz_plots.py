@@ -1,5 +1,6 @@
 """ArviZ's own pictures take what noiseaware returns, as it is: each of them is drawn."""
 
+import arviz_stats
 import matplotlib
 import numpy as np
 import pytest
@@ -50,6 +51,43 @@ def test_simulated_releases_are_drawn_beside_the_real_one(results):
     drawn = az.plot_ppc_dist(results["predictive"], backend="matplotlib")
     drawn.viz["figure"].item().canvas.draw()
     matplotlib.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def told():
+    """Cells with a value each, and so a `log_likelihood`, with a prediction for every draw."""
+    x = np.linspace(-1.0, 1.0, 12)
+    mechanism = na.mechanisms.LocalGaussian(na.queries.Value(), scale=2.0)
+    counts = np.random.default_rng(1).poisson(np.exp(1.5 + 0.5 * x))
+    release = mechanism.privatize(counts, np.random.default_rng(2))
+    model = na.models.CountRegression(x[:, None])
+    drawn = na.sample(model, release, **QUICK)
+    return na.posterior_predictive(drawn, model, draws=QUICK["draws"], random_seed=1)
+
+
+def drawn_line(picture, told):
+    """Return the curve of a picture: where, and how far the PITs' ECDF is from the diagonal."""
+    figure = picture(told, backend="matplotlib").viz["figure"].item()
+    figure.canvas.draw()
+    ((line,),) = [ax.lines for ax in figure.axes]
+    matplotlib.pyplot.close("all")
+    return line.get_xdata(), line.get_ydata()
+
+
+def test_plot_ppc_pit_counts_predictions_below_what_was_released(told):
+    x, away = drawn_line(az.plot_ppc_pit, told)
+    below = told["posterior_predictive"]["release"] <= told["observed_data"]["release"]
+    pit = below.mean(("chain", "draw")).values
+    np.testing.assert_allclose(away, (pit[:, None] <= x).mean(axis=0) - x, atol=1e-12)
+
+
+def test_plot_loo_pit_is_drawn_where_each_record_has_a_value(told, results):
+    x, away = drawn_line(az.plot_loo_pit, told)
+    pit = arviz_stats.loo_pit(told)["release"].values
+    pit /= pit.max()  # as arviz-plots 0.8 does, which takes them for ranks
+    np.testing.assert_allclose(away, (pit[:, None] <= x + 1e-12).mean(axis=0) - x, atol=1e-9)
+    with pytest.raises(TypeError, match="log likelihood"):
+        az.plot_loo_pit(results["predictive"])
 
 
 def test_ranks_are_drawn_by_plot_ecdf_pit():

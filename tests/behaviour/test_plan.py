@@ -60,6 +60,19 @@ def test_the_command(file, tmp_path):
     assert (out / "plan.csv").read_text() == first  # nothing was run again: even times are the same
 
 
+def test_a_derived_quantity(file):
+    """It is planned for like a parameter: its truth, and intervals of its own draws."""
+    odds = 'type = "Bernoulli"\nderived = {odds = "probability / (1 - probability)"}'
+    text = PLAN.split("[queries.both]")[0].replace('type = "Bernoulli"', odds)
+    text = text.replace("epsilons = [0.2, 5.0]", 'epsilons = [5.0]\nbaselines = ["naive"]')
+    file.write_text(text.replace('parameter = "probability"', 'parameter = "odds"'))
+    table = plan(file, cores=1, progressbar=False).table
+    assert set(table["parameter"]) == {"odds"}
+    assert table["method"].tolist() == ["default", "naive"]
+    np.testing.assert_allclose(table["true"], 0.4 / 0.6)
+    assert (table["width"] > 0.5).all()  # of the share itself, with 20 people, it is below 0.4
+
+
 @pytest.mark.parametrize(
     "key",
     ["comparators", pytest.param("baselines", marks=pytest.mark.full)],  # the former in 0.1.0
