@@ -325,13 +325,17 @@ def test_a_planted_bug_is_seen(bug, monkeypatch):
 
 
 @pytest.mark.full
-def test_most_estimates_are_within_two_errors():
-    """Over four seeds and five models, within two Monte Carlo errors about as often as 95%."""
-    close = [
-        np.abs(compare(CASES[name], seed=SEED + k)[0]) < 2.0
-        for name in ("Bernoulli", "Categorical", "Normal", "Poisson", "TwoProportions")
-        for k in range(4)
-    ]
-    share = np.mean(np.concatenate(close))
-    print(f"within two Monte Carlo errors: {share:.3f}")
-    assert share > 0.7  # of 32, right with probability 0.95 each: fails below 1e-5
+def test_estimates_are_within_two_errors():
+    """As often as a normal variable, 95.4%, in 100 runs: a right one fails once in 1e5.
+
+    Estimates of one run depend on each other: the runs take turns in which of them counts.
+    """
+    far = []
+    for name in ("Bernoulli", "Categorical", "Normal", "Poisson", "TwoProportions"):
+        for k in range(20):
+            found = np.abs(compare(CASES[name], seed=SEED + k)[0])
+            far.append(found[k % len(found)])
+        print(f"{name}: {np.sum(np.less(far[-20:], 2.0))} of 20 within two errors")
+    least = stats.binom.ppf(1e-5, len(far), math.erf(math.sqrt(2.0)))
+    assert np.less(far, 2.0).sum() >= least
+    assert np.less(far, 2.0 / 3.0).sum() < least  # errors a third as large would be seen
