@@ -39,9 +39,11 @@ from noiseaware.sampler.moves import (
     level,
     proposals,
     records,
+    scale,
     transport,
     tuning,
 )
+from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.target import Target
 
 WHOLE = "whole"
@@ -102,6 +104,12 @@ def no_near() -> Patches:
     return [mock.patch.object(records, "near", afresh)]
 
 
+def enough(factor: float) -> Callable[[], Patches]:
+    """Return a part: an iteration is made longer sooner, or later."""
+    value = {few: factor * time for few, time in tuning.ENOUGH.items()}
+    return lambda: [mock.patch.object(owner, "ENOUGH", value) for owner in (interweave, tuning)]
+
+
 EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "level move": changed(default, can_follow=lambda target: False),
     "jump of the level move": changed(
@@ -120,8 +128,15 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "spread of walks": no_spread,
     "shares of walks and prior": changed(tuning, _share=lambda *_: None),
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
-    "ENOUGH, half": changed(interweave, ENOUGH={True: 1.5, False: 3.0}),
-    "ENOUGH, twice": changed(interweave, ENOUGH={True: 6.0, False: 12.0}),
+    "antithetic draws": changed(transport.Transport, antithetic=lambda *_: False),
+    "mirror images": changed(default, mirror_images=lambda target: []),
+    "scaling": changed(scale.ScaleMove, step=lambda *_: (math.nan,), learn=lambda *_: None),
+    "moves of groups": changed(Target, _find_levels=lambda self: None),
+    "what the history shows": changed(
+        Geometry, autocorrelation_times=lambda g: np.ones(len(g.mean))
+    ),
+    "ENOUGH, half": enough(0.5),
+    "ENOUGH, twice": enough(2.0),
     "MOST_COST, half": changed(transport, MOST_COST={True: 4.5, False: 1.5}),
     "MOST_COST, twice": changed(transport, MOST_COST={True: 18.0, False: 6.0}),
     "FIRST_WINDOW 128": changed(transport, FIRST_WINDOW=128),
@@ -142,9 +157,26 @@ SOLVABLE: dict[str, Callable[[], Patches]] = {
 }
 
 
+NEEDS: dict[str, Callable[[Target], Any]] = {
+    "level move": level.can_follow,
+    "jump of the level move": level.can_follow,
+    "mirror images": default.mirror_images,
+    "scaling": lambda target: target.abilities.scale_records is not None,
+    "moves of groups": lambda target: target.levels is not None,
+    "what models say of their work": lambda target: target.work != PLAIN_WORK,
+}
+"""What a part needs of the target to play a role."""
+
+
 def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
     """Return the parts that play a role for a model."""
-    parts = dict(EVERYWHERE)
+    model, release, _ = release_of(name, 100, 1.0, 1)
+    target = default.make_target(model, release)
+    parts = {
+        part: patches
+        for part, patches in EVERYWHERE.items()
+        if part not in NEEDS or NEEDS[part](target)
+    }
     if name in MODELS:
         parts |= WITH_FORMULA
     if name in ("regression", "unknown"):
