@@ -146,7 +146,7 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "what models say of their work": changed(Target, work=PLAIN_WORK),
 }
 WITH_FORMULA: dict[str, Callable[[], Patches]] = {
-    "formula": without(lambda p: p.formula_total is not None),
+    "formula": changed(Target, formula=lambda self: None),
     "softer noise": changed(formula.FormulaJump, softer=1.0),
     "STEPS 32": changed(formula, STEPS=32),
     "STEPS 128": changed(formula, STEPS=128),
