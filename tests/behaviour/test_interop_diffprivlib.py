@@ -70,7 +70,7 @@ def test_the_law_of_the_draws_is_the_one_that_is_read(name):
         mass = np.where((noisy >= read_one.lower) & (noisy <= read_one.upper), mass, 0.0)
         mass /= mass.sum()
     elif kind == "Folded":
-        noisy = na.mechanisms.folded.fold(noisy, read_one.lower, read_one.upper)
+        noisy = na.mechanisms.forced.fold(noisy, read_one.lower, read_one.upper)
     edges = np.concatenate([[-np.inf], np.arange(-3, N + 4) - 0.5, [np.inf]])
     if not discrete:  # the ends of the range have cells of their own, for the atoms
         edges = np.unique(np.concatenate([edges, [1e-9, -1e-9, N - 1e-9, N + 1e-9]]))

@@ -36,11 +36,11 @@ from noiseaware.mechanisms import (
     Thresholded,
     Truncated,
     after_noise,
+    forced,
     from_dict,
     intervals,
     several,
     terms,
-    truncated,
 )
 from noiseaware.mechanisms.several import composed
 from noiseaware.sampler.moves import records
@@ -781,7 +781,7 @@ MUTANTS = {
     ),
     "truncated: the promise of the noise itself": (
         lambda: check_pure_bound("truncated"),
-        (Edit(truncated, "_truncated_guarantee", "2.0 * inner", "1.0 * inner"),),
+        (Edit(forced, "_truncated_guarantee", "2.0 * inner", "1.0 * inner"),),
     ),
     "privatize: withheld at a lower threshold": (
         lambda: check_privatize("thresholded", "laplace", 1),

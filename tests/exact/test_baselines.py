@@ -19,17 +19,16 @@ import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware.baselines import (
     bootstrap,
+    bootstraps,
     debiased_bootstrap,
-    indirect,
     naive,
     naive_note,
     non_private,
-    small_noise,
 )
-from noiseaware.baselines.closed_forms import records_with
+from noiseaware.baselines.naive import draw_with_small_noise, records_with
 from noiseaware.baselines.non_private import NEARLY_INDEPENDENT
 from noiseaware.mechanisms import additive
-from noiseaware.queries.clamped_moments import MomentsQuery
+from noiseaware.queries.moments import MomentsQuery
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220614"))
 FALSE_ALARM = 1e-6
@@ -266,7 +265,7 @@ def test_small_noise_is_nearly_the_closed_form():
     """On a pair that has one: the same mean, and a width within what is said of it."""
     model = na.models.Normal(variance=4.0, mean_mean=0.0, mean_sd=2.0)
     release = released([60.0], na.queries.Sum(-50, 50), 25)
-    drawn = small_noise.draw_with_small_noise(model, release, release.values, DRAWS, SEED)["mean"]
+    drawn = draw_with_small_noise(model, release, release.values, DRAWS, SEED)["mean"]
     precision = 1 / 4.0 + 25 / 4.0
     exact_mean, exact_sd = 60.0 / 4.0 / precision, math.sqrt(1 / precision)
     size = na_ess(drawn)
@@ -440,7 +439,7 @@ BUGS = {
     "the simulated records are not clamped": (
         check_debiased,
         Edit(
-            indirect.Simulator,
+            bootstraps.Simulator,
             "totals",
             "t = self.release.query.statistic(rows)",
             "t = rows[:, None]",

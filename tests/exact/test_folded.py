@@ -8,7 +8,7 @@ import pytest
 import noiseaware as na
 from exact.enumeration import Problem, check_algorithm1
 from mutants.planting import Edit, planted, same
-from noiseaware.mechanisms import folded, terms
+from noiseaware.mechanisms import forced, terms
 
 RANGES = ((0.0, 7.0), (-2.0, 3.0), (0.0, math.inf), (-math.inf, 5.0))
 SCALE = 3.0
@@ -51,7 +51,7 @@ def test_fold_is_the_repeated_mirror():
             expected = value
             while not lower <= expected <= upper:
                 expected = 2 * lower - expected if expected < lower else 2 * upper - expected
-            assert folded.fold(np.array([value]), lower, upper)[0] == pytest.approx(expected)
+            assert forced.fold(np.array([value]), lower, upper)[0] == pytest.approx(expected)
 
 
 ONES = np.array([1, 0, 1, 0])

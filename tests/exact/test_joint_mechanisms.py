@@ -39,7 +39,7 @@ from noiseaware.mechanisms import (
     functional,
     joint,
     losses,
-    objective_perturbation,
+    minimisers,
 )
 from noiseaware.sampler import target as target_module
 from noiseaware.sampler.moves import records as record_moves
@@ -773,6 +773,7 @@ def test_bad_input_is_a_clear_error(name):
 
 # The kernels that lie between a formula and the sampler, run as plain Python.
 CALLERS = (
+    same(joint, "log_part"),
     same(joint, "log_joint"),
     same(target_module, "log_joint"),
     same(target_module, "log_density"),
@@ -877,7 +878,7 @@ BUGS = {
     ),
     "derivatives at zero": elsewhere(
         "logistic-l2",
-        objective_perturbation.LossMechanism,
+        minimisers.LossMechanism,
         "statistic",
         "records, values)",
         "records, 0 * values)",

@@ -26,7 +26,7 @@ from noiseaware.mechanisms import (
     LocalLaplace,
     RandomizedResponse,
     local_noise,
-    randomized_response,
+    local_tables,
     terms,
 )
 from noiseaware.sampler import target as target_module
@@ -136,7 +136,7 @@ def test_kernels_are_their_python(problem):
     index = np.array([2, 0, 1])
     x = problem.values[[0, 1, 1]]
     compiled = mechanism.statistic(x, index, values)
-    with planted(same(local_noise, "noise_scores"), same(randomized_response, "response_scores")):
+    with planted(same(local_noise, "noise_scores"), same(local_tables, "response_scores")):
         np.testing.assert_array_equal(mechanism.statistic(x, index, values), compiled)
     expected = [problem.t(i, value) for i, value in zip(index, x, strict=True)]
     np.testing.assert_allclose(compiled, expected, rtol=1e-13)
@@ -470,7 +470,7 @@ BUGS = {
     ),
     "values looked up by place in the chunk": (
         enumeration_of(response),
-        (Edit(randomized_response, "response_scores", "values[index[i]]", "values[i]"),),
+        (Edit(local_tables, "response_scores", "values[index[i]]", "values[i]"),),
     ),
     "the scale for its inverse": (
         enumeration_of(gaussian),
@@ -479,7 +479,7 @@ BUGS = {
     "truth and lie exchanged": (
         enumeration_of(response),
         (
-            Edit(randomized_response, "response_scores", "log_matrix[records[i], level]",
+            Edit(local_tables, "response_scores", "log_matrix[records[i], level]",
                  "log_matrix[(records[i] + 1) % 3, level]"),
         ),
     ),
@@ -518,7 +518,7 @@ BUGS = {
     ),
     "truth and lie exchanged, seen by Geweke": (
         geweke_of("response"),
-        (Edit(randomized_response, "response_scores", "log_matrix[records[i], level]",
+        (Edit(local_tables, "response_scores", "log_matrix[records[i], level]",
               "log_matrix[(records[i] + 1) % 3, level]"),),
     ),
 }  # fmt: skip

@@ -157,10 +157,10 @@ BUGS = {
         joint, "log_several", "range(int(parameters[0]))", "range(int(parameters[0]) - 1)"
     ),
     "the parts begin one too late": Edit(
-        joint, "log_several", "part = total[begin:end]", "part = total[begin + 1 : end + 1]"
+        joint, "log_several", "int(row[1]) : int(row[2])", "int(row[1]) + 1 : int(row[2]) + 1"
     ),
     "the coordinates' numbers are those of the first": Edit(
-        joint, "log_coordinates", "at = d + 4 * j", "at = d"
+        joint, "log_coordinates", "d + 4 * j : d + 4 * j + 4", "d : d + 4"
     ),
 }
 
@@ -170,6 +170,7 @@ def test_a_planted_bug_is_seen(bug):
     callers = [
         edit
         for edit in (
+            same(joint, "log_part"),
             same(joint, "log_several"),
             same(joint, "log_joint"),
             same(target_module, "log_density"),

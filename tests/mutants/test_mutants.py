@@ -30,8 +30,8 @@ from noiseaware.counts.move import CountMove
 from noiseaware.counts.target import CountTarget
 from noiseaware.counts.transport import CountTransport
 from noiseaware.maths import coordinates
-from noiseaware.queries.clamped_moments import MomentsQuery
 from noiseaware.queries.counts import CountsQuery
+from noiseaware.queries.moments import MomentsQuery
 from noiseaware.sampler import chain, target
 from noiseaware.sampler.moves import ParameterUpdate, parameters, proposals, records
 from noiseaware.sampler.moves import transport as transport_module

@@ -16,7 +16,7 @@ from behaviour.examples import Coin, Simulator, WeightedNoise
 from later import only
 from noiseaware.basics.adapt import StepSize
 from noiseaware.basics.files import read_arrays, write_arrays
-from noiseaware.kernels.precision import Precision
+from noiseaware.kernels.density import Precision
 from noiseaware.maths.coordinates import check_theta
 from noiseaware.mechanisms import DiscreteLaplace, Gaussian, Laplace
 from noiseaware.running.plain import pack, pack_state, unpack_state

@@ -12,14 +12,10 @@ and is labelled as what it is:
   where records are clamped;
 - `debiased_bootstrap`: that of Wang, Chang and Awan (2025), around an estimate that clamping does
   not bias, for any model and mechanism that can be simulated from.
-
-The files: `closed_forms` (models for which the released numbers are all that the records say),
-`small_noise` (the naive analysis of everything else), `resampling` and `indirect` (the bootstraps).
 """
 
-from noiseaware.baselines.indirect import debiased_bootstrap
+from noiseaware.baselines.bootstraps import Bootstrap, bootstrap, debiased_bootstrap
 from noiseaware.baselines.naive import naive, naive_note
 from noiseaware.baselines.non_private import non_private
-from noiseaware.baselines.resampling import Bootstrap, bootstrap
 
 __all__ = ["Bootstrap", "bootstrap", "debiased_bootstrap", "naive", "naive_note", "non_private"]

@@ -19,7 +19,7 @@ from noiseaware.contract import query_abilities
 class WithExample:
     """A class that can show a small one of its kind."""
 
-    example_arguments: ClassVar[dict[str, Any]]
+    example_arguments: ClassVar[dict[str, Any]] = {}
     """The arguments of a small one."""
 
     @classmethod
@@ -33,6 +33,9 @@ class Described(WithExample):
 
     Constructors set attributes by `_hold`. Two of a class with equal arguments are equal.
     """
+
+    in_words: ClassVar[str] = ""
+    """What it is, for the report; if empty, the first line of the class's docstring."""
 
     def _hold(self, **fields: Any) -> None:
         vars(self).update(fields)
@@ -52,7 +55,7 @@ class Described(WithExample):
 
     def words(self) -> list[str]:
         """Return what it is, in sentences for the report."""
-        return [first_line(self)]
+        return [self.in_words or first_line(self)]
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._arguments() == other._arguments()
@@ -69,6 +72,17 @@ class Described(WithExample):
             if value != signature[name].default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Clamping(Described):
+    """A thing that clamps what it reads to bounds, and says so."""
+
+    lower: Any
+    upper: Any
+
+    def words(self) -> list[str]:
+        """Return what it is, in sentences for the report."""
+        return [*super().words(), clamped_words(self.lower, self.upper)]
 
 
 def written(value: Any) -> Any:

@@ -9,7 +9,7 @@ From a model's `log_prior(theta)` and `log_likelihood(theta, records)`:
 | `blackjax.py`    | `BlackJax`: HMC or NUTS on a density written in JAX (the extra `jax`)         |
 
 All move the unconstrained coordinates of theta (`maths.coordinates`). The first two take the
-shape of their steps from how the log likelihood of each record answers to theta (`precision.py`),
+shape of their steps from how the log likelihood of each record answers to theta (`density.py`),
 `BlackJax` from the gradient (`hamiltonian.py`): learned in warm-up and then frozen. A model that
 has no `update_parameters` gets its own `kernel`, if it has one, and otherwise `Slice`;
 `na.moves.ParameterUpdate(kernel)` puts another in its place.

@@ -162,8 +162,19 @@ class Hamiltonian:
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
         """Begin with unit masses."""
-        coordinates, _ = self._compiled(target)
-        return first_tuning(coordinates.size)
+        size = self._compiled(target)[0].size
+        dense = size <= LARGEST_DENSE
+        return {
+            "step_size": FIRST_STEP_SIZE,
+            "inverse_mass": np.eye(size) if dense else np.ones(size),
+            "warming": True,
+            "acceptance": 0.0,
+            "score": np.zeros(size),
+            "squares": np.zeros((size, size) if dense else size),
+            "count": 0,
+            "window": 0,
+            "averaging": _averaging(FIRST_STEP_SIZE),
+        }
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float, float]:
         """Do `steps` steps; report the acceptance and the share of steps that diverged."""
@@ -188,11 +199,26 @@ class Hamiltonian:
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Tune the step size and, at the end of a window, the mass matrix."""
-        learn(tuning, self.target_acceptance)
+        tuning["count"] += 1
+        score = tuning["score"]
+        if np.isfinite(score).all():
+            dense = tuning["squares"].ndim == 2
+            tuning["squares"] += np.outer(score, score) if dense else score**2
+            tuning["window"] += 1
+        _tune_step_size(tuning, self.target_acceptance)
+        count = tuning["count"]
+        if count >= FIRST_WINDOW and count & (count - 1) == 0:
+            _take_mass(tuning)
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Take the averaged step size, and learn no more."""
-        freeze(tuning)
+        """Keep the averaged step size and the masses, and nothing to learn from."""
+        kept = {
+            "step_size": _averaged(tuning),
+            "inverse_mass": tuning["inverse_mass"],
+            "warming": False,
+        }
+        tuning.clear()
+        tuning.update(kept)
 
 
 def log_density_of_vector(name: str, density: Any, coordinates: Any) -> Callable[..., Any]:
@@ -244,47 +270,6 @@ def compiled_step(
         return theta, v, jax.grad(density)(v), acceptance / steps, divergent / steps
 
     return jax.jit(run)
-
-
-def first_tuning(size: int) -> dict[str, Any]:
-    """Return the tuning at the beginning: unit masses."""
-    dense = size <= LARGEST_DENSE
-    return {
-        "step_size": FIRST_STEP_SIZE,
-        "inverse_mass": np.eye(size) if dense else np.ones(size),
-        "warming": True,
-        "acceptance": 0.0,
-        "score": np.zeros(size),
-        "squares": np.zeros((size, size) if dense else size),
-        "count": 0,
-        "window": 0,
-        "averaging": _averaging(FIRST_STEP_SIZE),
-    }
-
-
-def learn(tuning: dict[str, Any], target_acceptance: float) -> None:
-    """Learn from the last step's acceptance and score; in warm-up only."""
-    tuning["count"] += 1
-    score = tuning["score"]
-    if np.isfinite(score).all():
-        dense = tuning["squares"].ndim == 2
-        tuning["squares"] += np.outer(score, score) if dense else score**2
-        tuning["window"] += 1
-    _tune_step_size(tuning, target_acceptance)
-    count = tuning["count"]
-    if count >= FIRST_WINDOW and count & (count - 1) == 0:
-        _take_mass(tuning)
-
-
-def freeze(tuning: dict[str, Any]) -> None:
-    """Keep what a step needs, and nothing to learn from."""
-    kept = {
-        "step_size": _averaged(tuning),
-        "inverse_mass": tuning["inverse_mass"],
-        "warming": False,
-    }
-    tuning.clear()
-    tuning.update(kept)
 
 
 def _averaging(step_size: float) -> np.ndarray:

@@ -8,7 +8,7 @@ coordinates at a time, and accept with probability
 the density of v, Jacobian included (`density.py`). The proposal is symmetric, q(v' | v) =
 q(v | v'), so that this is the Metropolis-Hastings ratio and detailed balance holds. C C' is the
 covariance of the block given x and the other blocks, from the learned precision
-(`precision.py`); s starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is
+(`density.py`); s starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is
 tuned to the acceptance that is best, .44 in one dimension and .23 in many.
 
 C and s change in warm-up only: a kernel that went on adapting would not leave p(theta | x)
@@ -29,7 +29,6 @@ import numpy as np
 
 from noiseaware.basics.adapt import log_change
 from noiseaware.kernels.density import DensityKernel, State, Target, log_density
-from noiseaware.kernels.precision import Precision
 
 LARGEST_BLOCK = 12
 """Coordinates that are proposed together; more would need steps that are too small."""
@@ -58,19 +57,25 @@ class RandomWalk(DensityKernel):
     def __init__(self, steps: int = 5) -> None:
         super().__init__(steps)
 
-    def start(self, target: Target, state: State) -> dict[str, Any]:
-        """Begin with the prior's precision."""
+    def _begin(self, target: Target) -> dict[str, Any]:
         blocks = target.coordinates.blocks(LARGEST_BLOCK)
-        tuning = {
-            "precision": Precision(target, state.rng),
+        return {
             "blocks": blocks,
             "log_scales": [math.log(2.38 / math.sqrt(len(index))) for index in blocks],
             "accepted": [0.0] * len(blocks),
-            "count": 0,
             "warming": True,
         }
-        _take_precision(tuning)
-        return tuning
+
+    def _take(self, tuning: dict[str, Any]) -> None:
+        """Set C of each block, C C' = inverse of the block's part of the precision.
+
+        That part is the precision of the block given the others. With K K' equal to it, C = K^-T.
+        """
+        precision = tuning["precision"].matrix
+        tuning["factors"] = [
+            np.linalg.inv(np.linalg.cholesky(precision[np.ix_(index, index)])).T
+            for index in tuning["blocks"]
+        ]
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float]:
         """Do `steps` steps of each block; report the share accepted."""
@@ -99,28 +104,13 @@ class RandomWalk(DensityKernel):
         return (total / (self.steps * len(blocks)),)
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Tune the size of the steps, and take the precision when it is learned anew."""
-        tuning["count"] += 1
-        count = tuning["count"]
+        """Tune the size of the steps too."""
+        super().learn(target, state, tuning)
         for which, index in enumerate(tuning["blocks"]):
             wanted = 0.23 + 0.21 / len(index)
-            change = log_change(tuning["accepted"][which], wanted, count, gain=2.0)
-            tuning["log_scales"][which] += change
-        if tuning["precision"].learn(target, state, count):
-            _take_precision(tuning)
+            accepted, count = tuning["accepted"][which], tuning["count"]
+            tuning["log_scales"][which] += log_change(accepted, wanted, count, gain=2.0)
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Stop learning."""
         tuning.update(warming=False, precision=None)
-
-
-def _take_precision(tuning: dict[str, Any]) -> None:
-    """Set C of each block, C C' = inverse of the block's part of the precision.
-
-    That part is the precision of the block given the others. With K K' equal to it, C = K^-T.
-    """
-    precision = tuning["precision"].matrix
-    tuning["factors"] = [
-        np.linalg.inv(np.linalg.cholesky(precision[np.ix_(index, index)])).T
-        for index in tuning["blocks"]
-    ]

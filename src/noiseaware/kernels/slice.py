@@ -14,7 +14,7 @@ the density invariant (Neal's section 4). It is the density of v, Jacobian inclu
 Nothing is rejected, and a width that is wrong costs calls, not exactness.
 
 The directions are the columns of K^-T, where K K' is the learned precision of v given x
-(`precision.py`). In the coordinates K'v the posterior is about spherical, and going once through
+(`density.py`). In the coordinates K'v the posterior is about spherical, and going once through
 all directions then gives a draw that is almost independent of the one before. Directions and widths
 change in warm-up only.
 
@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from noiseaware.kernels.density import DensityKernel, State, Target, log_density
-from noiseaware.kernels.precision import Precision
 
 WIDTH = 3.0
 """w, in standard deviations: about the mean width of a slice of a normal density."""
@@ -62,10 +61,9 @@ class Slice(DensityKernel):
     def __init__(self, steps: int = 1) -> None:
         super().__init__(steps)
 
-    def start(self, target: Target, state: State) -> dict[str, Any]:
-        """Begin with the prior's precision."""
-        precision = Precision(target, state.rng)
-        return {"precision": precision, "directions": _directions(precision), "count": 0}
+    def _take(self, tuning: dict[str, Any]) -> None:
+        """Set the directions: the columns of K^-T as rows, K K' the precision."""
+        tuning["directions"] = np.linalg.inv(np.linalg.cholesky(tuning["precision"].matrix))
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[()]:
         """Go through all directions `steps` times."""
@@ -77,21 +75,6 @@ class Slice(DensityKernel):
                 v, now, theta = _update(target, v, now, theta, records, direction, rng)
         state.theta = theta
         return ()
-
-    def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Take the directions from the precision when it is learned anew."""
-        tuning["count"] += 1
-        if tuning["precision"].learn(target, state, tuning["count"]):
-            tuning["directions"] = _directions(tuning["precision"])
-
-    def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Stop learning."""
-        tuning["precision"] = None
-
-
-def _directions(precision: Precision) -> np.ndarray:
-    """Return the columns of K^-T as rows, K K' the precision."""
-    return np.linalg.inv(np.linalg.cholesky(precision.matrix))
 
 
 def _update(target: Target, v, now, theta, records, direction, rng):

@@ -68,16 +68,14 @@ from noiseaware import contract
 from noiseaware.basics.deprecated import renamed
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
 from noiseaware.mechanisms.attributes import Attributes
-from noiseaware.mechanisms.count_laws import CellKey, LocalExact, RandomRounding
 from noiseaware.mechanisms.exact import Exact
 from noiseaware.mechanisms.exponential import Exponential
-from noiseaware.mechanisms.folded import Folded
+from noiseaware.mechanisms.forced import Folded, Truncated
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
 from noiseaware.mechanisms.gaussian import DiscreteGaussian, Gaussian
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.joint import JointDensity
 from noiseaware.mechanisms.k_norm import KNorm
-from noiseaware.mechanisms.k_norm_gradient import KNormGradient
 from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
 from noiseaware.mechanisms.local_noise import (
     LocalDiscreteGaussian,
@@ -85,13 +83,22 @@ from noiseaware.mechanisms.local_noise import (
     LocalGeometric,
     LocalLaplace,
 )
-from noiseaware.mechanisms.losses import LinearLoss, LogisticLoss, MeanLoss, QuantileLoss
-from noiseaware.mechanisms.objective_perturbation import ObjectivePerturbation
-from noiseaware.mechanisms.randomized_response import RandomizedResponse
-from noiseaware.mechanisms.row_norm_loss import RowNormLogisticLoss
+from noiseaware.mechanisms.local_tables import (
+    CellKey,
+    LocalExact,
+    RandomizedResponse,
+    RandomRounding,
+)
+from noiseaware.mechanisms.losses import (
+    LinearLoss,
+    LogisticLoss,
+    MeanLoss,
+    QuantileLoss,
+    RowNormLogisticLoss,
+)
+from noiseaware.mechanisms.minimisers import KNormGradient, ObjectivePerturbation
 from noiseaware.mechanisms.several import Several
 from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
-from noiseaware.mechanisms.truncated import Truncated
 from noiseaware.registry import MECHANISMS
 
 __all__ = [

@@ -106,7 +106,6 @@ class AdditiveNoise(SeparableMechanism):
         check_noise_query(self, query, type(self).__name__.removeprefix("Discrete"))
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
-        """Return the log density, coordinate by coordinate, for compiled code."""
         return additive_terms(self.family, self.check_values(values), self.scale)
 
     def check_values(self, values: ArrayLike) -> Floats:
@@ -128,12 +127,10 @@ class AdditiveNoise(SeparableMechanism):
         return other
 
     def words(self) -> list[str]:
-        """Return how the numbers were made private, in sentences for the report."""
         return [noise_words(self, self.scale, "each of these numbers")]
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
-        """Return an argument of the constructor from what stands in a file."""
         if name == "scale" and isinstance(value, list):
             return value
         return super()._read(name, value)

@@ -1,10 +1,10 @@
-"""What was done to the numbers after the noise: clamped, withheld, rounded, truncated.
+"""What was done to the numbers after the noise: clamped, withheld, rounded.
 
 A release is often changed once more before it is published. The noisy numbers are
 Y_j = T_j + e_j, with one of the four additive mechanisms; what is seen is made from Y_j. A
 likelihood that takes the published number for Y_j is wrong.
 
-**Clamped, thresholded, rounded.** The published v is a nondecreasing function of Y_j, so to see v
+The published v is a nondecreasing function of Y_j, so to see v
 is to know that Y_j is one number, or that it lies in an interval A:
 
 | step          | published v            | what is known of Y_j                    |
@@ -24,15 +24,7 @@ the promise of the mechanism (differential privacy is closed under post-processi
 2014, proposition 2.1). They may be put on one another, and are applied from the inside out:
 `Clamped(Rounded(Laplace(...), 5), lower=0)` is rounded first; A is found from the outside in.
 
-**Truncated** is different: noise is drawn until T_j + e_j lies in [lower, upper], so that the
-density is renormalised by a number that depends on the confidential T_j,
-
-    log g = sum_j  log p(v_j - T_j) - log P(lower <= T_j + e_j <= upper).
-
-The second part belongs to the likelihood, and it costs privacy: for Laplace noise each of the two
-parts moves by at most epsilon between neighbours, so 2 epsilon is promised (Holohan, Antonatos,
-Braghin and Mac Aonghusa 2020 find the scale that brings it back to epsilon). For Gaussian noise
-nothing of the kind holds for every T, and the guarantee is "unknown".
+Noise that was forced into a range is different: how likely that was depends on T (`forced`).
 """
 
 from __future__ import annotations
@@ -133,7 +125,6 @@ class AfterNoise(SeparableMechanism):
         return array
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
-        """Return the log density, coordinate by coordinate, for compiled code."""
         return self._terms(self.check_values(values))[0]
 
     def log_normaliser(self, values: ArrayLike) -> float:
@@ -161,7 +152,6 @@ class AfterNoise(SeparableMechanism):
         return super()._read(name, value)
 
     def words(self) -> list[str]:
-        """Return how the numbers were made private, in sentences for the report."""
         bounds = {name: getattr(self, name) for name in (*self.needed, *self.optional_arguments)}
         numbers = [
             f"{name} {bound_words(bound)}"

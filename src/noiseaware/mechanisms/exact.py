@@ -69,7 +69,6 @@ class Exact(SeparableMechanism):
         return array
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
-        """Return the log density, coordinate by coordinate, for compiled code."""
         return additive_terms(EXACT, self.check_values(values), 1.0)
 
     def log_normaliser(self, values: ArrayLike) -> float:
@@ -80,7 +79,6 @@ class Exact(SeparableMechanism):
         return self.query.statistic(records).sum(axis=0)
 
     def words(self) -> list[str]:
-        """Return how the numbers were made, in sentences for the report."""
         return ["These numbers were published as they are, without noise."]
 
 

@@ -101,7 +101,6 @@ class Exponential(JointMechanism):
         )
 
     def total_length(self, values: Floats) -> int:
-        """Return the length of T."""
         return len(self.outputs)
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:

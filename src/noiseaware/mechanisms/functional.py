@@ -172,7 +172,6 @@ class Functional(Laplace):
         return cls(query.loss, query.n_features, query.lower, query.upper, **arguments)
 
     def words(self) -> list[str]:
-        """Return how the numbers were made private, in sentences for the report."""
         return ReadyMechanism.words(self)
 
 

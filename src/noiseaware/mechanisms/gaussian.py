@@ -92,7 +92,6 @@ class Gaussian(GaussianNoise):
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of the noise, (size,)."""
         return rng.normal(scale=scale, size=size)
 
     @staticmethod

@@ -166,16 +166,25 @@ def log_coordinates(parameters, total):
     """Parameters: [the family of each coordinate (d), then four numbers of each]."""
     d, result = len(total), 0.0
     for j in range(d):
-        at = d + 4 * j
-        result += formula(
-            int(parameters[j]),
-            parameters[at],
-            parameters[at + 1],
-            parameters[at + 2],
-            parameters[at + 3],
-            total[j],
-        )
+        p = parameters[d + 4 * j : d + 4 * j + 4]
+        result += formula(int(parameters[j]), p[0], p[1], p[2], p[3], total[j])
     return result
+
+
+@njit(cache=True, nogil=True)
+def log_part(code, parameters, total):
+    """Return log g of any code but `SEVERAL`; NaN if there is no such code."""
+    if code == K_NORM:
+        return log_k_norm(parameters, total)
+    if code == EXPONENTIAL:
+        return log_exponential(parameters, total)
+    if code == GRADIENT_GRID:
+        return log_gradient_grid(parameters, total)
+    if code == GRADIENT:
+        return log_gradient(parameters, total)
+    if code == COORDINATES:
+        return log_coordinates(parameters, total)
+    return np.nan
 
 
 @njit(cache=True, nogil=True)
@@ -186,25 +195,9 @@ def log_several(parameters, total):
     """
     result = 0.0
     for k in range(int(parameters[0])):
-        code, begin, end = (
-            int(parameters[1 + 5 * k]),
-            int(parameters[2 + 5 * k]),
-            int(parameters[3 + 5 * k]),
-        )
-        own = parameters[int(parameters[4 + 5 * k]) : int(parameters[5 + 5 * k])]
-        part = total[begin:end]
-        if code == COORDINATES:
-            result += log_coordinates(own, part)
-        elif code == K_NORM:
-            result += log_k_norm(own, part)
-        elif code == EXPONENTIAL:
-            result += log_exponential(own, part)
-        elif code == GRADIENT_GRID:
-            result += log_gradient_grid(own, part)
-        elif code == GRADIENT:
-            result += log_gradient(own, part)
-        else:
-            return np.nan
+        row = parameters[1 + 5 * k : 6 + 5 * k]
+        own = parameters[int(row[3]) : int(row[4])]
+        result += log_part(int(row[0]), own, total[int(row[1]) : int(row[2])])
     return result
 
 
@@ -215,17 +208,9 @@ def log_joint(code, parameters, total):
     `code` and `parameters` are the two parts of a `JointDensity`. A code that does not exist gives
     NaN, so that a mistake is not silent.
     """
-    if code == K_NORM:
-        return log_k_norm(parameters, total)
-    if code == EXPONENTIAL:
-        return log_exponential(parameters, total)
-    if code == GRADIENT_GRID:
-        return log_gradient_grid(parameters, total)
-    if code == GRADIENT:
-        return log_gradient(parameters, total)
     if code == SEVERAL:
         return log_several(parameters, total)
-    return np.nan
+    return log_part(code, parameters, total)
 
 
 def several(

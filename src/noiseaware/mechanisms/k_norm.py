@@ -72,7 +72,6 @@ class KNorm(JointMechanism):
         )
 
     def joint(self, values: ArrayLike) -> JointDensity:
-        """Return the log density of these released values, for compiled code."""
         values = self.check_values(values)
         return joint.density(joint.K_NORM, joint.norm_code(self.norm), 1.0 / self.scale, -values)
 

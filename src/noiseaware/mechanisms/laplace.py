@@ -77,7 +77,6 @@ class Laplace(LaplaceNoise):
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of the noise, (size,)."""
         return rng.laplace(scale=scale, size=size)
 
     @staticmethod

@@ -223,7 +223,6 @@ class LocalNoise(LocalMechanism):
         return value if isinstance(value, list) else super()._read(name, value)
 
     def words(self) -> list[str]:
-        """Return how the numbers were made private, in sentences for the report."""
         noise = noise_words(self.law, self.scale, "every record, one by one")
         after = [
             words
@@ -267,6 +266,7 @@ class LocalLaplace(LocalNoise):
 
     law: ClassVar[type[AdditiveNoise]] = Laplace
     discrete = False
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "epsilon": 2.0}
 
     def __init__(
         self,
@@ -280,11 +280,6 @@ class LocalLaplace(LocalNoise):
     ) -> None:
         self._hold(query, threshold, step, clamp)
         self._set_noise(laplace_noise, scale, epsilon=epsilon)
-
-    @classmethod
-    def example(cls) -> LocalLaplace:
-        """Return a small one."""
-        return cls(Sum.example(), epsilon=2.0)
 
 
 class LocalGeometric(LocalLaplace):
@@ -305,11 +300,10 @@ class LocalGeometric(LocalLaplace):
 
     law = DiscreteLaplace
     discrete = True
-
-    @classmethod
-    def example(cls) -> LocalGeometric:
-        """Return a small one."""
-        return cls(Sum(lower=0, upper=10, integer_valued=True), epsilon=2.0)
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "query": Sum(lower=0, upper=10, integer_valued=True),
+        "epsilon": 2.0,
+    }
 
 
 class LocalGaussian(LocalNoise):
@@ -335,6 +329,7 @@ class LocalGaussian(LocalNoise):
 
     law: ClassVar[type[AdditiveNoise]] = Gaussian
     discrete = False
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "scale": 2.0}
 
     def __init__(
         self,
@@ -352,11 +347,6 @@ class LocalGaussian(LocalNoise):
         self._hold(query, threshold, step, clamp)
         others = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
         self._set_noise(gaussian_noise, scale, discrete=self.discrete, **others)
-
-    @classmethod
-    def example(cls) -> LocalGaussian:
-        """Return a small one."""
-        return cls(Sum.example(), scale=2.0)
 
 
 class LocalDiscreteGaussian(LocalGaussian):
@@ -384,11 +374,7 @@ class LocalDiscreteGaussian(LocalGaussian):
 
     law = DiscreteGaussian
     discrete = True
-
-    @classmethod
-    def example(cls) -> LocalDiscreteGaussian:
-        """Return a small one."""
-        return cls(Value(), scale=2.0)
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Value(), "scale": 2.0}
 
 
 def one_or_each(name: str, value: Any, *, positive: bool = False) -> Any:

@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.basics.deprecated import renamed
-from noiseaware.basics.described import Described, clamped_words
+from noiseaware.basics.described import Clamping, Described
 from noiseaware.contract import Floats, Loss, Neighbours, loss_abilities, missing
 from noiseaware.queries.arguments import (
     Bound,
@@ -70,23 +70,14 @@ def regression_derivatives(linear, records, s, lower, upper, intercept, result):
                 position += 1
 
 
-class ClampedLoss(Described):
-    """A loss of records that are clamped to bounds."""
-
-    lower: Bound
-    upper: Bound
-
-    def words(self) -> list[str]:
-        """Return what was minimised, in sentences for the report."""
-        return [*super().words(), clamped_words(self.lower, self.upper)]
-
-
-class RegressionRecords(ClampedLoss):
+class RegressionRecords(Clamping):
     """A loss of records (n, p + 1), the response last; 0 or 1 if the regression is logistic."""
 
     linear: bool
     n_features: int
     names: tuple[str, ...]
+    lower: Bound
+    upper: Bound
     _lower: Floats
     _upper: Floats
 
@@ -119,7 +110,7 @@ class RegressionRecords(ClampedLoss):
 
 
 class RegressionLoss(RegressionRecords):
-    """What the two regression losses share."""
+    """What the regression losses share."""
 
     intercept: bool
     example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "lower": -1.0, "upper": 1.0}
@@ -128,8 +119,11 @@ class RegressionLoss(RegressionRecords):
         self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
     ) -> None:
         self._hold_bounds(n_features, lower, upper)
-        features = [f"x{j}" for j in range(1, n_features + 1)]
-        names = ("intercept", *features) if intercept else tuple(features)
+        self._hold_names(n_features, intercept)
+
+    def _hold_names(self, n_features: int, intercept: bool) -> None:
+        features = tuple(f"x{j}" for j in range(1, n_features + 1))
+        names = ("intercept", *features) if intercept else features
         self._hold(intercept=bool(intercept), names=names)
 
     def derivatives(self, records: ArrayLike, s: Floats) -> Floats:
@@ -181,6 +175,84 @@ class LogisticLoss(RegressionLoss):
         return 0.25 * len(self.names), 1
 
 
+class RowNormLogisticLoss(LogisticLoss):
+    """log(1 + exp(s'x)) - y s'x, of rows shortened to a largest length, as in diffprivlib.
+
+    A row x of features that is longer than `norm` (in the l2 norm) is replaced by x norm / ||x||.
+    An intercept is a 1 before the shortened row.
+
+    `free_intercept` is taken from the ridge of the intercept: each record adds
+    -free_intercept s_0^2 / 2, so that n records and the ridge r of `ObjectivePerturbation` leave
+    r - n free_intercept for it. What is minimised is convex as long as that is not negative.
+
+    Parameters
+    ----------
+    n_features
+        Features of a record; records are (n, n_features + 1), the response last, 0 or 1.
+    norm
+        The largest l2 norm of the features of a record.
+    intercept
+        Whether s starts with an intercept.
+    free_intercept
+        What each record takes from the ridge of the intercept.
+    """
+
+    norm: float
+    free_intercept: float
+    example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "norm": 1.0}
+
+    def __init__(
+        self, n_features: int, norm: float, intercept: bool = False, free_intercept: float = 0.0
+    ) -> None:
+        p = whole_number("n_features", n_features)
+        free = float(free_intercept)
+        if not 0.0 <= free < math.inf:
+            raise ValueError(f"free_intercept must be at least 0; got {free_intercept!r}")
+        self._hold_names(p, intercept)
+        self._hold(n_features=p, norm=positive("norm", norm), free_intercept=free)
+
+    def derivatives(self, records: ArrayLike, s: Floats) -> Floats:
+        array, s = as_float_records(records), np.asarray(s, dtype=np.float64)
+        x, y = array[:, :-1], array[:, -1]
+        length = np.sqrt(np.einsum("ij,ij->i", x, x))
+        x = x * np.minimum(1.0, self.norm / np.maximum(length, self.norm))[:, np.newaxis]
+        if self.intercept:
+            x = np.column_stack((np.ones(len(x)), x))
+        p = 0.5 * (1.0 + np.tanh(0.5 * (x @ s)))
+        gradient = (p - y)[:, np.newaxis] * x
+        rows, columns = np.triu_indices(x.shape[1])
+        hessian = (p * (1.0 - p))[:, np.newaxis] * x[:, rows] * x[:, columns]
+        if self.intercept:
+            gradient[:, 0] -= self.free_intercept * s[0]
+            hessian[:, 0] -= self.free_intercept
+        return np.column_stack((gradient, hessian))
+
+    @property
+    def _longest(self) -> float:
+        return math.sqrt(self.norm**2 + self.intercept)
+
+    def sensitivity(self, norm: float = 2, neighbours: Neighbours = "change") -> float:
+        """Return how far one record can move the summed gradient, in the l2 norm."""
+        check_norm(norm, neighbours)
+        if norm != 2:
+            raise ValueError(f"the sensitivity of a RowNormLogisticLoss is in norm 2; got {norm}")
+        return 2.0 * self._longest if neighbours == "change" else self._longest
+
+    def hessian_bound(self) -> tuple[float, int]:
+        """Return the largest eigenvalue of a record's Hessian and its rank.
+
+        Infinite if a part of the ridge is taken away: the determinant is then not bounded by it.
+        """
+        return (math.inf if self.free_intercept else 0.25 * self._longest**2), 1
+
+    def words(self) -> list[str]:
+        return [
+            "The coefficients of a logistic regression. For this, a record whose features are "
+            f"longer than {self.norm:.4g} was shortened to that length; this analysis takes that "
+            "into account."
+        ]
+
+
 class LinearLoss(RegressionLoss):
     """(y - s'x)^2 / 2, with the response clamped and scaled to [-1, 1] like the features.
 
@@ -219,7 +291,7 @@ def check_scalars(records: ArrayLike) -> None:
         raise ValueError(f"records must have shape (n,); got {array.shape}")
 
 
-class MeanLoss(ClampedLoss):
+class MeanLoss(Clamping):
     """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean.
 
     Parameters
@@ -350,10 +422,8 @@ def check_loss(loss: Any, *, hessian: bool = False) -> None:
 
 from_dict = LOSSES.read
 
-LOSSES.add(LogisticLoss)
-LOSSES.add(LinearLoss)
-LOSSES.add(MeanLoss)
-LOSSES.add(QuantileLoss)
+for kind in (LogisticLoss, RowNormLogisticLoss, LinearLoss, MeanLoss, QuantileLoss):
+    LOSSES.add(kind)
 
 __getattr__ = renamed(
     "noiseaware.mechanisms.losses", {"LossLike": ("noiseaware.contract.Loss", Loss)}

@@ -59,6 +59,10 @@ class ReadyMechanism(WithExample):
         check_neighbours(neighbours)
         self.query, self.neighbours = query, neighbours
 
+    def check_values(self, values: Any) -> Floats:
+        """Return the released values as a new float64 array; ValueError for what cannot be one."""
+        raise NotImplementedError
+
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         """Simulate the released values."""
         raise NotImplementedError

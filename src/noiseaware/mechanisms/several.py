@@ -27,22 +27,13 @@ parallel composition (McSherry 2009).
 Anything else is "unknown", with the promises of the parts as the reason. Parts with different
 neighbour relations are composed for one changed record: to change is to remove and to add, which
 doubles epsilon and mu and makes rho four times as large.
-
-References
-----------
-Bun, M. and Steinke, T. (2016). Concentrated differential privacy: simplifications, extensions,
-    and lower bounds. TCC.
-Dong, J., Roth, A. and Su, W. (2022). Gaussian differential privacy. JRSS B 84(1).
-Dwork, C. and Roth, A. (2014). The algorithmic foundations of differential privacy. Foundations
-    and Trends in Theoretical Computer Science 9(3-4).
-McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,14 +49,75 @@ from noiseaware.contract import (
 from noiseaware.mechanisms import joint
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.ready import ReadyMechanism, log_normaliser, mechanism_words
+from noiseaware.mechanisms.ready import (
+    Ready,
+    ReadyMechanism,
+    log_normaliser,
+    mechanism_words,
+)
 from noiseaware.mechanisms.terms import SeparableDensity, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.registry import MECHANISMS
 from noiseaware.release import Release, check_values
 
 
-class Several(ReadyMechanism):
+class Compound(ReadyMechanism):
+    """A mechanism made of others, each with a label; the guarantee is composed from theirs."""
+
+    part_name: ClassVar[str]
+    """What messages call a part."""
+    mechanisms: tuple[Any, ...]
+    labels: tuple[str, ...]
+
+    def _hold_parts(self, mechanisms: Iterable[Any], labels: Sequence[str] | None) -> None:
+        if not missing(mechanisms, Mechanism):
+            raise TypeError(f"mechanisms must be a list of mechanisms; got {mechanisms!r}")
+        self.mechanisms = tuple(mechanisms)
+        if not self.mechanisms:
+            raise ValueError("mechanisms must hold at least one mechanism; got none")
+        self._abilities = [mechanism_abilities(mechanism) for mechanism in self.mechanisms]
+        self.labels = checked_labels(labels, len(self.mechanisms))
+
+    def _parts(self, values: Any) -> list[Any]:
+        """Cut the released values into those of each part."""
+        raise NotImplementedError
+
+    def _checked(self, parts: Iterable[Any]) -> list[Floats]:
+        """Return the values of each part as its mechanism checks them."""
+        checked = []
+        for label, mechanism, part in zip(self.labels, self.mechanisms, parts, strict=True):
+            try:
+                checked.append(check_values(mechanism, part))
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"{self.part_name} {label!r}: {error}") from None
+        return checked
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what the parts' log densities lack, added up."""
+        parts = zip(self.mechanisms, self._parts(self.check_values(values)), strict=True)
+        return sum(log_normaliser(mechanism, part) for mechanism, part in parts)
+
+    @classmethod
+    def from_dict(cls: type[Ready], entries: Mapping[str, Any]) -> Ready:
+        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
+        return super().from_dict({k: v for k, v in entries.items() if k != "guarantee"})
+
+    @classmethod
+    def _read(cls, name: str, value: Any) -> Any:
+        if name != "mechanisms":
+            return value
+        if not isinstance(value, list):
+            raise ValueError(f"{cls.__name__} must have 'mechanisms', a list of mechanisms")
+        return [MECHANISMS.read(part) for part in value]
+
+    def words(self) -> list[str]:
+        return [
+            f"({label}) {' '.join(mechanism_words(part))}"
+            for label, part in zip(self.labels, self.mechanisms, strict=True)
+        ]
+
+
+class Several(Compound):
     """Several releases about the same records, with independent noise.
 
     Parameters
@@ -97,14 +149,14 @@ class Several(ReadyMechanism):
     """
 
     needed, optional_arguments = ("mechanisms",), ("labels", "guarantee")
+    part_name = "part"
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "mechanisms": [Laplace.example(), Laplace(Count.example(), epsilon=0.25)],
+        "labels": ["June", "July"],
+    }
 
     def __init__(self, mechanisms: Iterable[Any], labels: Sequence[str] | None = None) -> None:
-        if not missing(mechanisms, Mechanism):
-            raise TypeError(f"mechanisms must be a list of mechanisms; got {mechanisms!r}")
-        self.mechanisms = tuple(mechanisms)
-        if not self.mechanisms:
-            raise ValueError("mechanisms must hold at least one mechanism; got none")
-        self._abilities = [mechanism_abilities(mechanism) for mechanism in self.mechanisms]
+        self._hold_parts(mechanisms, labels)
         for mechanism, able in zip(self.mechanisms, self._abilities, strict=True):
             if missing(mechanism, Mechanism):
                 raise TypeError(f"mechanisms must hold mechanisms only; got {mechanism!r}")
@@ -113,7 +165,6 @@ class Several(ReadyMechanism):
                     "mechanisms with a statistic of their own must have total_length(values), the "
                     f"length of its total; got {mechanism!r}"
                 )
-        self.labels = checked_labels(labels, len(self.mechanisms))
         self.query = StackedQuery([m.query for m in self.mechanisms], self.labels)
         self.guarantee = _together(self.mechanisms)
         self.neighbours = self.guarantee.neighbours
@@ -159,17 +210,9 @@ class Several(ReadyMechanism):
             )
         return np.split(array, np.cumsum([_n_values(able, n) for able in self._abilities])[:-1])
 
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+    def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (d,), each part checked by its own."""
-        checked = []
-        for label, mechanism, part in zip(
-            self.labels, self.mechanisms, self._parts(values), strict=True
-        ):
-            try:
-                checked.append(check_values(mechanism, part))
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"part {label!r}: {error}") from None
-        return np.concatenate(checked)
+        return np.concatenate(self._checked(self._parts(values)))
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density of all parts, one after another."""
@@ -227,11 +270,6 @@ class Several(ReadyMechanism):
             )
         )
 
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what the parts' log densities lack, added up."""
-        parts = zip(self.mechanisms, self._parts(self.check_values(values)), strict=True)
-        return sum(log_normaliser(mechanism, part) for mechanism, part in parts)
-
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""
         return self.release([mechanism.privatize(records, rng) for mechanism in self.mechanisms])
@@ -256,30 +294,11 @@ class Several(ReadyMechanism):
             )
         return Release(np.concatenate([r.values for r in releases]), self, releases[0].n_records)
 
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any]) -> Several:
-        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
-        return super().from_dict({k: v for k, v in entries.items() if k != "guarantee"})
-
-    @classmethod
-    def _read(cls, name: str, value: Any) -> Any:
-        return read_parts(cls.__name__, value) if name == "mechanisms" else value
-
     def words(self) -> list[str]:
-        """Return how the numbers were made private, in sentences for the report."""
         return [
             f"There are {len(self.mechanisms)} releases about the same records.",
-            *(
-                f"({label}) {' '.join(mechanism_words(part))}"
-                for label, part in zip(self.labels, self.mechanisms, strict=True)
-            ),
+            *super().words(),
         ]
-
-    @classmethod
-    def example(cls) -> Several:
-        """Return a small one."""
-        again = Laplace(Count.example(), epsilon=0.25)
-        return cls([Laplace.example(), again], labels=["June", "July"])
 
 
 def _n_values(able: MechanismAbilities, n: int) -> int:
@@ -371,42 +390,13 @@ def _alike(parts: Sequence[Guarantee]) -> Sequence[Guarantee]:
     """Return the promises for one relation: for a changed record, where theirs differ."""
     if len({part.neighbours for part in parts}) == 1:
         return parts
-    return [_for_change(part) for part in parts]
+    return [part.for_change() for part in parts]
 
 
 def _rho(part: Guarantee) -> float | None:
     if part.pure_epsilon is not None:
         return 0.5 * part.pure_epsilon**2
     return part.rho
-
-
-def _for_change(part: Guarantee) -> Guarantee:
-    """Return the promise for one changed record: one removed and one added."""
-    if part.neighbours == "change" or part.kind == "unknown":
-        return Guarantee(
-            part.kind, part.epsilon, part.delta, part.rho, part.mu, "change", part.reason
-        )
-    if part.pure_epsilon is not None:
-        return Guarantee("pure", epsilon=2.0 * part.pure_epsilon)
-    if part.mu is not None:
-        return Guarantee("GDP", mu=2.0 * part.mu, rho=2.0 * part.mu**2)
-    if part.rho is not None:
-        return Guarantee("zCDP", rho=4.0 * part.rho)
-    # (epsilon, delta) twice: epsilon adds up, and delta is carried over once with e^epsilon.
-    assert part.epsilon is not None
-    assert part.delta is not None
-    return Guarantee(
-        "approximate",
-        epsilon=2.0 * part.epsilon,
-        delta=min(1.0, part.delta * (1.0 + math.exp(min(part.epsilon, 700.0)))),
-    )
-
-
-def read_parts(kind: str, value: Any) -> list[Any]:
-    """Return the mechanisms that stand in a file."""
-    if not isinstance(value, list):
-        raise ValueError(f"{kind} must have 'mechanisms', a list of mechanisms")
-    return [MECHANISMS.read(part) for part in value]
 
 
 def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:

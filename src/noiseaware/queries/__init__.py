@@ -41,20 +41,17 @@ array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
 from noiseaware import contract
 from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Neighbours
-from noiseaware.queries.by_group import ByGroup, InGroup
+from noiseaware.queries.by_group import ByGroup, InColumn, InGroup
 from noiseaware.queries.class_feature_counts import ClassFeatureCounts
-from noiseaware.queries.count import Count
+from noiseaware.queries.counts import Count
 from noiseaware.queries.histogram import Histogram
-from noiseaware.queries.in_column import InColumn
 from noiseaware.queries.linear import Linear
 from noiseaware.queries.margins import Margins
-from noiseaware.queries.moments import Moments
+from noiseaware.queries.moments import Moments, RegressionMoments
 from noiseaware.queries.query import Query
-from noiseaware.queries.regression_moments import RegressionMoments
 from noiseaware.queries.shares import Shares
 from noiseaware.queries.stacked import StackedQuery
-from noiseaware.queries.sum import Sum
-from noiseaware.queries.value import Value
+from noiseaware.queries.sum import Sum, Value
 from noiseaware.registry import QUERIES
 
 __all__ = [

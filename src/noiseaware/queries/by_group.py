@@ -1,4 +1,4 @@
-"""A query asked of each group, or of one group, of records whose group is known.
+"""A query asked of each group, of one group, or of one column of the records.
 
 A record is its group, an integer from 0, followed by the rest: (n, 2) for one number beside the
 group, (n, 1 + w) for w of them. The query inside sees the rest, (n,) or (n, w). The groups are
@@ -8,6 +8,9 @@ rest of the record.
 One record is in one group. So whatever happens to it moves the coordinates of that group only, as
 far as it would move the query inside, and the sensitivities are those of the query inside: this is
 parallel composition (McSherry 2009), proved in `docs/sensitivity.md`.
+
+`InColumn` asks the query inside of one column of the records, (n,). What happens to a record moves
+the total as far as it moves that query, so the sensitivities are the same again.
 
 Reference
 ---------
@@ -29,8 +32,7 @@ from noiseaware.basics.frames import as_array
 from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.queries.arguments import as_labels, check_norm
-from noiseaware.queries.count import Count
-from noiseaware.queries.counts import possible_counts
+from noiseaware.queries.counts import Count, possible_counts
 from noiseaware.registry import QUERIES
 
 
@@ -126,12 +128,16 @@ class GroupedQuery(Described):
         check_norm(norm, neighbours)
         return self.query.sensitivity(norm, neighbours=neighbours)
 
-    def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless these are groups and records of the query inside."""
+    def _inside(self, records: ArrayLike) -> NDArray[Any]:
+        """Return what the query inside sees of the records; ValueError if they do not fit."""
         _check_groups(records, self.n_groups)
-        check = query_abilities(self.query).check_records
+        return _split(records)[1]
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the query inside can be asked of what it sees."""
+        inside, check = self._inside(records), query_abilities(self.query).check_records
         if check is not None:
-            check(_split(records)[1])
+            check(inside)
 
 
 class ByGroup(GroupedQuery):
@@ -206,7 +212,6 @@ class ByGroup(GroupedQuery):
         return cells
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
         return ["Of each group of records separately.", *query_words(self.query)]
 
     def reading(self, totals: Floats, n: int) -> Reading | None:
@@ -265,9 +270,53 @@ class InGroup(GroupedQuery):
         return np.where((groups == self.group)[:, np.newaxis], self.query.cells(rest), -1)
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
         return [f"Of the records of group {self.group} only.", *query_words(self.query)]
+
+
+class InColumn(GroupedQuery):
+    """A query asked of one column of the records; queries of several columns go into `Several`.
+
+    Parameters
+    ----------
+    query
+        What is asked of the column.
+    column
+        Its number, from 0.
+
+    Examples
+    --------
+    >>> from noiseaware.queries import Sum
+    >>> query = InColumn(Sum(0, 10), column=1)
+    >>> query.statistic([[5.0, 3.0], [1.0, 40.0]]).ravel()
+    array([ 3., 10.])
+    """
+
+    column: int
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "column": 0}
+
+    def __init__(self, query: Query | Mapping[str, Any], column: int) -> None:
+        self._hold_query(query)
+        self._hold(column=whole_number("column", column, least=0), names=tuple(self.query.names))
+
+    def _inside(self, records: ArrayLike) -> NDArray[Any]:
+        array = as_array(records)
+        if array.ndim != 2 or array.shape[1] <= self.column:
+            raise ValueError(
+                f"records must have at least {self.column + 1} columns; got shape {array.shape}"
+            )
+        return np.ascontiguousarray(array[:, self.column])
+
+    def statistic(self, records: ArrayLike) -> Floats:
+        """Return t of the column of each record, (n, d)."""
+        return self.query.statistic(self._inside(records))
+
+    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        return self.query.cells(self._inside(records))
+
+    def words(self) -> list[str]:
+        return [f"Of column {self.column + 1} of the records.", *query_words(self.query)]
 
 
 QUERIES.add(ByGroup)
 QUERIES.add(InGroup)
+QUERIES.add(InColumn)

@@ -98,6 +98,7 @@ class ClassFeatureCounts(CountsQuery):
     4.0
     """
 
+    in_words = "How many records of each class have each level of each feature."
     n_classes: int
     n_levels: tuple[int, ...]
     _first_cell: NDArray[np.int64]
@@ -189,10 +190,6 @@ class ClassFeatureCounts(CountsQuery):
 
     def _arguments(self) -> dict[str, Any]:
         return {"n_classes": self.n_classes, "n_levels": self.n_levels}
-
-    def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
-        return ["How many records of each class have each level of each feature."]
 
 
 def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[int, ...]:

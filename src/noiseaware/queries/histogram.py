@@ -90,6 +90,7 @@ class Histogram(CountsQuery):
     ('level=0', 'level=1')
     """
 
+    in_words = "How many records fall in each cell."
     edges: tuple[float, ...] | None
     n_levels: int | None
     labels: tuple[str, ...] | None
@@ -150,10 +151,6 @@ class Histogram(CountsQuery):
             raise ValueError(
                 f"records must not be NaN; got NaN in record {np.isnan(array).argmax()}"
             )
-
-    def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
-        return ["How many records fall in each cell."]
 
 
 def _as_edges(edges: Sequence[float | str]) -> tuple[float, ...]:

@@ -223,7 +223,6 @@ class Linear(Described):
         return f"Linear(<{len(self.names)} x {self.n_cells}>)"
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
         what = "How many records there are in" if self.cells else "Weighted numbers of records in"
         return [f"{what} each of {len(self.names)} sets of the {self.n_cells} cells of a table."]
 

@@ -159,5 +159,4 @@ class Query(Described):
         )
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
         return [f"The totals of {', '.join(self.names)}, by a function of the analyst's own."]

@@ -13,7 +13,28 @@ from noiseaware.contract import Floats, Neighbours, Query, query_abilities
 from noiseaware.queries.counts import possible_counts
 
 
-class StackedQuery:
+class LabelledQueries:
+    """Several queries, with a label for each."""
+
+    def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
+        self.queries: tuple[Any, ...] = tuple(queries)
+        self.labels = tuple(labels)
+        self._abilities = [query_abilities(query) for query in queries]
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Return a bound on how far one record can move the total: the norm of the parts' own."""
+        parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
+        return float(np.linalg.norm(parts, norm))
+
+    def words(self) -> list[str]:
+        """Return what was asked, in sentences for the report."""
+        return [
+            f"({label}) {' '.join(query_words(query))}"
+            for label, query in zip(self.labels, self.queries, strict=True)
+        ]
+
+
+class StackedQuery(LabelledQueries):
     """Several queries as one, a label in front of each one's names; made by `mechanisms.Several`.
 
     It has cells, and a way to add up its total, only if all queries have them.
@@ -24,8 +45,7 @@ class StackedQuery:
     possible: Callable[[Floats, int], Floats] | None = None
 
     def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
-        self.queries: tuple[Any, ...] = tuple(queries)
-        self.labels = tuple(labels)
+        super().__init__(queries, labels)
         self.names = tuple(
             f"{label}: {name}"
             for label, query in zip(labels, queries, strict=True)
@@ -33,7 +53,6 @@ class StackedQuery:
         )
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"labels must make all names different; got {list(labels)!r}")
-        self._abilities = [query_abilities(query) for query in queries]
         self.integer_valued = all(able.integer_valued for able in self._abilities)
         if all(able.cells is not None for able in self._abilities):
             self.cells = self._cells
@@ -63,11 +82,6 @@ class StackedQuery:
     def _total(self, records: ArrayLike) -> Floats:
         return np.concatenate([query.total(records) for query in self.queries])
 
-    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return a bound on how far one record can move the total: the norm of the parts' own."""
-        parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
-        return float(np.linalg.norm(parts, norm))
-
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records fit all queries."""
         for able in self._abilities:
@@ -78,12 +92,42 @@ class StackedQuery:
         """Refuse: a file holds the query of each part with its mechanism."""
         raise ValueError("the queries of several releases are written with their mechanisms")
 
-    def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
-        return [
-            f"({label}) {' '.join(query_words(query))}"
-            for label, query in zip(self.labels, self.queries, strict=True)
-        ]
-
     def __repr__(self) -> str:
         return " and ".join(map(repr, self.queries))
+
+
+class ColumnQueries(LabelledQueries):
+    """A query of a column for each label; made by `mechanisms.Attributes`."""
+
+    def __init__(
+        self, queries: Sequence[Query], labels: Sequence[str], columns: Sequence[int]
+    ) -> None:
+        super().__init__(queries, labels)
+        self.names, self.columns = self.labels, tuple(columns)
+        in_order = self.columns == tuple(range(len(self.columns)))
+        self.column_names = self.names if in_order else None
+
+    def statistic(self, records: ArrayLike) -> Floats:
+        """Return the statistics of all attributes side by side."""
+        array = np.asarray(records)
+        parts = zip(self.queries, self.columns, strict=True)
+        return np.concatenate([query.statistic(array[:, c]) for query, c in parts], axis=1)
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless each column fits its query."""
+        array = np.asarray(records)
+        if array.ndim != 2 or array.shape[1] <= max(self.columns):
+            raise ValueError(
+                f"records must have at least {max(self.columns) + 1} columns, one for each "
+                f"attribute; got shape {array.shape}"
+            )
+        for able, name, c in zip(self._abilities, self.names, self.columns, strict=True):
+            try:
+                if able.check_records is not None:
+                    able.check_records(array[:, c])
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"attribute {name!r}: {error}") from None
+
+    def __repr__(self) -> str:
+        parts = zip(self.names, self.queries, strict=True)
+        return "; ".join(f"{name}: {query!r}" for name, query in parts)

@@ -1,13 +1,13 @@
-"""The sum of clamped records."""
+"""The sum of clamped records, and the record's own number."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.described import Described, clamped_words
+from noiseaware.basics.described import Clamping, Described
 from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours, Reading
 from noiseaware.queries.arguments import (
@@ -23,7 +23,7 @@ from noiseaware.queries.arguments import (
 from noiseaware.registry import QUERIES
 
 
-class Sum(Described):
+class Sum(Clamping):
     """The sum of the records, each clamped to published bounds.
 
     Parameters
@@ -44,6 +44,7 @@ class Sum(Described):
     5.0
     """
 
+    in_words = "The sum of the records."
     lower: Bound
     upper: Bound
     integer_valued: bool
@@ -116,9 +117,50 @@ class Sum(Described):
         """Return the nearest sums between n lower and n upper."""
         return np.clip(totals, n * self._lower, n * self._upper)
 
-    def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
-        return ["The sum of the records.", clamped_words(self.lower, self.upper)]
+
+class Value(Described):
+    """The record's own number, as it is: for records that are released one by one.
+
+    A record may be a published cell, its number the true count. Nothing bounds it, so no
+    sensitivity is known, and a guarantee has to be taken from the publisher.
+
+    Parameters
+    ----------
+    integer_valued
+        Whether records are integers, as counts are; discrete noise needs it.
+
+    Examples
+    --------
+    >>> Value().statistic(np.array([3, 0])).ravel()
+    array([3., 0.])
+    """
+
+    is_value = True
+    in_words = "The number of every record, one by one."
+    integer_valued: bool
+    names: tuple[str, ...]
+
+    def __init__(self, *, integer_valued: bool = True) -> None:
+        self._hold(integer_valued=bool(integer_valued), names=("value",))
+
+    def statistic(self, records: ArrayLike) -> NDArray[np.float64]:
+        """Return the records, (n, 1)."""
+        return np.array(as_array(records, self), dtype=np.float64).reshape(-1, 1)
+
+    def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
+        """Raise ValueError: nothing bounds the number."""
+        check_norm(norm, neighbours)
+        raise ValueError(
+            "the sensitivity of Value is not known: how far one person can move a published number "
+            "is for its publisher to say. Give the scale of the noise"
+        )
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError unless the records are finite numbers of shape (n,)."""
+        array = as_array(records, self)
+        check_flat(array)
+        check_numbers(array, self.integer_valued)
 
 
 QUERIES.add(Sum)
+QUERIES.add(Value)

@@ -1,0 +1,239 @@
+"""Noise forced into a range: truncated, by drawing it again, and folded, by mirrors at the bounds.
+
+**Truncated.** Noise is drawn until T_j + e_j lies in [lower, upper], so that the density is
+renormalised by a number that depends on the confidential T_j,
+
+    log g = sum_j  log p(v_j - T_j) - log P(lower <= T_j + e_j <= upper).
+
+The second part belongs to the likelihood, and it costs privacy: for Laplace noise each of the two
+parts moves by at most epsilon between neighbours, so 2 epsilon is promised (Holohan, Antonatos,
+Braghin and Mac Aonghusa 2020 find the scale that brings it back to epsilon). For Gaussian noise
+nothing of the kind holds for every T, and the guarantee is "unknown".
+
+**Folded.** The noisy number Y = T + e is replaced by 2 lower - Y if it is below `lower`, by
+2 upper - Y if it is above `upper`, and so on until it is inside (diffprivlib's `LaplaceFolded`,
+`GeometricFolded`). The numbers that end at the released value v are v itself and its mirror images:
+with the width D = upper - lower they are v + 2 k D and 2 lower - v + 2 k D for every integer k. So
+
+    g(v, T) = sum_k [ h(v + 2 k D - T) + h(2 lower - v + 2 k D - T) ],
+
+with h(e) proportional to exp(-|e| / b). The sum has a period of 2 D in T and is the same at T and
+2 lower - T, so T can be folded into the range first. Then a = |v - T| and c = v + T - 2 lower are
+between 0 and 2 D, and both sums over k are geometric series:
+
+    g(v, T)  is proportional to  e^(-a/b) + e^(-(2D - a)/b) + e^(-c/b) + e^(-(2D - c)/b),
+
+where the factor 1 / (1 - e^(-2D/b)) is free of T. With one infinite bound there is one mirror, and
+two terms. For integers the same formula holds: at a bound the two series are the same numbers
+counted twice, which is a factor of 2 that is free of T. Bounds may then be halves of integers.
+
+Folding is done after the noise, so the guarantee is that of the noise.
+
+Example
+-------
+>>> import noiseaware as na
+>>> noise = na.mechanisms.Laplace(na.queries.Count(value=1), epsilon=0.5)
+>>> mechanism = na.mechanisms.Folded(noise, lower=0, upper=20)
+>>> release = na.Release([1.25], mechanism, n_records=20)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from noiseaware.contract import Floats, total_of
+from noiseaware.mechanisms.additive import is_additive
+from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
+from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.laplace import Laplace, LaplaceNoise
+from noiseaware.mechanisms.terms import FOLDED, LAPLACE, TRUNCATED, SeparableDensity, log_between
+from noiseaware.registry import MECHANISMS
+
+
+class Truncated(AfterNoise):
+    """Noise drawn until the noisy number lies in a range.
+
+    Not `Clamped`: there are no atoms, and the density is renormalised, by a number that depends on
+    the confidential total.
+
+    Parameters
+    ----------
+    mechanism
+        An additive mechanism; its other steps, if any, cannot come first.
+    lower, upper
+        The range: numbers, or one for each value, (d,). Infinite for no end.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> laplace = na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5)
+    >>> print(na.mechanisms.Truncated(laplace, lower=0.0, upper=100.0).guarantee)
+    pure differential privacy with epsilon = 1, when one record is changed
+    """
+
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
+    in_words = "forced into a range by drawing the noise again"
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "mechanism": Laplace.example(),
+        "lower": 0.0,
+        "upper": 100.0,
+    }
+
+    def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
+        super().__init__(mechanism)
+        if mechanism is not self.noise:
+            raise TypeError(
+                "mechanism must be additive noise for Truncated, without a step before it; "
+                f"got {type(mechanism).__name__}"
+            )
+        self.lower, self.upper = read_range(self, lower, upper)
+        if self.noise.discrete:
+            if np.any(np.ceil(self.lower) > np.floor(self.upper)):
+                raise ValueError(
+                    f"lower and upper must have an integer between them under discrete noise; "
+                    f"got {lower!r} and {upper!r}"
+                )
+        elif np.any(self.lower == self.upper):
+            raise ValueError(f"lower must be below upper; got {lower!r} and {upper!r}")
+        self.guarantee = _truncated_guarantee(mechanism.guarantee)
+
+    def _ends(self) -> tuple[Any, Any]:
+        if self.noise.discrete:
+            return np.ceil(self.lower), np.floor(self.upper)
+        return self.lower, self.upper
+
+    def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
+        return self._terms_in_range(TRUNCATED + self.noise.kind, values, *self._ends())
+
+    def _wanted(self) -> list[str]:
+        right = f"between {shown(self.lower)} and {shown(self.upper)} (truncated)"
+        return [*self.mechanism._wanted(), right]
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
+        total = total_of(self.query, records)
+        kind, inverse = self.noise.kind, 1.0 / self.scale
+        each = np.broadcast_arrays(inverse, *self._ends(), total, 1.0 - rng.random(len(total)))
+        values = [draw_between(kind, *one) for one in zip(*each, strict=True)]
+        return np.array(values)
+
+
+@njit(cache=True, nogil=True)
+def draw_between(noise, inverse, low, high, total, u):
+    """Return y with P(low <= Y <= y) = u P(low <= Y <= high), for 0 < u <= 1 and Y = T + e.
+
+    With a uniform u this is Y, given that it is in the range; drawing until it is there may take
+    for ever. By bisection, down to neighbouring numbers; for discrete noise, to the least integer
+    with a probability that is not below. `noise` is an `AdditiveNoise.kind`.
+    """
+    goal = math.log(u) + log_between(noise, low, high, inverse, total)
+    # Beyond 45 scale from the likeliest number, the probability is below 1e-19.
+    likeliest, reach = min(max(total, low), high), math.ceil(45.0 / inverse)
+    below, above = max(low, likeliest - reach), min(high, likeliest + reach)
+    discrete = noise >= 2
+    if discrete:
+        below -= 1.0
+    while True:
+        middle = 0.5 * (below + above)
+        if discrete:
+            middle = math.floor(middle)
+        if not below < middle < above:
+            return above
+        if log_between(noise, low, middle, inverse, total) < goal:
+            below = middle
+        else:
+            above = middle
+
+
+def _truncated_guarantee(inner: Guarantee) -> Guarantee:
+    if inner.pure_epsilon is not None:
+        return Guarantee("pure", epsilon=2.0 * inner.pure_epsilon, neighbours=inner.neighbours)
+    reason = inner.reason or (
+        "truncated Gaussian noise is renormalised by a number that depends on the confidential "
+        "total, so the promise of Gaussian noise does not hold for it"
+    )
+    return Guarantee("unknown", neighbours=inner.neighbours, reason=reason)
+
+
+class Folded(AfterNoise):
+    """Laplace noise, continuous or discrete, folded into [lower, upper].
+
+    Parameters
+    ----------
+    mechanism
+        The noise: a `Laplace` or a `DiscreteLaplace`.
+    lower, upper
+        The range of the released values; one of them may be infinite. Under discrete noise,
+        integers or halves of integers.
+    """
+
+    needed, optional_arguments = ("mechanism",), ("lower", "upper")
+    in_words = "mirrored into a range"
+    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+
+    def __init__(
+        self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf
+    ) -> None:
+        if not is_additive(mechanism) or mechanism.family != LAPLACE:
+            raise TypeError(
+                f"mechanism must be a Laplace or a DiscreteLaplace; got {type(mechanism).__name__}"
+            )
+        super().__init__(mechanism)
+        self.lower, self.upper = _bounds(lower, upper, mechanism.discrete)
+
+    def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
+        return self._terms_in_range(FOLDED, values, self.lower, self.upper)
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the noise's constant, and what the sum over images leaves out.
+
+        Between two mirrors, images repeat with the period; of the geometric series only the first
+        terms are added up. An integer on a mirror is its own image, and was counted twice.
+        """
+        checked = self.check_values(values)
+        constant = self.noise.log_constants(np.ones(len(checked), dtype=bool))
+        period = 2.0 * (self.upper - self.lower)
+        if math.isfinite(period):
+            scales = np.broadcast_to(self.noise.scale, len(checked))
+            constant -= float(np.log(-np.expm1(-period / scales)).sum())
+        twice = (checked == self.lower) | (checked == self.upper)
+        return constant - self.noise.discrete * int(twice.sum()) * math.log(2.0)
+
+    def _wanted(self) -> list[str]:
+        right = f"between {self.lower:g} and {self.upper:g}, into which they were folded"
+        return [*self.mechanism._wanted(), right]
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
+        return fold(self.mechanism.privatize(records, rng).values, self.lower, self.upper)
+
+
+def fold(values: Floats, lower: float, upper: float) -> Floats:
+    """Return the values, mirrored at the bounds until they are inside."""
+    if math.isinf(upper):
+        return values if math.isinf(lower) else lower + np.abs(values - lower)
+    if math.isinf(lower):
+        return upper - np.abs(values - upper)
+    period = 2.0 * (upper - lower)
+    place = (values - lower) % period
+    return lower + np.minimum(place, period - place)
+
+
+def _bounds(lower: Any, upper: Any, discrete: bool) -> tuple[float, float]:
+    for name, end in (("lower", lower), ("upper", upper)):
+        if isinstance(end, bool) or not isinstance(end, int | float | np.number):
+            raise TypeError(f"{name} must be a number; got {end!r}")
+        if discrete and math.isfinite(end) and 2 * end != math.floor(2 * end):
+            raise ValueError(
+                f"{name} must be an integer or half of one under discrete noise; got {end!r}"
+            )
+    if not lower < upper:
+        raise ValueError(f"lower must be below upper; got lower={lower}, upper={upper}")
+    return float(lower), float(upper)
+
+
+MECHANISMS.add(Truncated)
+MECHANISMS.add(Folded)
