@@ -22,7 +22,7 @@ from exact.test_conditionals import assert_agrees, assert_caught, ks
 from later import first_of_each, only
 from mutate_models import mutated_models
 from noiseaware import models
-from noiseaware.models import hierarchical
+from noiseaware.models import group_means
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220605"))
 
@@ -110,58 +110,67 @@ def test_several_scans_leave_the_joint_distribution_invariant(case):
     assert_agrees(joint_p_values(make(case), rng, 2000, scans=8))
 
 
-TWO, KERNELS = "two_means.py", "hierarchical.py"
-PROPORTIONS, MEANS = "stratified_proportions.py", "stratified_means.py"
+MEANS, PROPORTIONS, SLICES = "group_means.py", "group_proportions.py", "slice_sampling.py"
 WEIGHT = "            weight = {}\n            total += weight"
-POINT = "        if log_target(kind, point, held, data) > height{}:\n            return point"
+POINT = "        if log_density(point, *rest) > height{}:\n            return point"
 BUGS = {  # case, file, what is there, what is planted
     "groups swapped": (
         "two proportions",
-        "two_proportions.py",
+        PROPORTIONS,
         "self._draw(self.a + ones,",
         "self._draw(self.a + ones[::-1],",
     ),
-    "means without their variances": ("two means", TWO, "sizes[g] / variances[g]\n", "sizes[g]\n"),
+    "means without their variances": (
+        "two means",
+        MEANS,
+        "sizes[g] / variances[g]\n",
+        "sizes[g]\n",
+    ),
     "n left out of the shape": (
         "two means",
-        TWO,
+        MEANS,
         "self.variance_shape + 0.5 * sizes",
         "self.variance_shape",
     ),
     "one group's squares": (
         "equal variances",
-        TWO,
+        MEANS,
         "sizes = squares.sum(),",
         "sizes = squares[0],",
     ),
     "a collapsed weight without the noise": (
         "means",
-        KERNELS,
+        MEANS,
         WEIGHT.format("1.0 / (squared + variance / sizes[k])"),
         WEIGHT.format("1.0 / squared"),
     ),
-    "no determinant": ("means", KERNELS, "0.5 * (log_weights - math.log(total)", "0.5 * (0.0"),
+    "no determinant": ("means", MEANS, "0.5 * (log_weights - math.log(total)", "0.5 * (0.0"),
     "no Jacobian of log tau": (
         "means",
-        KERNELS,
-        "result = x - 0.5 * spread",
-        "result = -0.5 * spread",
+        MEANS,
+        "result = x - 0.5 * hyper[2]",
+        "result = -0.5 * hyper[2]",
     ),
     "means around the old location": ("means", MEANS, "(location / squared +", "(mean / squared +"),
     "squares around nothing": (
         "means",
         MEANS,
-        "sum_squares(records, means, squares)",
-        "sum_squares(records, np.zeros(n_groups), squares)",
+        "(n_groups)\n    _sum_squares(records, means, squares)",
+        "(n_groups)\n    _sum_squares(records, np.zeros(n_groups), squares)",
     ),
-    "no prior of the levels": ("proportions", KERNELS, "(x) - 0.5 * z * z", "(x) - 0.1 * z * z"),
+    "no prior of the levels": (
+        "proportions",
+        PROPORTIONS,
+        "(x) - 0.5 * z * z",
+        "(x) - 0.1 * z * z",
+    ),
     "levels without the sizes": (
         "proportions",
-        KERNELS,
-        "return totals[g] * x - sizes[g] *",
-        "return totals[g] * x - sizes[0] *",
+        PROPORTIONS,
+        "return data[0][g] * x - data[1][g] *",
+        "return data[0][g] * x - data[1][0] *",
     ),
-    "tau without its power": ("proportions", KERNELS, "result -= x + 0.5 *", "result -= 0.5 *"),
+    "tau without its power": ("proportions", PROPORTIONS, "result -= x + 0.5 *", "result -= 0.5 *"),
     "location with the wrong precision": (
         "proportions",
         PROPORTIONS,
@@ -176,7 +185,7 @@ BUGS = {  # case, file, what is there, what is planted
     ),
     "a slice that forgets its height": (
         "proportions",
-        KERNELS,
+        SLICES,
         POINT.format(""),
         POINT.format(" - 1.0"),
     ),
@@ -201,17 +210,17 @@ def test_the_copy_without_a_bug_passes(case):
 
 def slice_p_values(package, rng, n_draws, width):
     """Exact draws of a logit, by the inverse of its CDF on a grid, through one slice step."""
-    kernels = package.hierarchical
+    slices, log_level = package.slice_sampling, package.group_proportions._log_level
     grid = np.linspace(-6, 6, 20001)
-    rest = (0, 0.5, 1.2, 0.0, np.zeros(1)), (np.array([3.0]), np.array([10.0]), np.ones(3))
-    log_density = np.array([kernels.log_target(kernels.LOGIT, x, *rest) for x in grid])
+    rest = 0, 0.5, 1.2, (np.array([3.0]), np.array([10.0]), np.ones(3))
+    log_density = np.array([log_level(x, *rest) for x in grid])
     cdf = integrate.cumulative_trapezoid(np.exp(log_density), grid, initial=0)
     cdf /= cdf[-1]
     before = np.interp(rng.random(n_draws), cdf, grid)
-    uniforms = rng.random((n_draws, kernels.POOL))
+    uniforms = rng.random((n_draws, slices.POOL))
     after = np.array(
         [
-            kernels.slice_step(kernels.LOGIT, x, width, *rest, u)
+            slices.slice_step(log_level, x, rest, width, slices.of_array, u)
             for x, u in zip(before, uniforms, strict=True)
         ]
     )
@@ -232,17 +241,17 @@ def test_a_slice_step_is_in_balance(width):
 
 
 SLICE_BUGS = [
-    ("low = x - width * uniforms[1]", "low = x - 0.3 * width * uniforms[1]", 1.0),
-    ("left = int(MOST_STEPS * uniforms[2])", "left = 9", 0.1),
+    ("low = x - width * uniform(source, 1)", "low = x - 0.3 * width * uniform(source, 1)", 1.0),
+    ("left = int(MOST_STEPS * uniform(source, 2))", "left = 9", 0.1),
     ("        if point < x:", "        if point > x:", 8.0),
-    ("+ math.log1p(-uniforms[0])", "+ 2.0 * math.log1p(-uniforms[0])", 1.0),
+    ("+ math.log1p(-uniform(source, 0))", "+ 2.0 * math.log1p(-uniform(source, 0))", 1.0),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "width"), only(SLICE_BUGS[:1], SLICE_BUGS))
 def test_a_bug_in_a_slice_step_is_caught(old, new, width):
     rng = np.random.default_rng([SEED, 6])
-    with mutated_models(KERNELS, old, new) as mutant:
+    with mutated_models(SLICES, old, new) as mutant:
         assert_caught(slice_p_values(mutant, rng, 6000, width))
 
 
@@ -275,9 +284,7 @@ def test_density_of_the_spread_is_the_integral_over_everything_else():
         return math.log(mass * tau * stats.halfnorm.pdf(tau, scale=1.5))
 
     def ours(tau):
-        held = (0, 0.0, 0.0, variance, np.zeros(4))
-        kind = hierarchical.SPREAD_OF_MEANS
-        return hierarchical.log_target(kind, math.log(tau), held, (totals, sizes, hyper))
+        return group_means._log_spread(math.log(tau), variance, (totals, sizes, hyper))
 
     differences = [ours(tau) - expected(tau) for tau in (0.02, 0.3, 1.0, 2.5)]
     np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-8)

@@ -35,7 +35,7 @@ from noiseaware.models import (
     TwoProportions,
 )
 from noiseaware.models import dirichlet as dirichlet_module
-from noiseaware.models import gamma as gamma_module
+from noiseaware.models import durations as durations_module
 from noiseaware.queries import ByGroup, Count, Histogram, Shares, Sum
 
 REPLICATES = 200_000
@@ -310,7 +310,7 @@ BUGS = {
         "gammas of small shapes",
         (
             Edit(
-                gamma_module.Gamma,
+                durations_module.Gamma,
                 "_update",
                 "self.shape_shape - smallest",
                 "self.shape_shape",

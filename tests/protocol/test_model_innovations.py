@@ -63,7 +63,7 @@ INNOVATION_BUGS = [
         "bayes-ragged",
     ),
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),
-    ("exponential.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
+    ("durations.py", "math.exp(-rate * records[i])", "math.exp(-records[i])", "exponential"),
     (
         "conjugate.py",
         "np.log(rng.standard_gamma(shapes + 1.0))",
@@ -77,11 +77,16 @@ INNOVATION_BUGS = [
         "total -= factor[j, k] * records[i, k]",
         "vector",
     ),
-    ("gamma.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
+    ("durations.py", "+ math.log(rate)", "- math.log(rate)", "gamma"),
     ("gamma_quantiles.py", "(low - last // 2) + d", "(low - last // 2 + 1) + d", "gamma-rate"),
     ("inverse_cdf.py", "if outcome == 1 else", "if outcome == 0 else", "bernoulli"),
-    ("grouped.py", "uniform_of(records[i, 1],", "uniform_of(1 - records[i, 1],", "two-proportions"),
-    ("grouped.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
+    (
+        "group_proportions.py",
+        "uniform_of(records[i, 1],",
+        "uniform_of(1 - records[i, 1],",
+        "two-proportions",
+    ),
+    ("group_means.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
     (
         "regression_kernels.py",
         "total -= factor[j, k] * out[at, k]",

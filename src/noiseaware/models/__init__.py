@@ -1,41 +1,24 @@
 """What made the confidential records: a prior, a distribution of records, p(theta | x).
 
-A model of yours is a plain class; nothing has to be inherited. Those of the package are written in
-a file each, whose docstring gives the model, the full conditionals and the construction
-x = F(u; theta):
+A model of yours is a plain class; nothing has to be inherited. Those of the package derive from the
+classes of `ready.py`, a family in a file, whose docstring gives the models, the full conditionals
+and the construction x = F(u; theta):
 
-| file                        | records                                        |
-|-----------------------------|------------------------------------------------|
-| `linear_regression.py`      | features and a response, floats                |
-| `generalised_regression.py` | features, and 0 or 1; features and a count     |
-| `naive_bayes.py`            | a class and features, integers                 |
-| `bernoulli.py`              | zeros and ones                                 |
-| `normal.py`                 | floats                                         |
-| `categorical.py`            | integers from 0                                |
-| `exponential.py`            | durations                                      |
-| `gamma.py`                  | durations                                      |
-| `multivariate_normal.py`    | rows of floats                                 |
-| `contingency_table.py`      | several integers from 0                        |
-| `poisson_table.py`          | cells of a table whose total is not known      |
-| `log_linear_table.py`       | the same, with effects and interactions        |
-| `poisson.py`                | counts                                         |
-| `negative_binomial.py`      | counts that vary more                          |
-| `count_regression.py`       | counts of cells with known covariates          |
-| `two_proportions.py`        | a group of two, and 0 or 1                     |
-| `two_means.py`              | a group of two, and a float                    |
-| `stratified_proportions.py` | a group of many, and 0 or 1                    |
-| `stratified_means.py`       | a group of many, and a float                   |
-| `unknown_sizes.py`          | the same, of groups whose sizes nobody says    |
-| `dirichlet.py`              | shares that sum to 1                           |
-
-All derive from the classes of `ready.py`. What some share is in `conjugate.py` (draws and log
-densities), `discrete.py` (categories with Dirichlet priors), `grouped.py` (records whose group is
-known), `hierarchical.py` (groups that share a prior), `gamma_priors.py` (durations and counts),
-`count_cdf.py` and `inverse_cdf.py` (discrete records from uniforms),
-`gamma_quantiles.py` (gamma variables from normals), `shape_kernels.py` (a slice sampler for
-shapes), `normal_vectors.py` (normal rows, their mean and covariance), `regression.py` (features and
-coefficients), `regression_kernels.py` and `response_kernels.py` (the loops of regressions),
-and `summed_regression.py` (counts of cells summed out).
+| file                                     | records                                           |
+|------------------------------------------|---------------------------------------------------|
+| `bernoulli.py`, `normal.py`              | zeros and ones; floats                            |
+| `counts.py`, `durations.py`              | integers from 0; positive floats                  |
+| `categorical.py`, `contingency_table.py` | one integer from 0; several                       |
+| `naive_bayes.py`                         | a class and features, integers                    |
+| `dirichlet.py`, `multivariate_normal.py` | shares that sum to 1; rows of floats              |
+| `linear_regression.py`                   | features and a response, floats                   |
+| `generalised_regression.py`              | features, and 0 or 1 or a count                   |
+| `errors_in_variables.py`                 | features that were released with noise            |
+| `group_means.py`, `group_proportions.py` | a group, and a float; a group, and 0 or 1         |
+| `unknown_sizes.py`                       | the same, of groups whose sizes nobody says       |
+| `poisson_table.py`                       | cells of a table whose total is not known         |
+| `log_linear_table.py`                    | the same, with effects and interactions           |
+| `count_regression.py`                    | counts of cells with known covariates             |
 """
 
 from __future__ import annotations
@@ -49,25 +32,25 @@ from noiseaware.models.bernoulli import Bernoulli as Bernoulli
 from noiseaware.models.categorical import Categorical as Categorical
 from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
 from noiseaware.models.count_regression import CountRegression as CountRegression
+from noiseaware.models.counts import NegativeBinomial as NegativeBinomial
+from noiseaware.models.counts import Poisson as Poisson
 from noiseaware.models.dirichlet import Dirichlet as Dirichlet
+from noiseaware.models.durations import Exponential as Exponential
+from noiseaware.models.durations import Gamma as Gamma
 from noiseaware.models.errors_in_variables import ErrorsInVariables as ErrorsInVariables
-from noiseaware.models.exponential import Exponential as Exponential
-from noiseaware.models.gamma import Gamma as Gamma
 from noiseaware.models.generalised_regression import LogisticRegression as LogisticRegression
 from noiseaware.models.generalised_regression import PoissonRegression as PoissonRegression
+from noiseaware.models.group_means import StratifiedMeans as StratifiedMeans
+from noiseaware.models.group_means import TwoMeans as TwoMeans
+from noiseaware.models.group_proportions import StratifiedProportions as StratifiedProportions
+from noiseaware.models.group_proportions import TwoProportions as TwoProportions
 from noiseaware.models.linear_regression import LinearRegression as LinearRegression
 from noiseaware.models.log_linear_table import LogLinearTable as LogLinearTable
 from noiseaware.models.log_linear_table import LogNormalTable as LogNormalTable
 from noiseaware.models.multivariate_normal import MultivariateNormal as MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes as NaiveBayes
-from noiseaware.models.negative_binomial import NegativeBinomial as NegativeBinomial
 from noiseaware.models.normal import Normal as Normal
-from noiseaware.models.poisson import Poisson as Poisson
 from noiseaware.models.poisson_table import PoissonTable as PoissonTable
-from noiseaware.models.stratified_means import StratifiedMeans as StratifiedMeans
-from noiseaware.models.stratified_proportions import StratifiedProportions as StratifiedProportions
-from noiseaware.models.two_means import TwoMeans as TwoMeans
-from noiseaware.models.two_proportions import TwoProportions as TwoProportions
 from noiseaware.models.unknown_sizes import UnknownSizes as UnknownSizes
 from noiseaware.registry import MODELS
 

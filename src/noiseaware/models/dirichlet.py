@@ -27,7 +27,7 @@ that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
     log p(v | x) = sum_j c_j v_j + (a - C) log A - b A + n lgamma(A)
                    - n sum_j lgamma(alpha_j) + sum_j alpha_j L_j + constant,     C = sum_j c_j.
 
-* As a function of one v_j it is the density of `shape_kernels` with a = c_j, b = L_j - b,
+* As a function of one v_j it is `log_shape_density` with a = c_j, b = L_j - b,
   c = a - C, o = A - alpha_j, r = 1, m = n.
 * Along v + t (1, ..., 1), which multiplies A by exp(t) and leaves the mean unchanged, C cancels,
   and it is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A,
@@ -85,7 +85,7 @@ from noiseaware.models.conjugate import (
 )
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
 from noiseaware.models.ready import Compiled, CompiledModel, needed
-from noiseaware.models.shape_kernels import slice_step, step_width
+from noiseaware.models.slice_sampling import move_shape
 from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
 
@@ -153,7 +153,7 @@ def _log_likelihood(alpha, records, out):
 
 
 @njit(cache=True, nogil=True)
-def _slice_scan(alpha, sums, smallest, prior, n, width, one, uniforms):
+def _slice_scan(alpha, sums, smallest, prior, n, one, uniforms):
     """Move ``alpha`` by a step in the common direction and one in each coordinate, in place.
 
     ``sums`` holds the L_j, ``smallest`` the D_j, ``prior`` the c_j, a and b. Returns False if the
@@ -164,7 +164,7 @@ def _slice_scan(alpha, sums, smallest, prior, n, width, one, uniforms):
     total, all_concentration = alpha.sum(), concentration.sum()
     slope = (alpha * sums).sum()
     terms = (a - smallest.sum(), slope - b * total, 0.0, 0.0, total, n, n)
-    t, used = slice_step(0.0, terms, alpha, width, uniforms, 0)
+    t, used = move_shape(0.0, terms, alpha, n, uniforms, 0)
     if used < 0:
         return False
     alpha *= math.exp(t)
@@ -176,7 +176,7 @@ def _slice_scan(alpha, sums, smallest, prior, n, width, one, uniforms):
         now = math.log(max(alpha[j], SMALLEST))
         c = a - all_concentration
         terms = (concentration[j] - smallest[j], sums[j] - b, c, others, 1.0, n, n)
-        v, used = slice_step(now, terms, one, width, uniforms, used)
+        v, used = move_shape(now, terms, one, n, uniforms, used)
         if used < 0:
             return False
         alpha[j] = math.exp(v)
@@ -273,7 +273,7 @@ class Dirichlet(CompiledModel):
         prior = (self._concentration, self.precision_shape, self.precision_rate)
         pool = rng.random(_POOL * (self.n_parts + 1))
         alpha = start.copy()
-        while not _slice_scan(alpha, sums, smallest, prior, float(n), step_width(n), _ONE, pool):
+        while not _slice_scan(alpha, sums, smallest, prior, float(n), _ONE, pool):
             pool = np.concatenate((pool, rng.random(len(pool))))
             alpha = start.copy()
         precision = alpha.sum()

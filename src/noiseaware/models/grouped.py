@@ -4,20 +4,10 @@ A record is its group, an integer from 0, and its outcome. The sizes of the grou
 the group of record i is fixed by i: the first n_0 records are in group 0, the next n_1 in group 1,
 and so on. A model of groups says so with ``uses_index``, and the sampler then tells it which
 records it is to make. All other methods read the group from the record.
-
-Yes-or-no outcomes
-------------------
-P(outcome = 1) = p_g. With u uniform on [0, 1), the outcome is 1 if u < p_g, else 0; given the
-outcome, u is uniform on [0, p_g) or [p_g, 1).
-
-Normal outcomes
----------------
-The outcome is N(m_g, v_g). With u standard normal, it is m_g + sqrt(v_g) u.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -27,15 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.densities import LOG_2PI
-from noiseaware.models.arguments import check_levels, read_floats, read_parameter, refuse_records
-from noiseaware.models.inverse_cdf import inside, uniform_of
-from noiseaware.models.ready import Compiled, CompiledModel
-from noiseaware.parameters import Innovations, Parameter
+from noiseaware.models.arguments import read_floats
+from noiseaware.models.ready import CompiledModel
+from noiseaware.parameters import Parameter
 
 
 @njit(cache=True, nogil=True)
-def _group(records, i, n_groups):
+def group_of(records, i, n_groups):
     """Return the group of record i, or -1 if there is no such group."""
     if not 0 <= records[i, 0] < n_groups:
         return -1
@@ -47,7 +35,7 @@ def _group(records, i, n_groups):
 def _add_up(records, yes_no, totals, sizes):
     """Add up the outcomes and the records of each group; False at a wrong record."""
     for i in range(records.shape[0]):
-        group = _group(records, i, totals.shape[0])
+        group = group_of(records, i, totals.shape[0])
         if group < 0 or (yes_no and not 0 <= records[i, 1] <= 1):
             return False
         totals[group] += records[i, 1]
@@ -164,133 +152,3 @@ def without_sizes(model: Any) -> Grouped:
             f"StratifiedMeans(labels=[...]); got {model!r}"
         )
     return model
-
-
-# ------------------------------------------------------------------ yes-or-no outcomes
-
-
-@njit(cache=True, nogil=True)
-def _build_outcomes(probabilities, innovations, records):
-    """Write whether u_i < p_g; the groups are there already."""
-    for i in range(records.shape[0]):
-        records[i, 1] = innovations[i, 0] < inside(probabilities[records[i, 0]])
-
-
-@njit(cache=True, nogil=True)
-def _recover_outcomes(probabilities, records, innovations):
-    """Move each uniform into [0, p_g) or [p_g, 1); False at a wrong record."""
-    for i in range(records.shape[0]):
-        group = _group(records, i, probabilities.shape[0])
-        if group < 0 or not 0 <= records[i, 1] <= 1:
-            return False
-        innovations[i, 0] = uniform_of(records[i, 1], probabilities[group], innovations[i, 0])
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _outcome_likelihood(probabilities, records, out):
-    """Write log p_g or log(1 - p_g); False at a wrong record."""
-    for i in range(records.shape[0]):
-        group = _group(records, i, probabilities.shape[0])
-        if group < 0 or not 0 <= records[i, 1] <= 1:
-            return False
-        p = probabilities[group]
-        if records[i, 1] == 1:
-            out[i] = math.log(p) if p > 0.0 else -math.inf
-        else:
-            out[i] = math.log1p(-p) if p < 1.0 else -math.inf
-    return True
-
-
-class YesNoGroups(Grouped):
-    """Groups with yes-or-no outcomes; the parameter is ``proportions`` (G,)."""
-
-    dtype = np.int64
-    innovations = Innovations("uniform", 1)
-    compiled = Compiled(_build_outcomes, _recover_outcomes, _outcome_likelihood)
-
-    @property
-    def record_levels(self) -> int:
-        """The largest number of levels: of groups, or no and yes."""
-        return self._n_groups
-
-    @property
-    def record_values(self) -> NDArray[np.int64]:
-        """All the records that there can be: no and yes of each group in turn, (2 G, 2)."""
-        return np.indices((self._n_groups, 2), dtype=np.int64).reshape(2, -1).T.copy()
-
-    @property
-    def value_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """The group of each of these, and the sizes of the groups."""
-        if self.sizes is None:
-            return None
-        return self.record_values[:, 0].copy(), np.array(self.sizes, dtype=np.int64)
-
-    def _read(self, theta: Theta) -> tuple[Floats]:
-        """Return the p_g."""
-        return (read_parameter(theta, "proportions", (self._n_groups,)),)
-
-    def _check(self, records: NDArray[np.int64]) -> None:
-        check_levels(records, [self._n_groups, 2], ["the group", "the outcome"])
-
-
-# ------------------------------------------------------------------ normal outcomes
-
-
-@njit(cache=True, nogil=True)
-def _build_normals(means, variances, innovations, records):
-    """Write m_g + sqrt(v_g) u_i; NaN if a variance is negative. The groups are there already."""
-    for i in range(records.shape[0]):
-        group = int(records[i, 0])
-        variance = variances[group]
-        sd = math.sqrt(variance) if variance >= 0.0 else math.nan
-        records[i, 1] = means[group] + sd * innovations[i, 0]
-
-
-@njit(cache=True, nogil=True)
-def _recover_normals(means, variances, records, innovations):
-    """Write (x_i - m_g) / sqrt(v_g), NaN if v_g is not positive; False at a wrong group."""
-    for i in range(records.shape[0]):
-        group = _group(records, i, means.shape[0])
-        if group < 0:
-            return False
-        variance = variances[group]
-        sd = math.sqrt(variance) if variance > 0.0 else math.nan
-        innovations[i, 0] = (records[i, 1] - means[group]) / sd
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _normal_likelihood(means, variances, records, out):
-    """Write log N(x_i; m_g, v_g); False at a wrong group."""
-    for i in range(records.shape[0]):
-        group = _group(records, i, means.shape[0])
-        if group < 0:
-            return False
-        out[i] = -math.inf
-        if variances[group] > 0.0:
-            u = (records[i, 1] - means[group]) / math.sqrt(variances[group])
-            out[i] = -0.5 * (u * u + LOG_2PI + math.log(variances[group]))
-    return True
-
-
-@njit(cache=True, nogil=True)
-def sum_squares(records, means, squares):
-    """Add (x_i - m_g)^2 to the group's entry of `squares`; the groups were seen to be right."""
-    for i in range(records.shape[0]):
-        group = int(records[i, 0])
-        difference = records[i, 1] - means[group]
-        squares[group] += difference * difference
-
-
-class NormalGroups(Grouped):
-    """Groups with normal outcomes; `_read` returns the mean and the variance of each group."""
-
-    innovations = Innovations("normal", 1)
-    compiled = Compiled(_build_normals, _recover_normals, _normal_likelihood)
-
-    def _check(self, records: Floats) -> None:
-        groups, G = records[:, 0], self._n_groups
-        wrong = (groups < 0) | (groups >= G) | (groups != np.floor(groups))
-        right = f"records must hold whole numbers from 0 to {G - 1} as the group"
-        refuse_records(wrong, right, groups)

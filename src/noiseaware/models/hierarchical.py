@@ -14,18 +14,6 @@ z_g = (h_g - mu) / tau instead, which are standard normal whatever mu and tau ar
 move proposes in v = (mu, log tau, z_1, ..., z_G), and log v for a variance v, with
 
     |d theta / d v| = tau tau^G              (times p_g (1 - p_g) for each proportion, times v).
-
-**Slice sampling** (Neal 2003). One coordinate x with log density l is moved by drawing a height
-y = l(x) - e, e standard exponential, and then a point uniformly from {x': l(x') > y}: an interval
-of width w is put around x at random, its ends are moved outwards, in at most m steps, until they
-are below y, and it is shrunk towards x at each point drawn from it that is below y. `slice_step`
-stays at x if none of `TRIES` points is above y. That changes nothing in Neal's proof: for x'
-different from x, the paths from x to x' and back through the same points below y have equal
-density, those of each length separately, and so the shorter ones alone balance too.
-
-Reference
----------
-Neal, R. M. (2003). Slice sampling. Annals of Statistics 31(3).
 """
 
 from __future__ import annotations
@@ -39,120 +27,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.densities import log_normal_iid, softplus
+from noiseaware.maths.densities import log_normal_iid
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.grouped import Grouped
 from noiseaware.models.inverse_cdf import inside
 from noiseaware.parameters import Parameter
 
-MOST_STEPS = 10
-"""How often the interval of a slice may be moved outwards, both sides together."""
-
-TRIES = 21
-"""Points that are drawn from the interval before a slice step gives up and stays."""
-
-POOL = 3 + TRIES
-"""Uniforms that one slice step may use."""
-
-SPREAD_OF_MEANS, LOGIT, SPREAD_OF_LOGITS, LOCATION_GIVEN_Z, SPREAD_GIVEN_Z = range(5)
-
 LARGEST_LOGIT = 36.0
 """Beyond it a proportion rounds to 1. Under any prior of use it is never met."""
-
-
-@njit(cache=True, nogil=True)
-def log_target(kind, x, held, data):
-    """Return a log density of the number x, up to a constant.
-
-    Parameters
-    ----------
-    kind
-        `SPREAD_OF_MEANS`: x = log tau given v and the records, with mu and all h_g integrated out.
-        `LOGIT`: x = h_g of group g, given the rest. `SPREAD_OF_LOGITS`: x = log tau given mu and
-        h. `LOCATION_GIVEN_Z`, `SPREAD_GIVEN_Z`: x = mu, x = log tau, given the z_g (and tau, mu).
-    held : tuple
-        g, mu, tau, v, and (G,) the h_g or, in the last two kinds, the z_g; what a kind does not
-        need may be anything.
-    data : tuple
-        (G,) the sum of the outcomes (their number of ones) and (G,) the number of records in each
-        group; (3,) m_0, s_0^-2 and s^-2.
-    """
-    g, location, spread, variance, levels = held
-    totals, sizes, hyper = data
-    centre, precision, spread_precision = hyper[0], hyper[1], hyper[2]
-    if kind == LOGIT:
-        z = (x - location) / spread
-        return totals[g] * x - sizes[g] * softplus(x) - 0.5 * z * z
-    if kind == LOCATION_GIVEN_Z:
-        result = -0.5 * precision * (x - centre) ** 2
-        for k in range(sizes.shape[0]):
-            level = x + spread * levels[k]
-            result += totals[k] * level - sizes[k] * softplus(level)
-        return result
-    # The prior of log tau: that of tau, times tau.
-    squared = math.exp(2.0 * x)
-    result = x - 0.5 * spread_precision * squared
-    if kind == SPREAD_GIVEN_Z:
-        for k in range(sizes.shape[0]):
-            level = location + math.exp(x) * levels[k]
-            result += totals[k] * level - sizes[k] * softplus(level)
-    elif kind == SPREAD_OF_LOGITS:
-        for k in range(sizes.shape[0]):
-            result -= x + 0.5 * (levels[k] - location) ** 2 / squared
-    else:
-        total, mean, log_weights = weigh(squared, variance, totals, sizes, hyper)
-        result += 0.5 * (log_weights - math.log(total) - precision * (mean - centre) ** 2)
-        for k in range(sizes.shape[0]):
-            if sizes[k] > 0.0:
-                weight = 1.0 / (squared + variance / sizes[k])
-                result -= 0.5 * weight * (totals[k] / sizes[k] - mean) ** 2
-    return result
-
-
-@njit(cache=True, nogil=True)
-def weigh(squared, variance, totals, sizes, hyper):
-    """Return P, M and sum_g log w_g: mu | tau, v, x is N(M, 1/P), h integrated out.
-
-    The mean of group g is N(mu, 1/w_g), w_g = 1 / (tau^2 + v/n_g), so that P = s_0^-2 + sum_g w_g
-    and P M = m_0 s_0^-2 + sum_g w_g (mean of group g). A group without records has w_g = 0 and no
-    part in it.
-    """
-    total, mean, log_weights = hyper[1], hyper[0] * hyper[1], 0.0
-    for k in range(sizes.shape[0]):
-        if sizes[k] > 0.0:
-            weight = 1.0 / (squared + variance / sizes[k])
-            total += weight
-            mean += weight * totals[k] / sizes[k]
-            log_weights += math.log(weight)
-    return total, mean / total, log_weights
-
-
-@njit(cache=True, nogil=True)
-def slice_step(kind, x, width, held, data, uniforms):
-    """Move x by one slice step, with up to `POOL` uniforms; see `log_target` for the rest.
-
-    The width may depend on anything but x.
-    """
-    height = log_target(kind, x, held, data) + math.log1p(-uniforms[0])
-    low = x - width * uniforms[1]
-    high = low + width
-    left = int(MOST_STEPS * uniforms[2])
-    right = MOST_STEPS - 1 - left
-    while left > 0 and log_target(kind, low, held, data) > height:
-        low -= width
-        left -= 1
-    while right > 0 and log_target(kind, high, held, data) > height:
-        high += width
-        right -= 1
-    for used in range(3, POOL):
-        point = low + uniforms[used] * (high - low)
-        if log_target(kind, point, held, data) > height:
-            return point
-        if point < x:
-            low = point
-        else:
-            high = point
-    return x
 
 
 @njit(cache=True, nogil=True)

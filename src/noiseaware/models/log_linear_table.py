@@ -15,7 +15,7 @@ orthogonal columns.
 
 The kernel for p(b | x)
 -----------------------
-One coefficient after another, by a slice step (`hierarchical.py` has the argument) in
+One coefficient after another, by a slice step (`slice_sampling.py`) in
 
     l(b_j) = b_j sum_c D_cj x_c - sum_c m_c exp(D_cj (b_j - b_j before)) - (b_j - mu_j)^2/(2 s_j^2),
 
@@ -38,8 +38,8 @@ from scipy import sparse
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import positive_number, read_parameter, real_number
-from noiseaware.models.hierarchical import MOST_STEPS, TRIES
 from noiseaware.models.poisson_table import CountTable
+from noiseaware.models.slice_sampling import of_generator, slice_step
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
@@ -75,23 +75,8 @@ def scan(b, logs, counts, design, prior, rng):
             total += weights[i] * counts[cells[i]]
             known += weights[i] * weights[i] * counts[cells[i]]
         rest = (before, total, cells, weights, logs, centres[j], precisions[j])
-        height = log_target(before, *rest) + math.log1p(-rng.random())
         width = 3.0 / math.sqrt(known)
-        low = before - width * rng.random()
-        high, left = low + width, int(MOST_STEPS * rng.random())
-        right = MOST_STEPS - 1 - left
-        while left > 0 and log_target(low, *rest) > height:
-            low -= width
-            left -= 1
-        while right > 0 and log_target(high, *rest) > height:
-            high += width
-            right -= 1
-        for _ in range(TRIES):
-            point = low + rng.random() * (high - low)
-            if log_target(point, *rest) > height:
-                b[j] = point
-                break
-            low, high = (point, high) if point < before else (low, point)
+        b[j] = slice_step(log_target, before, rest, width, of_generator, rng)
         for i in range(cells.shape[0]):
             logs[cells[i]] += weights[i] * (b[j] - before)
 

@@ -6,7 +6,8 @@ A model of yours does not inherit from `ReadyModel`; `noiseaware.contract` says 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import Floats, Theta
+from noiseaware.contract import ClosedForm, Floats, Theta
+from noiseaware.maths.densities import log_gamma
 from noiseaware.models.arguments import check_levels, read_floats, read_integers
+from noiseaware.models.conjugate import SMALLEST
 from noiseaware.parameters import Innovations, Parameter
 
 
@@ -180,6 +183,53 @@ class CompiledModel(ReadyModel):
         if self.compiled.recover(*self._read_possible(theta), array, innovations) is False:
             self.check_records(records)
         return innovations
+
+
+class GammaPriors(CompiledModel):
+    """A model whose parameters are positive and have independent gamma priors.
+
+        v ~ Gamma(a, b)                 density b^a v^(a-1) exp(-b v) / Gamma(a), mean a / b
+
+    for each unknown parameter v; the arguments are called ``v_shape`` and ``v_rate``.
+    """
+
+    _largest: Mapping[str, float] = {}
+    """Values above which a parameter is treated as impossible."""
+
+    def _prior(self, name: str) -> tuple[float, float]:
+        """Return a and b of a parameter."""
+        return getattr(self, f"{name}_shape"), getattr(self, f"{name}_rate")
+
+    def _draw(
+        self, name: str, rng: Generator, events: float = 0.0, exposure: float = 0.0
+    ) -> Floats:
+        """Draw a parameter from Gamma(a + events, b + exposure)."""
+        shape, rate = self._prior(name)
+        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
+        return np.array(max(rng.standard_gamma(shape + events) / (rate + exposure), SMALLEST))
+
+    def _given(self, events: float, exposure: float, estimate: float) -> ClosedForm:
+        """Return the closed form of a rate that `_draw` draws exactly."""
+        shape, rate = self._prior("rate")
+
+        def draw(draws: int, rng: Generator) -> Theta:
+            return {"rate": rng.standard_gamma(shape + events, size=draws) / (rate + exposure)}
+
+        return ClosedForm({"rate": np.array(estimate)}, draw)
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        return {parameter.name: self._draw(parameter.name, rng) for parameter in self.parameters}
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised."""
+        total = 0.0
+        for parameter in self.parameters:
+            name, value = parameter.name, float(theta[parameter.name])
+            if value > self._largest.get(name, math.inf):
+                return -math.inf
+            total += log_gamma(value, *self._prior(name))
+        return total
 
 
 def needed(rng: Generator | None) -> Generator:

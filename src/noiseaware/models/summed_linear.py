@@ -31,7 +31,7 @@ from numpy.random import Generator
 from noiseaware.basics.linear_algebra import cholesky, solve_lower, solve_upper
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.cells import GAUSSIAN, CellLaws, Summed
-from noiseaware.models.one_dimension import slice_draw
+from noiseaware.models.slice_sampling import slice_draw
 
 FARTHEST = 300.0
 """Largest |log sigma^2|: there is no mass beyond."""

@@ -81,7 +81,7 @@ from noiseaware.maths.cells import (
     draw_out,
     sum_out,
 )
-from noiseaware.models.one_dimension import slice_draw
+from noiseaware.models.slice_sampling import slice_draw
 from noiseaware.release import ImpossibleRelease
 
 LOG_RATES = (math.log(SMALLEST), math.log(LARGEST))

@@ -1,8 +1,22 @@
-"""Gamma durations with an unknown shape, an unknown rate, or both.
+"""Durations: exponential ones, and gamma ones with an unknown shape, an unknown rate, or both.
 
-The model
----------
-A record is a duration, a float above 0.
+Exponential
+-----------
+A record is a float of at least 0.
+
+    x_i ~ Exponential(r)                        density r exp(-r x), mean 1 / r
+    r ~ Gamma(a, b)                             a = rate_shape, b = rate_rate
+
+The likelihood is r^n exp(-r sum_i x_i), so r | x ~ Gamma(a + n, b + sum_i x_i): an exact draw.
+
+x = -log(u) / r with u uniform, inverted by u = exp(-r x). u is the probability of lasting longer
+than x, and not that of ending before it, because a double is finer near 0 than near 1: that keeps
+the digits of long durations. (The records that u = 0 and x = 0 would give, infinity and u = 1, are
+moved by one unit of rounding; u = 0 has probability 2^-53.)
+
+Gamma
+-----
+A record is a float above 0.
 
     x_i ~ Gamma(k, r)                           density r^k x^(k-1) exp(-r x) / Gamma(k)
     k ~ Gamma(a_k, b_k)                         a_k = shape_shape, b_k = shape_rate
@@ -11,9 +25,7 @@ A record is a duration, a float above 0.
 with k and r independent a priori; either may be known instead. The mean of a record is k / r, its
 coefficient of variation 1 / sqrt(k); k = 1 is the exponential distribution.
 
-The full conditionals
----------------------
-Write S = sum_i x_i and L = sum_i log x_i. The likelihood is
+**The full conditionals.** Write S = sum_i x_i and L = sum_i log x_i. The likelihood is
 
     r^(n k) exp((k - 1) L - r S) / Gamma(k)^n.
 
@@ -25,7 +37,7 @@ Write S = sum_i x_i and L = sum_i log x_i. The likelihood is
                           / Gamma(k)^n.
 
   With r known it is k^(a_k - 1) exp(-b_k k) r^(n k) exp(k L) / Gamma(k)^n. In v = log k, whose
-  Jacobian is k, both are the density of `shape_kernels` with a = a_k, n = n, w = (1), and
+  Jacobian is k, both are `slice_sampling.log_shape_density` with a = a_k, n = n, w = (1), and
   r unknown: b = L - b_k - n log(b_r + S), m = 1, o = a_r, r = n;
   r known: b = L - b_k + n log r, m = 0.
 
@@ -34,26 +46,19 @@ strongly correlated (the mean k / r is known far better than either), and a scan
 draw the other would crawl; with r integrated out, the two are drawn together. It costs one pass
 over the records, for S and L.
 
-The construction x = F(u; theta)
---------------------------------
-x = Q(u; k) / r, where u is standard normal and Q(u; k) is the quantile of Gamma(k, 1) at Phi(u);
-see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)).
+**The construction.** x = Q(u; k) / r, where u is standard normal and Q(u; k) is the quantile of
+Gamma(k, 1) at Phi(u); see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)).
 
-Durations that are no doubles
------------------------------
-A small k makes durations below the smallest (normal) double d: one in ten at k = 0.003. They are
-recorded as d, which queries cannot tell from them, and d then has the probability of all of them,
+**Durations that are no doubles.** A small k makes durations below the smallest (normal) double d:
+one in ten at k = 0.003. They are recorded as d, which queries cannot tell from them, and d then has
+the probability of all of them,
 
     P(x <= d) = (r d)^k / Gamma(k + 1)     (exp(-r x) is 1 there)
 
 in place of a density. The density at d is r^k d^(k-1) / Gamma(k): the two differ by the factor
-d / k. So each such record adds -log k to log p(k | x), with log d for log x; in the density of
-`shape_kernels`, a is a_k less the number of them. The conditional of r has r^(n k) either way.
-Given x = d, P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
-
-What is derived
----------------
-``mean`` is k / r, the mean of a duration, with the known one of the two where one is known.
+d / k. So each such record adds -log k to log p(k | x), with log d for log x; in `log_shape_density`
+a is a_k less the number of them. The conditional of r has r^(n k) either way. Given x = d,
+P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
 """
 
 from __future__ import annotations
@@ -66,15 +71,96 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from noiseaware.contract import Floats, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
+from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, not_both_known, refuse_records
 from noiseaware.models.conjugate import SMALLEST
-from noiseaware.models.gamma_priors import GammaPriors
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
-from noiseaware.models.ready import Compiled
-from noiseaware.models.shape_kernels import slice_step, step_width
+from noiseaware.models.ready import Compiled, GammaPriors
+from noiseaware.models.slice_sampling import move_shape
 from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
+
+# ------------------------------------------------------------------ exponential
+
+_LEAST = 2.0**-1074
+_MOST = 1.0 - 2.0**-53
+"""The smallest positive double and the largest below 1: the range of u."""
+
+
+@njit(cache=True, nogil=True)
+def _build_exponential(rate, innovations, records):
+    """Write x_i = -log(u_i) / r; NaN if the rate is not positive."""
+    scale = -1.0 / rate if rate > 0.0 else math.nan
+    for i in range(records.shape[0]):
+        records[i] = scale * math.log(max(innovations[i, 0], _LEAST))
+
+
+@njit(cache=True, nogil=True)
+def _recover_exponential(rate, records, innovations):
+    """Write u_i = exp(-r x_i)."""
+    for i in range(records.shape[0]):
+        innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
+
+
+@njit(cache=True, nogil=True)
+def _log_exponential(rate, records, out):
+    """Write log r - r x_i; -inf below 0, and if the rate is not positive."""
+    log_rate = math.log(rate) if rate > 0.0 else -math.inf
+    for i in range(records.shape[0]):
+        possible = rate > 0.0 and records[i] >= 0.0
+        out[i] = log_rate - rate * records[i] if possible else -math.inf
+
+
+@dataclass(repr=False, eq=False)
+class Exponential(GammaPriors):
+    """Independent exponential durations with a gamma prior on their rate.
+
+    Parameters
+    ----------
+    rate_shape, rate_rate : float
+        a and b of the prior Gamma(a, b) of the rate; its mean is a / b, and a tells how much it is
+        believed: as much as a durations that sum to b.
+
+    Notes
+    -----
+    Records are float64 of shape ``(n,)``, at least 0. Parameter: ``rate`` ().
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import Exponential
+    >>> model = Exponential()
+    >>> model.log_likelihood({"rate": 2.0}, np.array([0.0, 1.0])).round(3)
+    array([ 0.693, -1.307])
+    """
+
+    rate_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
+    rate_rate: float = field(default=1.0, metadata=POSITIVE)
+
+    parameters = (Parameter("rate", (), "positive"),)
+    innovations = Innovations("uniform", 1)
+    uniforms = 0
+    compiled = Compiled(_build_exponential, _recover_exponential, _log_exponential)
+
+    def _read(self, theta: Theta) -> tuple[float]:
+        return (float(theta["rate"]),)
+
+    def _check(self, records: Floats) -> None:
+        refuse_records(records < 0.0, "records must be durations of at least 0", records)
+
+    def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
+        return {"rate": self._draw("rate", rng, len(records), records.sum())}
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the rate given an exact sum S, Gamma(a + n, b + S), and its estimate n / S."""
+        if reading.kind != "sum":
+            return None
+        total = max(reading.values, 0.0)
+        return self._given(n, total, n / max(total, estimates.TINY * n))
+
+
+# ------------------------------------------------------------------ gamma
 
 _POOL = 32
 """Uniforms drawn for a slice step, which uses six on average."""
@@ -90,7 +176,7 @@ def _scale(logs, log_rate, records):
         records[i] = max(math.exp(min(logs[i, 0] - log_rate, _LARGEST_EXPONENT)), SMALLEST)
 
 
-def _build_records(shape, rate, innovations, records):
+def _build_gamma(shape, rate, innovations, records):
     """Write x_i = Q(u_i; k) / r; NaN if k or r is not positive."""
     records[:] = math.nan
     if 0.0 < shape < math.inf and 0.0 < rate < math.inf:
@@ -109,7 +195,7 @@ def _sums(records):
 
 
 @njit(cache=True, nogil=True)
-def _log_likelihood(shape, rate, records, out):
+def _log_gamma(shape, rate, records, out):
     """Write log Gamma(x_i; k, r), log P(x <= d) at the smallest double d; -inf at 0 and below."""
     out[:] = -math.inf
     if not (shape > 0.0 and rate > 0.0):
@@ -165,7 +251,7 @@ class Gamma(GammaPriors):
     innovations = Innovations(
         "normal", 1, Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=10.0)
     )
-    compiled = Compiled(_build_records, None, _log_likelihood)
+    compiled = Compiled(_build_gamma, None, _log_gamma)
     derived = (Parameter("mean", (), "positive"),)
 
     def __post_init__(self) -> None:
@@ -206,7 +292,7 @@ class Gamma(GammaPriors):
         pool, used = np.empty(0), -1
         while used < 0:
             pool = np.concatenate((pool, rng.random(_POOL)))
-            v, used = slice_step(math.log(shape), terms, _ONE, step_width(n), pool, 0)
+            v, used = move_shape(math.log(shape), terms, _ONE, n, pool, 0)
         return math.exp(v)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
@@ -229,4 +315,5 @@ class Gamma(GammaPriors):
         return gamma_scores(np.array([shape]), logs[:, np.newaxis])
 
 
+MODELS.add(Exponential)
 MODELS.add(Gamma)
