@@ -622,14 +622,14 @@ CLOSED_FORM_BUGS = [
     ),
     (
         "logistic by quadrature",
-        "response_kernels.py",
+        "generalised_regression.py",
         "        + log_proposal(coefficients, mode, factor)\n"
         "        - log_proposal(proposed, mode, factor)\n",
         "",
     ),
     (
         "logistic by quadrature",
-        "response_kernels.py",
+        "generalised_regression.py",
         "    copy_vector(coefficients, out)\n",
         "    copy_vector(coefficients, out)\n    mode[:] = coefficients\n",
     ),
@@ -641,7 +641,7 @@ CLOSED_FORM_BUGS = [
     ),
     (
         "Poisson regression by quadrature",
-        "response_kernels.py",
+        "generalised_regression.py",
         "radius = math.sqrt(0.5 * DOF / half_chi_square)",
         "radius = 1.5 * math.sqrt(0.5 * DOF / half_chi_square)",
     ),
@@ -829,7 +829,11 @@ def test_several_scans_leave_the_joint_distribution_invariant():
     assert_agrees(joint_p_values(model, rng, 2000, update=update))
 
 
-KERNELS, VECTORS, RESPONSE = "regression_kernels.py", "normal_vectors.py", "response_kernels.py"
+KERNELS, VECTORS, RESPONSE = (
+    "regression_kernels.py",
+    "normal_vectors.py",
+    "generalised_regression.py",
+)
 JOINT_BUGS = {
     "residuals not halved": ("noise variance", KERNELS, "+ 0.5 * squares", "+ squares"),
     "n left out of the gammas": ("noise variance", VECTORS, "shape + half", "shape"),

@@ -98,6 +98,7 @@ BUGS = {
         MOVES[0],
         Edit(log_linear_table, "log_target", "b * total - 0.5 * precision", "b * total - 0.0"),
         same(log_linear_table, "scan"),
+        same(log_linear_table, "slice_step"),
     ),
     "means that do not follow": (
         MOVES[1],

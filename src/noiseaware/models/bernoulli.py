@@ -118,22 +118,18 @@ class Bernoulli(CompiledModel):
         return {"probability": np.array(inside(rng.beta(a, b)))}
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, None), [2], ["the value"])
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._draw(self.a, self.b, rng)
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         p = float(theta["probability"])
         if not 0.0 < p < 1.0:
             return -math.inf
         return self._log_constant + (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | x); the old one plays no part."""
         records = read_integers(records, None)
         ones = _count_ones(records)
         if ones < 0:

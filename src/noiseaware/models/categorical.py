@@ -81,7 +81,6 @@ class Categorical(Discrete):
         return read_integers(records, None).reshape(-1, 1)
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n,)``, of innovations ``(n, 1)``."""
         return super().build_records(theta, innovations).reshape(-1)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:

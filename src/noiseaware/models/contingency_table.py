@@ -172,11 +172,9 @@ class ContingencyTable(Discrete):
         return {"log_odds_ratio": both - logs[..., 0, 1] - logs[..., 1, 0]}
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, len(self.n_levels)), self.n_levels, self.variables)
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
-        """Return the records F(u_i; theta), ``(n, K)``, of innovations ``(n, 1)``."""
         return self._unravel(super().build_records(theta, innovations).reshape(-1))
 
 

@@ -235,7 +235,6 @@ class CountRegression(ReadyModel):
     # ------------------------------------------------------------------ the usual methods
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         p = len(self.features)
         beta = rng.normal(size=p + 1) * self.coefficient_sd
         beta[0] = rng.normal(self.intercept_mean, self.intercept_sd)
@@ -277,7 +276,6 @@ class CountRegression(ReadyModel):
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, index: ArrayLike | None = None, **_: Any
     ) -> NDArray[np.int64]:
-        """Draw n counts from f(. | theta)."""
         return cells.draw_counts(*self.count_law(theta, n, index), rng)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
@@ -288,7 +286,6 @@ class CountRegression(ReadyModel):
         return out
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         array = read_integers(records, None)
         most = np.inf if self.trials is None else self.trials[self._index(len(array), None)]
         wrong = (array < 0) | (array > most)
@@ -298,7 +295,6 @@ class CountRegression(ReadyModel):
             raise ValueError(f"records must be {right}; got {array[i]} in record {i}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         plain = {
             name: None if given is None else {key: column.tolist() for key, column in given.items()}
             for name, given in (("features", self.features or None), ("groups", self.groups))
@@ -312,7 +308,6 @@ class CountRegression(ReadyModel):
         return {"type": type(self).__name__, **plain, **each, **others}
 
     def __repr__(self) -> str:
-        """Say what is in it, without its columns."""
         parts = [f"family={self.family!r}"]
         if self.features:
             parts.append(f"features={list(self.features)}")

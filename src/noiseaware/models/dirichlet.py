@@ -252,7 +252,6 @@ class Dirichlet(CompiledModel):
         refuse_records(wrong, "records must be shares that sum to 1", records)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         mean = np.empty((1, self.n_parts))
         _normalise(draw_log_gammas(self._concentration, rng)[np.newaxis], mean)
         precision = rng.standard_gamma(self.precision_shape) / self.precision_rate

@@ -288,11 +288,9 @@ class Discrete(CompiledModel):
         return self._first(classes, features)
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(self._read_records(records), self._sizes, self._names)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._draw(self._no_records, rng)
 
     def log_prior(self, theta: Theta) -> float:
@@ -300,7 +298,6 @@ class Discrete(CompiledModel):
         return self._log_constant + _log_prior(*self._read(theta), self._exponents)
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | x); the old one plays no part."""
         return self._draw(self._read_records(records), rng)
 
     def from_gammas(self, logs: Floats) -> Theta:

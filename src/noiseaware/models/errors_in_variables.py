@@ -177,7 +177,6 @@ class ErrorsInVariables(ReadyModel):
     # ------------------------------------------------------------------ theta
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         q, p = self.n_features, len(self.features or {})
         theta: Theta = {"coefficients": self.coefficient_sd * rng.standard_normal(1 + p + q)}
         if self.noise_variance is None:
@@ -198,7 +197,6 @@ class ErrorsInVariables(ReadyModel):
         return out
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
         beta, noise, slopes, sigma = self._read(theta)
         total = log_normal_iid(beta, 0.0, self.coefficient_sd)
         total += log_normal_iid(np.ascontiguousarray(slopes).reshape(-1), 0.0, self.feature_sd)
@@ -210,7 +208,6 @@ class ErrorsInVariables(ReadyModel):
         return float(total)
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta, by one Gibbs scan; see above."""
         array = read_floats("records", records, self.n_features + 1)
         n, x, y = len(array), array[:, :-1], array[:, -1]
         z = self._known(n)
@@ -252,13 +249,11 @@ class ErrorsInVariables(ReadyModel):
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, index: ArrayLike | None = None, **_: Any
     ) -> Floats:
-        """Draw n records from f(. | theta)."""
         means, covariance = self._law(theta, self._known(n, index))
         normals = rng.standard_normal(means.shape)
         return np.ascontiguousarray(means + normals @ np.linalg.cholesky(covariance).T)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) of each record, (n,)."""
         array = read_floats("records", records, self.n_features + 1)
         means, covariance = self._law(theta, self._known(len(array)))
         factor = np.linalg.cholesky(covariance)
@@ -267,7 +262,6 @@ class ErrorsInVariables(ReadyModel):
         return -0.5 * (u * u).sum(axis=0) - constant
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():
             raise ValueError("records must be finite; got NaN or an infinite number")
 
@@ -289,14 +283,12 @@ class ErrorsInVariables(ReadyModel):
         return records
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         made = super().to_dict()
         if self.features is not None:
             made["features"] = {name: column.tolist() for name, column in self.features.items()}
         return made
 
     def __repr__(self) -> str:
-        """Say what is in it, without its columns."""
         known = "" if self.features is None else f", features={list(self.features)}"
         return f"ErrorsInVariables(n_features={self.n_features}{known})"
 

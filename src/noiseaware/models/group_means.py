@@ -223,13 +223,11 @@ class TwoMeans(NormalGroups):
         return means, read_parameter(theta, "variances", (2,))
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         means = self.mean_mean + self.mean_sd * rng.standard_normal(2)
         gamma = rng.standard_gamma(self.variance_shape, () if self.equal_variances else 2)
         return {"means": means, self._variance: np.asarray(self.variance_scale / gamma)}
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         means, variances = self._read(theta)
         total = -2.0 * math.log(self.mean_sd) - LOG_2PI
         for mean in means.tolist():
@@ -392,12 +390,10 @@ class StratifiedMeans(Pooled, NormalGroups):
         }
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         shared = self._draw_shared(rng)
         return self._theta(*shared, self.variance_scale / rng.standard_gamma(self.variance_shape))
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         return self._log_shared(theta, self._read(theta)[0]) + log_inverse_gamma(
             float(theta["variance"]), self.variance_shape, self.variance_scale
         )

@@ -187,11 +187,9 @@ class TwoProportions(YesNoGroups):
         return {"proportions": np.clip(rng.beta(a, b, size=2), SMALLEST, 1.0 - SPACING)}
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._draw(self.a, self.b, rng)
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         total = self._log_constant
         for p in self._read(theta)[0].tolist():
             if not 0.0 < p < 1.0:
@@ -200,7 +198,6 @@ class TwoProportions(YesNoGroups):
         return total
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta drawn from p(theta | x); the old one plays no part."""
         ones, sizes = self._totals(records)
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
 
@@ -372,11 +369,9 @@ class StratifiedProportions(Pooled, YesNoGroups):
         }
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._theta(*self._draw_shared(rng))
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         (p,) = self._read(theta)
         if not ((p > 0.0) & (p < 1.0)).all():
             return -math.inf
@@ -385,7 +380,6 @@ class StratifiedProportions(Pooled, YesNoGroups):
         return float(self._log_shared(theta, log_yes - log_no) - (log_yes + log_no).sum())
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta by one scan of p(theta | x); see the module docstring."""
         return self._scan(theta, *self._totals(records), rng)
 
     def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:

@@ -122,7 +122,6 @@ class Grouped(CompiledModel):
     def build_records(
         self, theta: Theta, innovations: ArrayLike, index: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the records F(u_i; theta), ``(n, 2)``, of innovations ``(n, 1)``."""
         innovations = read_floats("innovations", innovations, 1)
         return self.build_in(theta, self._groups(len(innovations), index), innovations)
 

@@ -102,11 +102,9 @@ class NormalTable(CountTable):
         return np.minimum(self._design @ self._coefficients(theta), LARGEST_LOG)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._theta(self._centres + self._sds * rng.standard_normal(len(self._sds)))
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         z = (self._coefficients(theta) - self._centres) / self._sds
         return self._log_constant - 0.5 * float(z @ z)
 

@@ -100,11 +100,9 @@ class MultivariateNormal(CompiledModel):
         return self._vectors.read(theta)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._vectors.sample_prior(rng)
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
         return self._vectors.log_prior(theta)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
@@ -127,7 +125,6 @@ class MultivariateNormal(CompiledModel):
         return vectors.update(theta, records, normals, gammas)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         return super().to_dict() | self._vectors.given()
 
 

@@ -168,7 +168,6 @@ class NaiveBayes(Discrete):
         return theta
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         if not self._equal or self.concentration < 1.0:  # below 1 a gamma may be too small
             return super().sample_prior(rng)
         classes = rng.standard_gamma(self.concentration, (1, self.n_classes))
@@ -200,7 +199,6 @@ class NaiveBayes(Discrete):
         return places
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         written = super().to_dict()
         del written["n_features"]  # the length of n_levels
         return written

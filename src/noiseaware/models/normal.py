@@ -139,7 +139,6 @@ class Normal(CompiledModel):
         return self._number(theta, "mean"), self._number(theta, "variance")
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         theta: Theta = {}
         if self.mean is None:
             theta["mean"] = np.array(self.mean_mean + self.mean_sd * rng.standard_normal())
@@ -149,7 +148,6 @@ class Normal(CompiledModel):
         return theta
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         total = 0.0
         if self.mean is None:
             z = (float(theta["mean"]) - self.mean_mean) / self.mean_sd

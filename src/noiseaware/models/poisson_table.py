@@ -96,7 +96,6 @@ class CountTable(ReadyModel):
         raise NotImplementedError
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         check_levels(read_integers(records, self._width), list(self._shape), self.variables)
 
     def sample_records(
@@ -173,11 +172,9 @@ class PoissonTable(CountTable):
         return logs
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return {"means": np.maximum(rng.standard_gamma(self._a) / self._b, SMALLEST)}
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         means = read_parameter(theta, "means", self._shape)
         if not (means > 0.0).all():
             return -math.inf

@@ -52,6 +52,22 @@ class ReadyModel:
         known: float | None = getattr(self, name)
         return float(theta[name]) if known is None else known
 
+    def sample_prior(self, rng: Generator) -> Theta:
+        """Draw theta from the prior."""
+        raise NotImplementedError
+
+    def log_prior(self, theta: Theta) -> float:
+        """Return log p(theta), normalised; a covariance by its lower triangle."""
+        raise NotImplementedError
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log f(x_i | theta) for each record, (n,)."""
+        raise NotImplementedError
+
+    def check_records(self, records: ArrayLike) -> None:
+        """Raise ValueError or TypeError if these cannot be records of this model."""
+        raise NotImplementedError
+
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
     ) -> NDArray[Any]:
@@ -133,7 +149,6 @@ class CompiledModel(ReadyModel):
         return read_floats("records", records, self.width)
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         array = self._read_records(records)
         if not np.isfinite(array).all():
             raise ValueError("records must be finite; got NaN or an infinite number")
@@ -145,7 +160,6 @@ class CompiledModel(ReadyModel):
             check_levels(records, self._sizes, self._names)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record, (n,)."""
         array = self._read_records(records)
         out = np.empty(len(array))
         if self.compiled.log_likelihood(*self._read(theta), array, out) is False:
@@ -218,11 +232,9 @@ class GammaPriors(CompiledModel):
         return ClosedForm({"rate": np.array(estimate)}, draw)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return {parameter.name: self._draw(parameter.name, rng) for parameter in self.parameters}
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         total = 0.0
         for parameter in self.parameters:
             name, value = parameter.name, float(theta[parameter.name])

@@ -119,7 +119,6 @@ class Regression(CompiledModel):
         return np.column_stack([self._known_of(len(array)), array])
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record, (n,)."""
         found = CompiledModel.log_likelihood(self, theta, records)
         if self._known is None:
             return found
@@ -141,7 +140,6 @@ class Regression(CompiledModel):
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
         if self._known is None:
             return super().recover_innovations(theta, records, rng)
         rows, p = self._read_records(records), self.n_features
@@ -169,13 +167,11 @@ class Regression(CompiledModel):
         raise NotImplementedError
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
         theta: Theta = {"coefficients": coefficients}
         return theta | self._sample_noise(rng) | self._features.sample_prior(rng)
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised; Sigma by its lower triangle."""
         total = log_normal_iid(self._coefficients(theta), 0.0, self.coefficient_sd)
         return total + self._log_noise(theta) + self._features.log_prior(theta)
 
@@ -188,13 +184,11 @@ class Regression(CompiledModel):
         return 0.0
 
     def __repr__(self) -> str:
-        """Write the call that makes the model; known features by their names."""
         if self.features is None:
             return super().__repr__()
         return f"{type(self).__name__}(features={list(self.features)}, {self.n_records} records)"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         made = super().to_dict() | self._features.given()
         if self.features is None:
             return made

@@ -140,7 +140,6 @@ class UnknownSizes(ReadyModel):
             self.from_gammas = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON."""
         return {**super().to_dict(), "groups": self.groups.to_dict()}
 
     @cached_property
@@ -174,16 +173,13 @@ class UnknownSizes(ReadyModel):
         return {**theta, "shares": shares / shares.sum()}
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw theta from the prior."""
         return self._with_shares(self.groups.sample_prior(rng), np.zeros(self._n_groups), rng)
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised."""
         shares = log_dirichlet(self._shares(theta)[None], 0, self._n_groups, self._prior - 1.0)
         return float(self.groups.log_prior(theta) + shares + self._log_constant)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) for each record, (n,)."""
         given = self.groups.log_likelihood(theta, records)
         with np.errstate(divide="ignore"):
             return given + np.log(self._shares(theta))[np.asarray(records)[:, 0].astype(np.int64)]
@@ -205,7 +201,6 @@ class UnknownSizes(ReadyModel):
         return {**self.groups.from_gammas(own), "shares": shares_of(shares)}
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
-        """Return the records F(u_i; theta), ``(n, 2)``."""
         innovations = read_floats("innovations", innovations, self.innovations.width)
         own = self.groups.innovations.width
         edges, more = self._edges(theta), innovations[:, own:]
@@ -215,7 +210,6 @@ class UnknownSizes(ReadyModel):
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta)."""
         rng = needed(rng)
         own = self.groups.recover_innovations(theta, records, rng)
         groups, edges = np.asarray(records)[:, 0].astype(np.int64), self._edges(theta)
@@ -242,7 +236,6 @@ class UnknownSizes(ReadyModel):
         return dict(self._able.derive(theta))
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError or TypeError if these cannot be records of this model."""
         self.groups.check_records(records)
 
 
