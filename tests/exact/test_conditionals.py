@@ -587,7 +587,7 @@ CLOSED_FORM_BUGS = [
         "low -= width\n    while log_density(high, *rest) > height:",
         "break\n    while log_density(high, *rest) > height:",
     ),
-    ("table", "contingency_table.py", "cell * levels[k] + records", "cell + records"),
+    ("table", "discrete.py", "cell * levels[k] + records", "cell + records"),
     ("poisson", "counts.py", "rng, self._total(records),", "rng, 0.0,"),
     ("poisson", "ready.py", "/ (rate + exposure), SMALL", "/ (1.0 + exposure), SMALL"),
     (

@@ -23,7 +23,7 @@ from later import all_but, only
 from mutants.planting import Edit, planted, same
 from noiseaware.counts import move as moves
 from noiseaware.counts import transport
-from noiseaware.models import log_linear_table
+from noiseaware.models import count_tables
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
 from noiseaware.sampler.state import ChainState
@@ -96,9 +96,9 @@ def test_the_total_may_be_known(move):
 BUGS = {
     "a count without its prior": (
         MOVES[0],
-        Edit(log_linear_table, "log_target", "b * total - 0.5 * precision", "b * total - 0.0"),
-        same(log_linear_table, "scan"),
-        same(log_linear_table, "slice_step"),
+        Edit(count_tables, "log_target", "b * total - 0.5 * precision", "b * total - 0.0"),
+        same(count_tables, "scan"),
+        same(count_tables, "slice_step"),
     ),
     "means that do not follow": (
         MOVES[1],

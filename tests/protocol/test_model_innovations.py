@@ -100,7 +100,7 @@ INNOVATION_BUGS = [
         "poisson",
     ),
     (
-        "contingency_table.py",
+        "discrete.py",
         "cell = cell * levels[k] + records[i, k]",
         "cell = cell * levels[k] + levels[k] - 1 - records[i, k]",
         "table",

@@ -4,21 +4,20 @@ A model of yours is a plain class; nothing has to be inherited. Those of the pac
 classes of `ready.py`, a family in a file, whose docstring gives the models, the full conditionals
 and the construction x = F(u; theta):
 
-| file                                     | records                                           |
-|------------------------------------------|---------------------------------------------------|
-| `bernoulli.py`, `normal.py`              | zeros and ones; floats                            |
-| `counts.py`, `durations.py`              | integers from 0; positive floats                  |
-| `categorical.py`, `contingency_table.py` | one integer from 0; several                       |
-| `naive_bayes.py`                         | a class and features, integers                    |
-| `dirichlet.py`, `multivariate_normal.py` | shares that sum to 1; rows of floats              |
-| `linear_regression.py`                   | features and a response, floats                   |
-| `generalised_regression.py`              | features, and 0 or 1 or a count                   |
-| `errors_in_variables.py`                 | features that were released with noise            |
-| `group_means.py`, `group_proportions.py` | a group, and a float; a group, and 0 or 1         |
-| `unknown_sizes.py`                       | the same, of groups whose sizes nobody says       |
-| `poisson_table.py`                       | cells of a table whose total is not known         |
-| `log_linear_table.py`                    | the same, with effects and interactions           |
-| `count_regression.py`                    | counts of cells with known covariates             |
+| file                                     | records                                     |
+|------------------------------------------|---------------------------------------------|
+| `bernoulli.py`, `normal.py`              | zeros and ones; floats                      |
+| `counts.py`, `durations.py`              | integers from 0; positive floats            |
+| `discrete.py`                            | an integer from 0, or several               |
+| `naive_bayes.py`                         | a class and features, integers              |
+| `dirichlet.py`, `normal_vectors.py`      | shares that sum to 1; rows of floats        |
+| `linear_regression.py`                   | features and a response, floats             |
+| `generalised_regression.py`              | features, and 0 or 1 or a count             |
+| `errors_in_variables.py`                 | features that were released with noise      |
+| `group_means.py`, `group_proportions.py` | a group, and a float; a group, and 0 or 1   |
+| `unknown_sizes.py`                       | the same, of groups whose sizes nobody says |
+| `count_tables.py`                        | cells of a table whose total is not known   |
+| `count_regression.py`                    | counts of cells with known covariates       |
 """
 
 from __future__ import annotations
@@ -29,12 +28,15 @@ from typing import Any
 from noiseaware.contract import Model
 from noiseaware.maths.quantities import with_quantities as derived
 from noiseaware.models.bernoulli import Bernoulli as Bernoulli
-from noiseaware.models.categorical import Categorical as Categorical
-from noiseaware.models.contingency_table import ContingencyTable as ContingencyTable
 from noiseaware.models.count_regression import CountRegression as CountRegression
+from noiseaware.models.count_tables import LogLinearTable as LogLinearTable
+from noiseaware.models.count_tables import LogNormalTable as LogNormalTable
+from noiseaware.models.count_tables import PoissonTable as PoissonTable
 from noiseaware.models.counts import NegativeBinomial as NegativeBinomial
 from noiseaware.models.counts import Poisson as Poisson
 from noiseaware.models.dirichlet import Dirichlet as Dirichlet
+from noiseaware.models.discrete import Categorical as Categorical
+from noiseaware.models.discrete import ContingencyTable as ContingencyTable
 from noiseaware.models.durations import Exponential as Exponential
 from noiseaware.models.durations import Gamma as Gamma
 from noiseaware.models.errors_in_variables import ErrorsInVariables as ErrorsInVariables
@@ -45,12 +47,9 @@ from noiseaware.models.group_means import TwoMeans as TwoMeans
 from noiseaware.models.group_proportions import StratifiedProportions as StratifiedProportions
 from noiseaware.models.group_proportions import TwoProportions as TwoProportions
 from noiseaware.models.linear_regression import LinearRegression as LinearRegression
-from noiseaware.models.log_linear_table import LogLinearTable as LogLinearTable
-from noiseaware.models.log_linear_table import LogNormalTable as LogNormalTable
-from noiseaware.models.multivariate_normal import MultivariateNormal as MultivariateNormal
 from noiseaware.models.naive_bayes import NaiveBayes as NaiveBayes
 from noiseaware.models.normal import Normal as Normal
-from noiseaware.models.poisson_table import PoissonTable as PoissonTable
+from noiseaware.models.normal_vectors import MultivariateNormal as MultivariateNormal
 from noiseaware.models.unknown_sizes import UnknownSizes as UnknownSizes
 from noiseaware.registry import MODELS
 

@@ -6,12 +6,14 @@ array), so that a constructor reads as a list of what it accepts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.frames import columns_of
 
 
@@ -107,6 +109,24 @@ def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.floa
     except np.linalg.LinAlgError:
         raise ValueError(f"{name} must be positive definite; got {array.tolist()}") from None
     return array
+
+
+MOST_CELLS = 10_000_000
+"""Cells of a table; a draw of the posterior has a number for each."""
+
+
+def table_levels(n_levels: Any, right: str) -> list[int]:
+    """Return the number of levels of each variable of a table; ``right`` is what they must be."""
+    if np.ndim(n_levels) != 1 or len(n_levels) == 0:
+        raise ValueError(f"n_levels must {right}; got {n_levels!r}")
+    levels = [whole_number(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)]
+    n_cells = math.prod(levels)
+    if n_cells > MOST_CELLS:
+        raise ValueError(
+            f"n_levels must make a table of at most {MOST_CELLS:,} cells; got {n_cells:,}: leave "
+            "out variables, or put levels together"
+        )
+    return levels
 
 
 def feature_columns(given: Any) -> dict[str, NDArray[np.float64]]:

@@ -1,10 +1,21 @@
-"""Categories with Dirichlet priors: `Categorical`, `ContingencyTable` and `NaiveBayes`.
+"""Categories with Dirichlet priors: `Categorical`, `ContingencyTable`, and the base of `NaiveBayes`.
 
 A record is a class y, of I, and K features x_1, ..., x_K, feature k with J_k levels, all integers
 from 0. P(y = i) = p_i, and given y = i the features are independent, P(x_k = j) = p^k_{ij}. Each
 row of probabilities has its own Dirichlet prior, with the same concentrations a_0, a_1, ... The
 docstring of `naive_bayes.py` has the conditional of the parameters and the construction
-x = F(u; theta). A categorical variable, or the cell of a table, is a class without features, K = 0.
+x = F(u; theta).
+
+A categorical variable is a class without features, K = 0: with n_j records at level j,
+p | x ~ Dirichlet(a_j + n_j)_j, an exact draw, and x is the inverse CDF of p at u, uniform on
+[0, 1). So is the cell of a table of K variables with J_1, ..., J_K levels, C = J_1 ... J_K cells in
+C order (the last variable fastest): the saturated multinomial. Nothing is assumed about how the
+variables depend on one another, and what noisy margins (`noiseaware.queries.Margins`) do not say
+stays as open as the prior leaves it.
+
+Of a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)): above 0 if the variables go
+together. (The odds ratio itself need not have a mean; exp of the quantiles of its logarithm are its
+quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
 
 In the compiled functions ``classes`` is p as one row, (1, I), and ``features`` holds the p^k_{i-}
 in rows, (I K, J): row i K + k. J is the largest J_k; a shorter row uses its first ``levels[k]``
@@ -16,15 +27,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.contract import CountsPrior, Floats, Theta
-from noiseaware.models.arguments import check_levels, real_array
+from noiseaware.basics.arguments import variable_names, whole_number
+from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
+from noiseaware.models import estimates
+from noiseaware.models.arguments import (
+    check_levels,
+    read_integers,
+    read_parameter,
+    real_array,
+    table_levels,
+)
 from noiseaware.models.conjugate import (
+    SMALLEST,
     draw_dirichlet,
     gamma_pool,
     log_dirichlet,
@@ -35,7 +56,8 @@ from noiseaware.models.conjugate import (
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
 from noiseaware.models.ready import Compiled, CompiledModel
-from noiseaware.parameters import Innovations
+from noiseaware.parameters import Innovations, Parameter
+from noiseaware.registry import MODELS
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
 NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
@@ -310,3 +332,188 @@ class Discrete(CompiledModel):
             features[:, :, k, :levels] = shares_of(rows)
             used += n_classes * levels
         return self._theta(classes, features)
+
+
+class Categorical(Discrete):
+    """Independent categories with unknown probabilities.
+
+    Parameters
+    ----------
+    n_levels : int
+        J, at least 2.
+    concentration : float or array_like, shape (J,)
+        The Dirichlet prior's a_j; one number for all levels or one for each.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n,)``, from 0. Parameter: ``probabilities`` (J,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import Categorical
+    >>> model = Categorical(3)
+    >>> theta = {"probabilities": np.array([0.2, 0.3, 0.5])}
+    >>> model.build_records(theta, np.array([[0.1], [0.4], [0.9]]))
+    array([0, 1, 2])
+    """
+
+    example: ClassVar[dict[str, Any]] = {"n_levels": 2}
+
+    def __init__(self, n_levels: int, concentration: float | ArrayLike = 1.0) -> None:
+        self.n_levels = whole_number("n_levels", n_levels, least=2)
+        given = concentrations("concentration", concentration, (self.n_levels,))
+        self.concentration: float | list[float] = given.tolist()
+        levels = {"level": list(range(self.n_levels))}
+        self.parameters = (
+            Parameter("probabilities", (self.n_levels,), "simplex", ("level",), levels),
+        )
+        self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
+        self.record_values = self._cells.reshape(-1)
+
+    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        p = read_parameter(theta, "probabilities", (self.n_levels,))
+        return p.reshape(1, -1), NO_FEATURES, self._levels
+
+    def _theta(self, classes: Floats, features: Floats) -> Theta:
+        return {"probabilities": classes}
+
+    def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
+        return read_integers(records, None).reshape(-1, 1)
+
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
+        return super().build_records(theta, innovations).reshape(-1)
+
+    def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
+        """Return the probabilities given exact counts, a Dirichlet, and their estimate."""
+        if reading.kind != "counts" or len(reading.values) != self.n_levels:
+            return None
+        shapes = self._concentrations + reading.values
+        return ClosedForm(
+            {"probabilities": estimates.shares(reading.values)},
+            lambda draws, rng: {"probabilities": rng.dirichlet(shapes, size=draws)},
+        )
+
+
+# ------------------------------------------------------------------ tables
+
+
+@njit(cache=True, nogil=True)
+def cells_of(records, levels, cells):
+    """Write the number of each record's cell; False at a level that is out of range."""
+    # v and top - v have no sign bit exactly when v is in 0, ..., top.
+    signs = 0
+    for i in range(records.shape[0]):
+        cell = 0
+        for k in range(levels.shape[0]):
+            signs |= records[i, k] | (levels[k] - 1 - records[i, k])
+            cell = cell * levels[k] + records[i, k]
+        cells[i] = cell
+    return signs >= 0
+
+
+@njit(cache=True, nogil=True)
+def rows_of(cells, levels, records):
+    """Write the levels of each cell: the inverse of `cells_of`."""
+    for i in range(cells.shape[0]):
+        left = cells[i]
+        for k in range(levels.shape[0] - 1, -1, -1):
+            records[i, k] = left % levels[k]
+            left //= levels[k]
+
+
+class ContingencyTable(Discrete):
+    """Independent records of several categorical variables, with any dependence between these.
+
+    Parameters
+    ----------
+    n_levels : sequence of int
+        J_1, ..., J_K, each at least 2.
+    concentration : float or array_like, shape (J_1, ..., J_K)
+        The Dirichlet prior's a_c; one number for all cells or one for each.
+    variables : sequence of str, optional
+        K names, which become the dimensions of the posterior; ``variable1``, ... if there are none.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, K)``, from 0. Parameter: ``cell_probabilities``
+    (J_1, ..., J_K), which add up to 1 over all cells. A margin of the posterior is a sum over
+    dimensions: ``posterior["cell_probabilities"].sum("age")``. Derived, of a 2 x 2 table:
+    ``log_odds_ratio`` (), that of level 1 of both variables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import ContingencyTable
+    >>> model = ContingencyTable([2, 3], variables=["sex", "age"])
+    >>> theta = {"cell_probabilities": np.full((2, 3), 1 / 6)}
+    >>> model.build_records(theta, np.array([[0.1], [0.6], [0.9]]))
+    array([[0, 0],
+           [1, 0],
+           [1, 2]])
+    """
+
+    example: ClassVar[dict[str, Any]] = {"n_levels": [3, 2]}
+
+    def __init__(
+        self,
+        n_levels: Sequence[int],
+        concentration: float | ArrayLike = 1.0,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        self.n_levels = table_levels(n_levels, "list the number of levels of each variable")
+        self._shape = tuple(self.n_levels)
+        self.variables = list(variable_names(variables, len(self.n_levels)))
+        self.column_names = self.variables
+        given = concentrations("concentration", concentration, self._shape)
+        self.concentration: float | list[Any] = given.tolist()
+        each = np.full(self._shape, given).reshape(-1)
+        self._prepare(len(each), (), each, ["the cell"])
+        self._axes = np.array(self.n_levels, dtype=np.int64)
+        coords = {
+            name: range(count) for name, count in zip(self.variables, self.n_levels, strict=True)
+        }
+        self.parameters = (
+            Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
+        )
+        self.derived = (Parameter("log_odds_ratio"),) if self._shape == (2, 2) else ()
+        self.record_values = self._unravel(self._cells.reshape(-1))
+
+    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        table = read_parameter(theta, "cell_probabilities", self._shape)
+        return table.reshape(1, -1), NO_FEATURES, self._levels
+
+    def _theta(self, classes: Floats, features: Floats) -> Theta:
+        return {"cell_probabilities": classes.reshape(-1, *self._shape)}
+
+    def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of each record's cell, (n, 1)."""
+        array = read_integers(records, len(self.n_levels))
+        cells = np.empty(len(array), dtype=np.int64)
+        if not cells_of(array, self._axes, cells):
+            self.check_records(array)
+        return cells.reshape(-1, 1)
+
+    def _unravel(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the levels of each cell, (n, K)."""
+        records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
+        rows_of(cells, self._axes, records)
+        return records
+
+    def derive(self, theta: Theta) -> dict[str, Floats]:
+        """Return the log odds ratio of a 2 x 2 table at draws of theta; of others, nothing."""
+        if not self.derived:
+            return {}
+        logs = np.log(np.maximum(theta["cell_probabilities"], SMALLEST))
+        both = logs[..., 0, 0] + logs[..., 1, 1]
+        return {"log_odds_ratio": both - logs[..., 0, 1] - logs[..., 1, 0]}
+
+    def check_records(self, records: ArrayLike) -> None:
+        check_levels(read_integers(records, len(self.n_levels)), self.n_levels, self.variables)
+
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
+        return self._unravel(super().build_records(theta, innovations).reshape(-1))
+
+
+MODELS.add(Categorical)
+MODELS.add(ContingencyTable)

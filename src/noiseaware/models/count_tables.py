@@ -1,9 +1,21 @@
-"""Tables of Poisson counts whose log means are normal: cell by cell, or by effects of variables.
+"""Tables of Poisson counts: the number of records in each cell is unknown, and so is their total.
 
-The models
-----------
-The counts are independent, x_c ~ Poisson(m_c), and
+The cells c are all combinations of the levels of some variables, and the counts are independent,
+x_c ~ Poisson(m_c). Where the number of records is published, the same x are conditioned on their
+sum: a chain then stays on the tables with this sum, and nothing else changes.
 
+Gamma means
+-----------
+`PoissonTable` has m_c ~ Gamma(a_c, b_c), with the density proportional to m^(a-1) exp(-b m).
+Integrating m_c out of Poisson(x_c; m_c) Gamma(m_c; a_c, b_c) leaves
+
+    p(x_c) proportional to Gamma(a_c + x_c) / x_c! (1 + b_c)^-x_c,
+
+a negative binomial: `CountsPrior` with the concentrations a_c and the slopes -log(1 + b_c). Given
+x_c, m_c is Gamma(a_c + x_c, b_c + 1).
+
+Normal log means
+----------------
     log m = D b,        b_j ~ N(mu_j, s_j^2), independently.
 
 `LogNormalTable`: D is the identity, so that each m_c is log-normal. `LogLinearTable`: b are an
@@ -13,9 +25,7 @@ that sum to 0 (Helmert's): they add up to 0, and with g ~ N(0, s^2 I) all levels
 effects of an interaction are the Kronecker product of the Q of its variables times g; so D has
 orthogonal columns.
 
-The kernel for p(b | x)
------------------------
-One coefficient after another, by a slice step (`slice_sampling.py`) in
+The kernel for p(b | x) moves one coefficient after another by a slice step (`slice_sampling.py`) in
 
     l(b_j) = b_j sum_c D_cj x_c - sum_c m_c exp(D_cj (b_j - b_j before)) - (b_j - mu_j)^2/(2 s_j^2),
 
@@ -27,21 +37,173 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from noiseaware.contract import Floats, Theta
+from noiseaware.basics.arguments import variable_names
+from noiseaware.contract import CountsPrior, Floats, Theta
 from noiseaware.maths.densities import LOG_2PI
-from noiseaware.models.arguments import positive_number, read_parameter, real_number
-from noiseaware.models.poisson_table import CountTable
+from noiseaware.models.arguments import (
+    check_levels,
+    positive_number,
+    read_integers,
+    read_parameter,
+    real_number,
+    table_levels,
+)
+from noiseaware.models.conjugate import SMALLEST
+from noiseaware.models.discrete import cells_of, concentrations
+from noiseaware.models.ready import ReadyModel
 from noiseaware.models.slice_sampling import of_generator, slice_step
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
+
+
+class CountTable(ReadyModel):
+    """The cells of a table of counts; a model adds the law of their means."""
+
+    example: ClassVar[dict[str, Any]] = {"n_levels": [3, 2]}
+    random_size = True
+    n_levels: int | list[int]
+    variables: list[str]
+
+    def _prepare(self, n_levels: int | Sequence[int], variables: Sequence[str] | None) -> None:
+        """Hold the levels and the names of the variables; one number: cells without variables."""
+        flat = np.ndim(n_levels) == 0
+        right = "be the number of cells, or list the number of levels of each variable"
+        levels = table_levels([n_levels] if flat else n_levels, right)
+        self.n_levels = levels[0] if flat else levels
+        self._shape = tuple(levels)
+        self._width = None if flat else len(levels)
+        self.n_cells = math.prod(levels)
+        names = ["cell"] if flat and variables is None else variables
+        self.variables = list(variable_names(names, len(levels)))
+        self.column_names = None if flat else self.variables
+        self._axes = np.array(levels, dtype=np.int64)
+        grid = np.indices(self._shape, dtype=np.int64).reshape(len(levels), -1).T
+        self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
+        self.count_table = self._each("counts", "real")
+
+    def _each(self, name: str, support: str) -> Parameter:
+        """Return a parameter with a value for each cell."""
+        coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
+        return Parameter(name, self._shape, support, tuple(self.variables), coords)
+
+    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of each record's cell, (n,)."""
+        array = read_integers(records, self._width)
+        cells = np.empty(len(array), dtype=np.int64)
+        if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):
+            self.check_records(array)
+        return cells
+
+    def _log_means(self, theta: Theta) -> Floats:
+        """Return log m_c, (C,)."""
+        raise NotImplementedError
+
+    def check_records(self, records: ArrayLike) -> None:
+        check_levels(read_integers(records, self._width), list(self._shape), self.variables)
+
+    def sample_records(
+        self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
+    ) -> NDArray[np.int64]:
+        """Draw n records: given their number, each is in cell c with probability m_c / sum m."""
+        logs = self._log_means(theta)
+        shares = np.exp(logs - logs.max())
+        return self.record_values[rng.choice(self.n_cells, n, p=shares / shares.sum())]
+
+    def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
+        """Return log m_c of each record's cell, (n,)."""
+        return self._log_means(theta)[self._cells(records)]
+
+    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
+        """Return a new theta given all the records of a table."""
+        counts = np.bincount(self._cells(records), minlength=self.n_cells)
+        return self.update_from_counts(theta, counts, rng)
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return a new theta, by a kernel that leaves p(theta | counts) invariant."""
+        raise NotImplementedError
+
+
+class PoissonTable(CountTable):
+    """A table of independent Poisson counts whose means have gamma priors.
+
+    Parameters
+    ----------
+    n_levels : int or sequence of int
+        The number of cells, or J_1, ..., J_K, the levels of each variable; each at least 2.
+    shape, rate : float or array_like, shape (J_1, ..., J_K)
+        The Gamma(shape, rate) prior of a cell's mean, one for all cells or one for each. Its mean
+        is shape / rate.
+    variables : sequence of str, optional
+        K names, which become the dimensions of the posterior.
+
+    Notes
+    -----
+    Records are int64 of shape ``(n, K)``, from 0, or ``(n,)`` if `n_levels` is one number.
+    Parameter: ``means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
+    The number of records need not be known: a release says ``n_records=None``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noiseaware.models import PoissonTable
+    >>> model = PoissonTable(3, shape=2.0, rate=0.1)
+    >>> model.from_gammas(np.log([[1.1, 2.2, 11.0]]))["means"].round(6)
+    array([[ 1.,  2., 10.]])
+    """
+
+    def __init__(
+        self,
+        n_levels: int | Sequence[int],
+        shape: float | ArrayLike = 1.0,
+        rate: float | ArrayLike = 0.01,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        self._prepare(n_levels, variables)
+        a = concentrations("shape", shape, self._shape)
+        b = concentrations("rate", rate, self._shape)
+        self.shape: float | list[Any] = a.tolist()
+        self.rate: float | list[Any] = b.tolist()
+        self._a, self._b = np.full(self._shape, a), np.full(self._shape, b)
+        self.parameters = (self._each("means", "positive"),)
+        self.counts_prior = CountsPrior(self._a.reshape(-1), slopes=-np.log1p(self._b.reshape(-1)))
+        lgammas = np.array([math.lgamma(each) for each in self._a.flat])
+        self._log_constant = float((self._a * np.log(self._b)).sum() - lgammas.sum())
+
+    def _log_means(self, theta: Theta) -> Floats:
+        means = read_parameter(theta, "means", self._shape)
+        logs: Floats = np.log(np.maximum(means, SMALLEST)).reshape(-1)
+        return logs
+
+    def sample_prior(self, rng: Generator) -> Theta:
+        return {"means": np.maximum(rng.standard_gamma(self._a) / self._b, SMALLEST)}
+
+    def log_prior(self, theta: Theta) -> float:
+        means = read_parameter(theta, "means", self._shape)
+        if not (means > 0.0).all():
+            return -math.inf
+        terms = (self._a - 1.0) * np.log(means) - self._b * means
+        return self._log_constant + float(terms.sum())
+
+    def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
+        """Return means drawn from their gamma distributions given the counts."""
+        drawn = rng.standard_gamma(self._a + counts.reshape(self._shape)) / (self._b + 1.0)
+        return {"means": np.maximum(drawn, SMALLEST)}
+
+    def from_gammas(self, logs: Floats) -> Theta:
+        """Return draws of the means of which these are the logarithms times b + 1."""
+        means = np.exp(logs).reshape(-1, *self._shape) / (self._b + 1.0)
+        return {"means": np.maximum(means, SMALLEST)}
+
+
+# ------------------------------------------------------------------ normal log means
 
 MOST_ENTRIES = 2**27
 """Of D, 1 GiB."""
@@ -279,5 +441,6 @@ def helmert(levels: int) -> Floats:
     return q
 
 
+MODELS.add(PoissonTable)
 MODELS.add(LogNormalTable)
 MODELS.add(LogLinearTable)
