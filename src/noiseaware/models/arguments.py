@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.frames import columns_of
+from noiseaware.contract import Floats
 
 
 def real_number(name: str, value: Any) -> float:
@@ -67,7 +68,7 @@ def not_both_known(**given: Any) -> None:
         )
 
 
-def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return ``value`` as a fresh float64 array of finite numbers with this shape.
 
     A plain number will do where there is room for one number only.
@@ -87,9 +88,7 @@ def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[n
     return array
 
 
-def one_or_each(
-    name: str, value: ArrayLike, size: int, *, positive: bool = False
-) -> NDArray[np.float64]:
+def one_or_each(name: str, value: ArrayLike, size: int, *, positive: bool = False) -> Floats:
     """Return one number for all, or an array with one for each, as a fresh array ``(size,)``."""
     if np.ndim(value) == 0:
         value = np.full(size, real_number(name, value))
@@ -99,7 +98,7 @@ def one_or_each(
     return array
 
 
-def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
+def covariance_matrix(name: str, value: ArrayLike, size: int) -> Floats:
     """Return ``value`` as a fresh symmetric positive definite matrix."""
     array = real_array(name, value, (size, size))
     if not np.allclose(array, array.T, rtol=1e-10, atol=0.0):
@@ -129,7 +128,7 @@ def table_levels(n_levels: Any, right: str) -> list[int]:
     return levels
 
 
-def feature_columns(given: Any) -> dict[str, NDArray[np.float64]]:
+def feature_columns(given: Any) -> dict[str, Floats]:
     """Return known features by name, as floats; an error names the column and the row."""
     columns = columns_of("features", given, "x{}")
     for name, column in columns.items():
@@ -151,9 +150,15 @@ def feature_columns(given: Any) -> dict[str, NDArray[np.float64]]:
     return columns
 
 
-def read_parameter(
-    theta: Mapping[str, Any], name: str, shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def common_length(columns: Mapping[str, Floats]) -> int | None:
+    """Return the number of records that known features have; None if there are no features."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"features must have columns of one length; got {lengths}")
+    return next(iter(lengths.values()), None)
+
+
+def read_parameter(theta: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Floats:
     """Return ``theta[name]`` as a contiguous float64 array; a wrong shape is an error.
 
     The kernels index without bounds checks, so a wrong shape must not reach them.
@@ -164,7 +169,7 @@ def read_parameter(
     return array
 
 
-def read_floats(name: str, values: ArrayLike, width: int | None) -> NDArray[np.float64]:
+def read_floats(name: str, values: ArrayLike, width: int | None) -> Floats:
     """Return ``values`` as contiguous float64, ``(n,)`` or, with a width, ``(n, width)``."""
     return _of_shape(name, np.ascontiguousarray(values, dtype=np.float64), width)
 

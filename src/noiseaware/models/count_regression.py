@@ -25,7 +25,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -37,10 +38,11 @@ from noiseaware.contract import Floats, Theta
 from noiseaware.maths import cells
 from noiseaware.maths.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
 from noiseaware.models.arguments import (
+    POSITIVE,
+    REAL,
     feature_columns,
-    positive_number,
     read_integers,
-    real_number,
+    refuse_records,
 )
 from noiseaware.models.ready import ReadyModel
 from noiseaware.models.summed_regression import SummedRegression
@@ -73,6 +75,7 @@ def log_masses(code, rate, size, records, out):
         out[i] = cells.log_mass(code, rate[i], size[i], records[i] + 0.0) if inside else -math.inf
 
 
+@dataclass(repr=False, eq=False)
 class CountRegression(ReadyModel):
     """Counts of cells, regressed on known features, with exposure and groups.
 
@@ -113,37 +116,30 @@ class CountRegression(ReadyModel):
     3
     """
 
-    example: ClassVar[dict[str, Any]] = {}
+    features: Any = None
+    exposure: Any = None
+    groups: Any = None
+    coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
+    family: str = "poisson"
+    trials: Any = None
+    _: KW_ONLY
+    intercept_mean: float = field(default=0.0, metadata=REAL)
+    intercept_sd: float = field(default=10.0, metadata=POSITIVE)
+    spread_scale: float = field(default=1.0, metadata=POSITIVE)
+    spread_df: float | None = field(default=None, metadata=POSITIVE)
+    dispersion_mean: float = field(default=1.0, metadata=POSITIVE)
+
     uses_index = True
 
-    def __init__(
-        self,
-        features: Any = None,
-        exposure: Any = None,
-        groups: Any = None,
-        coefficient_sd: float = 2.0,
-        family: str = "poisson",
-        trials: Any = None,
-        *,
-        intercept_mean: float = 0.0,
-        intercept_sd: float = 10.0,
-        spread_scale: float = 1.0,
-        spread_df: float | None = None,
-        dispersion_mean: float = 1.0,
-    ) -> None:
-        if family not in FAMILIES:
-            raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {family!r}")
-        self.family, self.code = family, FAMILIES[family]
-        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
-        self.intercept_mean = real_number("intercept_mean", intercept_mean)
-        self.intercept_sd = positive_number("intercept_sd", intercept_sd)
-        self.spread_scale = positive_number("spread_scale", spread_scale)
-        self.spread_df = None if spread_df is None else positive_number("spread_df", spread_df)
-        self.dispersion_mean = positive_number("dispersion_mean", dispersion_mean)
-        self.features = feature_columns(features)
-        named = {"exposure": exposure, "trials": trials}
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {self.family!r}")
+        super().__post_init__()
+        self.code = FAMILIES[self.family]
+        self.features = feature_columns(self.features)
+        named = {"exposure": self.exposure, "trials": self.trials}
         single = {name: columns_of(name, given, name) for name, given in named.items()}
-        grouping = columns_of("groups", groups, "group", labels=True)
+        grouping = columns_of("groups", self.groups, "group", labels=True)
         self.n_records = _common_length({**self.features, **grouping}, single)
         self.exposure, self.trials = (_only(name, single[name]) for name in named)
         self._check_sizes()
@@ -288,24 +284,8 @@ class CountRegression(ReadyModel):
     def check_records(self, records: ArrayLike) -> None:
         array = read_integers(records, None)
         most = np.inf if self.trials is None else self.trials[self._index(len(array), None)]
-        wrong = (array < 0) | (array > most)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            right = "counts" if self.trials is None else "counts of at most their trials"
-            raise ValueError(f"records must be {right}; got {array[i]} in record {i}")
-
-    def to_dict(self) -> dict[str, Any]:
-        plain = {
-            name: None if given is None else {key: column.tolist() for key, column in given.items()}
-            for name, given in (("features", self.features or None), ("groups", self.groups))
-        }
-        each = {
-            name: None if given is None else given.tolist()
-            for name, given in (("exposure", self.exposure), ("trials", self.trials))
-        }
-        names = ("coefficient_sd", "family", "intercept_mean", "intercept_sd", "spread_scale")
-        others = {name: getattr(self, name) for name in (*names, "spread_df", "dispersion_mean")}
-        return {"type": type(self).__name__, **plain, **each, **others}
+        right = "counts" if self.trials is None else "counts of at most their trials"
+        refuse_records((array < 0) | (array > most), f"records must be {right}", array)
 
     def __repr__(self) -> str:
         parts = [f"family={self.family!r}"]

@@ -1,4 +1,4 @@
-"""Categories with Dirichlet priors: `Categorical`, `ContingencyTable`, and the base of `NaiveBayes`.
+"""Categories with Dirichlet priors: `Categorical`, `ContingencyTable`, the base of `NaiveBayes`.
 
 A record is a class y, of I, and K features x_1, ..., x_K, feature k with J_k levels, all integers
 from 0. P(y = i) = p_i, and given y = i the features are independent, P(x_k = j) = p^k_{ij}. Each

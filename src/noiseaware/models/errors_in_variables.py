@@ -40,6 +40,7 @@ Each leaves p(x | theta, s_dp) invariant, one entry after another.
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,23 +50,16 @@ from scipy import special
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.densities import (
-    LOG_2PI,
-    log_inverse_gamma,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
+from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma, log_normal_iid
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, LAPLACE, CellLaws, formula
 from noiseaware.models.arguments import (
-    covariance_matrix,
+    POSITIVE,
+    PRIOR_SHAPE,
+    common_length,
     feature_columns,
-    positive_number,
-    prior_shape,
     read_floats,
 )
-from noiseaware.models.conjugate import draw_inverse_wishart
-from noiseaware.models.normal_vectors import draw_gammas
+from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import ReadyModel
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -73,6 +67,7 @@ from noiseaware.registry import MODELS
 log_formula = np.vectorize(formula, otypes=[np.float64])
 
 
+@dataclass(repr=False, eq=False)
 class ErrorsInVariables(ReadyModel):
     """Linear regression on features that were released with noise, beside others that are known.
 
@@ -108,55 +103,45 @@ class ErrorsInVariables(ReadyModel):
     ['coefficients', 'feature_coefficients', 'feature_covariance']
     """
 
+    n_features: int = 1
+    features: Any = None
+    coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
+    feature_sd: float = field(default=2.0, metadata=POSITIVE)
+    noise_variance: float | None = field(default=None, metadata=POSITIVE)
+    feature_covariance: ArrayLike | None = None
+    _: KW_ONLY
+    noise_variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
+    noise_variance_scale: float = field(default=4.0, metadata=POSITIVE)
+
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
 
-    def __init__(
-        self,
-        n_features: int = 1,
-        features: Any = None,
-        coefficient_sd: float = 2.0,
-        feature_sd: float = 2.0,
-        noise_variance: float | None = None,
-        feature_covariance: ArrayLike | None = None,
-        *,
-        noise_variance_shape: float = 3.0,
-        noise_variance_scale: float = 4.0,
-    ) -> None:
-        q = self.n_features = whole_number("n_features", n_features)
-        self.features = feature_columns(features) or None
-        columns = self.features or {}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"features must have columns of one length; got {lengths}")
-        self.uses_index = bool(columns)
-        self.n_records = next(iter(lengths.values())) if columns else None
-        self.coefficient_sd = positive_number("coefficient_sd", coefficient_sd)
-        self.feature_sd = positive_number("feature_sd", feature_sd)
-        known = noise_variance
-        self.noise_variance = None if known is None else positive_number("noise_variance", known)
-        self.noise_variance_shape = prior_shape("noise_variance_shape", noise_variance_shape)
-        self.noise_variance_scale = positive_number("noise_variance_scale", noise_variance_scale)
-        given = feature_covariance
-        self.feature_covariance = (
-            None if given is None else covariance_matrix("feature_covariance", given, q)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        q = self.n_features = whole_number("n_features", self.n_features)
+        columns = feature_columns(self.features)
+        self.features = columns or None
+        self.uses_index, self.n_records = bool(columns), common_length(columns)
+        noisy = self._noisy = NormalVectors(
+            ("feature_", "feature", "n_features"),
+            q,
+            np.zeros(q),  # the mean given the known features is taken away
+            self.feature_covariance,
+            0.0,
+            1.0,
+            None,
+            None,
         )
-        self._factor = math.sqrt(2.0) * np.eye(q)
-        self._constant = log_inverse_wishart_constant(q + 3.0, self._factor)
-        self._shapes = [0.5 * (q + 3.0 - j) for j in range(q)]
-        noisy = [f"x{j + 1}" for j in range(q)]
-        self.column_names = [*noisy, "y"]
-        self.parameters = self._parameters(noisy, list(columns))
-
-    def _parameters(self, noisy: list[str], known: list[str]) -> tuple[Parameter, ...]:
-        q, names = self.n_features, ["intercept", *known]
-        every = {"coefficient": [*names, *noisy]}
-        made = [Parameter("coefficients", (len(names) + q,), "real", ("coefficient",), every)]
-        made += self._unknown(Parameter("noise_variance", (), "positive"))
-        dims, coords = ("feature", "known"), {"feature": noisy, "known": names}
-        made.append(Parameter("feature_coefficients", (q, len(names)), "real", dims, coords))
-        dims, coords = ("feature", "feature_bis"), {"feature": noisy, "feature_bis": noisy}
-        made += self._unknown(Parameter("feature_covariance", (q, q), "covariance", dims, coords))
-        return tuple(made)
+        self.feature_covariance = noisy.covariance
+        self.column_names = [*noisy.labels, "y"]
+        names = ["intercept", *columns]
+        every = {"coefficient": [*names, *noisy.labels]}
+        dims, coords = ("feature", "known"), {"feature": noisy.labels, "known": names}
+        self.parameters = (
+            Parameter("coefficients", (len(names) + q,), "real", ("coefficient",), every),
+            *self._unknown(Parameter("noise_variance", (), "positive")),
+            Parameter("feature_coefficients", (q, len(names)), "real", dims, coords),
+            *noisy.parameters,
+        )
 
     def _known(self, n: int, index: ArrayLike | None = None) -> Floats:
         """Return z of n records: those with these numbers, or the first n; (n, 1 + p)."""
@@ -167,12 +152,10 @@ class ErrorsInVariables(ReadyModel):
 
     def _read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
         """Return beta, sigma^2, G and Sigma."""
-        sigma = self.feature_covariance
-        if sigma is None:
-            sigma = np.asarray(theta["feature_covariance"], dtype=np.float64)
         coefficients = np.asarray(theta["coefficients"], dtype=np.float64)
         slopes = np.asarray(theta["feature_coefficients"], dtype=np.float64)
-        return coefficients, self._number(theta, "noise_variance"), slopes, np.asarray(sigma)
+        sigma = self._noisy.read(theta)[1]
+        return coefficients, self._number(theta, "noise_variance"), slopes, sigma
 
     # ------------------------------------------------------------------ theta
 
@@ -184,28 +167,16 @@ class ErrorsInVariables(ReadyModel):
             theta["noise_variance"] = np.array(self.noise_variance_scale / gamma)
         theta["feature_coefficients"] = self.feature_sd * rng.standard_normal((q, 1 + p))
         if self.feature_covariance is None:
-            theta["feature_covariance"] = self._draw_covariance(np.zeros((q, q)), 0, rng)
+            theta["feature_covariance"] = self._noisy.draw_covariance(0.0, 0, rng)
         return theta
 
-    def _draw_covariance(self, scatter: Floats, n: int, rng: Generator) -> Floats:
-        """Draw Sigma from InverseWishart(df + n, S + scatter)."""
-        q = self.n_features
-        out = np.empty((q, q))
-        gammas, normals = draw_gammas(self._shapes, n, rng), rng.standard_normal(q * (q - 1) // 2)
-        if not draw_inverse_wishart(2.0 * np.eye(q) + scatter, gammas, normals, 0, out):
-            out[:] = np.nan
-        return out
-
     def log_prior(self, theta: Theta) -> float:
-        beta, noise, slopes, sigma = self._read(theta)
+        beta, noise, slopes, _ = self._read(theta)
         total = log_normal_iid(beta, 0.0, self.coefficient_sd)
         total += log_normal_iid(np.ascontiguousarray(slopes).reshape(-1), 0.0, self.feature_sd)
         if self.noise_variance is None:
             total += log_inverse_gamma(noise, self.noise_variance_shape, self.noise_variance_scale)
-        if self.feature_covariance is None:
-            df = self.n_features + 3.0
-            total += log_inverse_wishart(sigma, df, self._factor, self._constant)
-        return float(total)
+        return float(total + self._noisy.log_prior(theta))
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         array = read_floats("records", records, self.n_features + 1)
@@ -230,7 +201,7 @@ class ErrorsInVariables(ReadyModel):
         new["feature_coefficients"] = slopes = drawn.reshape(self.n_features, -1)
         if self.feature_covariance is None:
             left = x - z @ slopes.T
-            new["feature_covariance"] = self._draw_covariance(left.T @ left, n, rng)
+            new["feature_covariance"] = self._noisy.draw_covariance(left.T @ left, n, rng)
         return new
 
     # ------------------------------------------------------------------ records
@@ -281,12 +252,6 @@ class ErrorsInVariables(ReadyModel):
             records = records.copy()
             records[:, j] = drawn
         return records
-
-    def to_dict(self) -> dict[str, Any]:
-        made = super().to_dict()
-        if self.features is not None:
-            made["features"] = {name: column.tolist() for name, column in self.features.items()}
-        return made
 
     def __repr__(self) -> str:
         known = "" if self.features is None else f", features={list(self.features)}"

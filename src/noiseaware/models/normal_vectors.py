@@ -261,10 +261,17 @@ class NormalVectors:
         if self.mean is None:
             mean[:] = self.mean_mean + self.mean_sd * rng.standard_normal(self.size)
         if self.covariance is None:
-            gammas = draw_gammas(self.gamma_shapes, 0, rng)
-            normals = rng.standard_normal(self.n_below)
-            draw_inverse_wishart(self.scale, gammas, normals, 0, covariance)
+            covariance[:] = self.draw_covariance(0.0, 0, rng)
         return new
+
+    def draw_covariance(self, scatter: Floats | float, n: int, rng: Generator) -> Floats:
+        """Draw Sigma from InverseWishart(df + n, S + scatter)."""
+        out = np.empty((self.size, self.size))
+        gammas = draw_gammas(self.gamma_shapes, n, rng)
+        normals = rng.standard_normal(self.n_below)
+        if not draw_inverse_wishart(self.scale + scatter, gammas, normals, 0, out):
+            out[:] = math.nan
+        return out
 
     def log_prior(self, theta: Theta) -> float:
         """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""

@@ -261,4 +261,8 @@ def _plain(value: Any, default: Any) -> Any:
         if isinstance(default, float) and (value == value.flat[0]).all():
             return float(value.flat[0])
         return value.tolist()
+    if isinstance(value, Mapping):  # columns by name
+        return {name: column.tolist() for name, column in value.items()} or None
+    if isinstance(value, ReadyModel):
+        return value.to_dict()
     return list(value) if isinstance(value, tuple) else value

@@ -28,7 +28,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI, log_normal_iid
-from noiseaware.models.arguments import feature_columns, read_floats, read_parameter
+from noiseaware.models.arguments import (
+    common_length,
+    feature_columns,
+    read_floats,
+    read_parameter,
+)
 from noiseaware.models.normal_vectors import NormalVectors
 from noiseaware.models.ready import CompiledModel, needed
 from noiseaware.parameters import PLAIN_WORK, Innovations, Parameter, Work
@@ -100,9 +105,7 @@ class Regression(CompiledModel):
         p = len(columns)
         if self.n_features not in (None, p):
             raise ValueError(f"n_features must be {p}, as features has; got {self.n_features!r}")
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"features must have columns of one length; got {lengths}")
+        common_length(columns)
         self.n_features, self.feature_mean, self.feature_covariance = p, np.zeros(p), np.eye(p)
         return np.column_stack(list(columns.values()))
 
@@ -192,6 +195,5 @@ class Regression(CompiledModel):
         made = super().to_dict() | self._features.given()
         if self.features is None:
             return made
-        columns = {name: column.tolist() for name, column in self.features.items()}
         unknown = dict.fromkeys(("n_features", "feature_mean", "feature_covariance"))
-        return made | unknown | {"features": columns}
+        return made | unknown

@@ -139,9 +139,6 @@ class UnknownSizes(ReadyModel):
         if inner.from_gammas is None:
             self.from_gammas = None  # type: ignore[assignment]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "groups": self.groups.to_dict()}
-
     @cached_property
     def counts_prior(self) -> CountsPrior | None:
         """The prior of the counts; see the module docstring."""
