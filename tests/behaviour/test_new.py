@@ -57,12 +57,14 @@ def test_a_process_of_its_own_from_questions_to_a_posterior(tmp_path):
     ("answers", "model", "scale", "n"),
     [
         (("1", "?", "400", "3", "4", "81"), "Bernoulli", 4.0, None),
-        (("2", "3", "120", "1", "4", "61.2, 40.9, 15.3"), "Categorical", 4.0, 120),
-        (("3", "120 80", "3", "2", "44 21"), "StratifiedProportions", 2.0, 200),
-        (("4", "0 18 40 65", "300", "4", "rho=0.5", "90 130 71"), "Normal", 2**0.5, 300),
+        (("2", "3", "", "120", "1", "b=4", "61.2, 40.9, 15.3"), "Categorical", 4.0, 120),
+        (("3", "120, 80", "", "3", "2", "44 21"), "StratifiedProportions", 2.0, 200),
+        (("4", "0 18 40 65", "300", "4", "rho=0.5", "1", "90 130 71"), "Normal", 2**0.5, 300),
+        (("4", "0 18 40 65", "300", "4", "rho=0.5", "2", "90 130 71"), "Normal", 1.0, 300),
         (("5", "-5 5", "200", "2", "12.5", "130.9"), "Normal", 12.5, 200),
         (("5", "0 20", "y", "200", "3", "epsilon=0.5", "655"), "Poisson", 40.0, 200),
         (("6", "0 100", "400", "1", "0.25", "37.5"), "Normal", 100.0, 400),
+        (("6", "0 150,000", "1,200", "1", "epsilon=1", "52,310.5"), "Normal", 150_000.0, 1200),
         (("7", "1", "-5 5", "200", "1", "6", "9 1 20 3 18"), "LinearRegression", 6.0, 200),
     ],
 )
@@ -71,20 +73,32 @@ def test_every_kind_of_release(tmp_path, answers, model, scale, n):
     assert type(read.model).__name__ == model
     assert release.n_records == n
     np.testing.assert_allclose(release.mechanism.scale, scale)
-    if model == "Normal" and scale == 100.0:
-        np.testing.assert_allclose(release.values, [37.5 * 400])
+    if answers[0] == "6":  # a mean: what the release holds is the total
+        np.testing.assert_allclose(release.values, [float(answers[-1].replace(",", "")) * n])
+
+
+def test_names_are_those_of_the_release_and_of_the_parameters(tmp_path):
+    read, release, _ = answered(tmp_path / "a", "2", "2", "rents, owns", "9", "1", "4", "3 6")
+    assert release.names == ("rents", "owns")
+    assert read.model.parameters[0].coords == {"level": ["rents", "owns"]}
+    read, release, _ = answered(tmp_path / "b", "3", "5 4", "north,south", "1", "4", "3 2")
+    assert release.names == ("north: count of 1", "south: count of 1")
+    assert read.model.parameters[-1].coords == {"group": ["north", "south"]}
 
 
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        (("2", "3", "120", "3", "4", "61.2 40 15", "61 40 15"), "integers"),
+        (("2", "3", "a, b", "", "120", "3", "4", "61.2 40 15", "61 40 15"), "integers"),
+        (("2", "3", "a, b", "", "9", "1", "4", "1 2 3"), "names must be 3 different texts"),
+        (("6", "0 100", "9", "1", "4", "1 2", "3"), "1 needed (mean); got 2"),
+        (("5", "0 20", "n", "9", "1", "rho=1", "epsilon=0", "4", "3"), "must be a positive number"),
         (("4", "0 18 18", "0 18 40", "9", "1", "4", "3 2"), "each larger than the last"),
         (("5", "0 20 30", "0 20", "maybe", "n", "9", "1", "4", "3"), "y or n; got 'maybe'"),
         (("5", "0 20", "n", "9", "1", "rho=1", "4", "3"), "or a promise such as epsilon=0.5"),
         (("5", "0 20", "n", "9", "1", "4 4", "4", "x", "3"), "such as 37.2 40.5; got 'x'"),
         (("5", "0 20", "n", "9", "3", "1", "4", "3"), "integer"),
-        (("3", "120", "120 80", "1", "4", "3 2"), "each of at least two groups"),
+        (("3", "120", "120 80", "", "1", "4", "3 2"), "each of at least two groups"),
     ],
 )
 def test_a_wrong_answer_is_asked_for_again(tmp_path, answers, said):

@@ -22,6 +22,16 @@ MOST = {
 """What a file may ask for: more would not fit into any memory, so that it is a mistake."""
 
 
+def as_labels(name: str, labels: Any, count: int) -> tuple[str, ...]:
+    """Return `count` different names."""
+    listed = np.iterable(labels) and not isinstance(labels, str)
+    if not listed or not all(isinstance(label, str) and label for label in labels):
+        raise TypeError(f"{name} must be a list of texts; got {labels!r}")
+    if len(labels) != count or len(set(labels)) != count:
+        raise ValueError(f"{name} must be {count} different texts; got {list(labels)!r}")
+    return tuple(labels)
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """Return `value` as an int that is not below `least`; the error names the argument.
 

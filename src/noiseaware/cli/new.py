@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+from noiseaware.basics.arguments import as_labels
 from noiseaware.basics.files import write_whole
 from noiseaware.basics.text_files import printable
 from noiseaware.cli.errors import BadInput, fail, reading
@@ -32,12 +34,15 @@ class Published(NamedTuple):
         Their number, None if it is to be asked for.
     times
         What a published number is multiplied with to make it a total: n, of a mean.
+    name
+        What the published number is called, if it is not what the query calls it.
     """
 
     query: dict[str, Any]
     model: dict[str, tuple[Any, str]]
     n_records: int | None = None
     times: int = 1
+    name: str | None = None
 
 
 def new(
@@ -47,8 +52,8 @@ def new(
 ) -> None:
     """Ask what was published, and write a release file and a model file for it.
 
-    Five or six questions: what was published, its bounds, how many records there are, the noise,
-    and the numbers. An answer that cannot be is asked for again.
+    A few questions: what was published, its bounds, how many records there are, the noise, and the
+    numbers. An answer that cannot be is asked for again.
 
     **Example**
 
@@ -81,8 +86,8 @@ def new(
         read = read_model_file(model_file)
         check_fit(read.model, release, read.size)
     print(
-        f"\nWritten: {release_file} and {model_file}. The priors in the second are wide for such "
-        "bounds; set them to what you\nknow. Then:\n\n"
+        f"\nWritten: {release_file} and {model_file}. The priors in the second are wide; set them "
+        "to what you know. Then:\n\n"
         f"  noiseaware fit {release_file} --model {model_file} --out {folder / 'posterior.nc'} "
         f"--report {folder / 'report.html'}"
     )
@@ -136,10 +141,19 @@ def yes(text: str) -> bool:
     return text.lower().startswith("y")
 
 
+def split(text: str) -> list[str]:
+    """Split at spaces and commas; a comma that groups digits, as in 52,310, is left out."""
+    parts = (p.replace(",", "") if _GROUPED.fullmatch(p) else p for p in text.split())
+    return " ".join(parts).replace(",", " ").split()
+
+
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?,?")
+
+
 def numbers(text: str) -> list[float]:
     """Read finite numbers, with commas or spaces between them."""
     try:
-        found = [float(part) for part in text.replace(",", " ").split()]
+        found = [float(part) for part in split(text)]
     except ValueError:
         found = []
     if not found or not all(map(math.isfinite, found)):
@@ -180,25 +194,38 @@ def _count() -> Published:
 
 def _levels() -> Published:
     n = ask("How many kinds are there", whole)
+    labels = _ask_labels(n)
     return Published(
-        {"type": "Histogram", "n_levels": n},
+        {"type": "Histogram", "n_levels": n, **labels},
         {"type": ("Categorical", ""), "n_levels": (n, ""),
-         "concentration": (1.0, "the prior of the shares is Dirichlet(1, ..., 1)")},
+         "concentration": (1.0, "the prior of the shares is Dirichlet(1, ..., 1)"),
+         **{key: (names, "") for key, names in labels.items()}},
     )  # fmt: skip
 
 
 def _groups() -> Published:
     sizes = ask("How many people are in each group, such as 120 80 95", _sizes)
-    count = {"type": "Count", "value": 1}
+    labels = _ask_labels(len(sizes))
     return Published(
-        {"type": "ByGroup", "query": count, "n_groups": len(sizes)},
-        {"type": ("StratifiedProportions", ""), "sizes": (sizes, "people in each group")},
+        {"type": "ByGroup", "query": _count().query, "n_groups": len(sizes), **labels},
+        {"type": ("StratifiedProportions", ""), "sizes": (sizes, "people in each group"),
+         **{key: (names, "") for key, names in labels.items()}},
         sum(sizes),
-    )
+    )  # fmt: skip
+
+
+def _ask_labels(count: int) -> dict[str, list[str]]:
+    """Return the argument `labels` of a query or a model; empty without names."""
+
+    def read(text: str) -> dict[str, list[str]]:
+        names = [part.strip() for part in text.split(",")]
+        return {"labels": list(as_labels("names", names, count))} if text else {}
+
+    return ask("Their names with commas between them, or Enter for none", read)
 
 
 def _sizes(text: str) -> list[int]:
-    found = [whole(part) for part in text.split()]
+    found = [whole(part) for part in split(text)]
     if len(found) < 2:
         raise ValueError(f"a number for each of at least two groups; got {text!r}")
     return found
@@ -223,7 +250,7 @@ def _mean() -> Published:
     lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
     n = ask("Of how many records is it the mean", whole)
     query = {"type": "Sum", "lower": lower, "upper": upper}
-    return Published(query, _normal(lower, upper), n, n)
+    return Published(query, _normal(lower, upper), n, n, "mean")
 
 
 def _regression() -> Published:
@@ -286,7 +313,6 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
     print(
         "Which noise was added?", *(f"  {k}  {name}" for k, name in enumerate(names, 1)), sep="\n"
     )
-    several = "numbers" if published.query["type"] != "Count" else "number"
 
     def mechanism(text: str) -> tuple[str, Any]:
         kind = one_of(NOISES)(text)
@@ -297,17 +323,20 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
     promise = "rho=0.1" if "Gaussian" in kind else "epsilon=0.5"
 
     def scaled(text: str) -> Any:
-        name, _, value = text.rpartition("=")
-        if name.strip() not in ("", promise.split("=")[0]):
+        name, _, value = (part.strip() for part in text.rpartition("="))
+        if name not in ("", "scale", letter, promise.split("=")[0]):
             raise ValueError(f"a scale such as 4, or a promise such as {promise}; got {text!r}")
         given = numbers(value)
         if len(given) != 1:
             raise ValueError(f"one number, the scale of the noise; got {text!r}")
-        key, times = (name.strip(), 1) if name else ("scale", published.times)
-        return type(made)(made.query, **{key: given[0] * times})
+        if name in ("", "scale", letter):
+            return type(made)(made.query, scale=given[0] * published.times)
+        type(made)(made.query, **{name: given[0]})  # ValueError before the next question
+        neighbours = _ask_neighbours(made.query, norm=2 if "Gaussian" in kind else 1)
+        return type(made)(made.query, **{name: given[0]}, neighbours=neighbours)
 
     mechanism_of = ask(f"Its scale {letter}, or the promise, as {promise}", scaled)
-    names = tuple(made.query.names)
+    names = (published.name,) if published.name else tuple(made.query.names)
 
     def values(text: str) -> list[float]:
         found = [value * published.times for value in numbers(text)]
@@ -315,7 +344,19 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
             raise ValueError(f"{len(names)} needed ({', '.join(names)}); got {len(found)}")
         return mechanism_of.check_values(found).tolist()
 
+    several = "number" if len(names) == 1 else "numbers"
     return mechanism_of, ask(f"The published {several} ({', '.join(names)})", values)
+
+
+def _ask_neighbours(query: Any, norm: int) -> str:
+    """Return what the promise is about, asked only if the scale depends on it."""
+    kinds = ("change", "add-remove")
+    if len({query.sensitivity(norm, kind) for kind in kinds}) == 1:
+        return kinds[0]
+    print(
+        "It is a promise about", "  1  one record changed", "  2  one record more or less", sep="\n"
+    )
+    return ask("A number from 1 to 2", one_of(kinds))
 
 
 def _toml(model: dict[str, tuple[Any, str]], size: int | None) -> str:

@@ -34,7 +34,7 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import variable_names, whole_number
+from noiseaware.basics.arguments import as_labels, variable_names, whole_number
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import (
@@ -343,6 +343,8 @@ class Categorical(Discrete):
         J, at least 2.
     concentration : float or array_like, shape (J,)
         The Dirichlet prior's a_j; one number for all levels or one for each.
+    labels : texts, optional
+        Names of the levels, for tables and pictures; 0, 1, ... if not given.
 
     Notes
     -----
@@ -360,13 +362,19 @@ class Categorical(Discrete):
 
     example: ClassVar[dict[str, Any]] = {"n_levels": 2}
 
-    def __init__(self, n_levels: int, concentration: float | ArrayLike = 1.0) -> None:
+    def __init__(
+        self,
+        n_levels: int,
+        concentration: float | ArrayLike = 1.0,
+        labels: Sequence[str] | None = None,
+    ) -> None:
         self.n_levels = whole_number("n_levels", n_levels, least=2)
         given = concentrations("concentration", concentration, (self.n_levels,))
         self.concentration: float | list[float] = given.tolist()
-        levels = {"level": list(range(self.n_levels))}
+        self.labels = None if labels is None else list(as_labels("labels", labels, self.n_levels))
+        levels: list[Any] = self.labels or list(range(self.n_levels))
         self.parameters = (
-            Parameter("probabilities", (self.n_levels,), "simplex", ("level",), levels),
+            Parameter("probabilities", (self.n_levels,), "simplex", ("level",), {"level": levels}),
         )
         self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
         self.record_values = self._cells.reshape(-1)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.arguments import as_labels, whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.models.arguments import read_floats
 from noiseaware.models.ready import CompiledModel
@@ -70,13 +70,8 @@ class Grouped(CompiledModel):
         else:
             G = len(self._read_sizes(sizes))
         self._n_groups = G
-        is_list = np.iterable(labels) and not isinstance(labels, str)
-        if labels is not None and not (is_list and all(isinstance(a, str) for a in labels)):
-            raise TypeError(f"labels must be a list of texts; got {labels!r}")
-        self.labels = None if labels is None else list(labels)
-        names = [str(g) for g in range(G)] if labels is None else list(labels)
-        if len(names) != G or len(set(names)) != G:
-            raise ValueError(f"labels must be {G} different texts; got {names!r}")
+        self.labels = None if labels is None else list(as_labels("labels", labels, G))
+        names = self.labels or [str(g) for g in range(G)]
         self._coords = {"group": names}
         if self.sizes is not None:
             self.n_records = sum(self.sizes)

@@ -54,16 +54,6 @@ def bound_array(bound: Bound, width: int) -> Floats:
     return np.array(np.broadcast_to(bound, (width,)), dtype=np.float64)
 
 
-def as_labels(name: str, labels: Sequence[str], count: int) -> tuple[str, ...]:
-    """Return `count` different names."""
-    listed = isinstance(labels, Sequence) and not isinstance(labels, str)
-    if not listed or not all(isinstance(label, str) and label for label in labels):
-        raise TypeError(f"{name} must be a list of texts; got {labels!r}")
-    if len(labels) != count or len(set(labels)) != count:
-        raise ValueError(f"{name} must be {count} different texts; got {list(labels)!r}")
-    return tuple(labels)
-
-
 def check_norm(norm: float, neighbours: str) -> None:
     """Raise ValueError unless the two arguments of `sensitivity` are known ones."""
     if norm not in (1, 2, math.inf):

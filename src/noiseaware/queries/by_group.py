@@ -26,12 +26,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.arguments import as_labels, whole_number
 from noiseaware.basics.described import Described, query_words
 from noiseaware.basics.frames import as_array
 from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
-from noiseaware.queries.arguments import as_labels, check_norm
+from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.counts import Count, possible_counts
 from noiseaware.registry import QUERIES
 

@@ -10,13 +10,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.arguments import as_labels, whole_number
 from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Reading
 from noiseaware.queries.arguments import (
     as_float_records,
     as_integer_records,
-    as_labels,
     check_flat,
     check_integer_dtype,
     check_range,

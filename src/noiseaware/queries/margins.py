@@ -20,11 +20,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import variable_names, whole_number
+from noiseaware.basics.arguments import as_labels, variable_names, whole_number
 from noiseaware.basics.frames import as_array
 from noiseaware.queries.arguments import (
     as_integer_records,
-    as_labels,
     check_columns,
     check_integer_dtype,
     check_range,
