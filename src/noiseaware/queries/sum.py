@@ -152,7 +152,7 @@ class Value(Described):
         check_norm(norm, neighbours)
         raise ValueError(
             "the sensitivity of Value is not known: how far one person can move a published number "
-            "is for its publisher to say. Give the scale of the noise"
+            "is for its publisher to say; for the posterior the scale of the noise is enough"
         )
 
     def check_records(self, records: ArrayLike) -> None:

@@ -199,7 +199,8 @@ def _effective_draws(posterior: DataTree) -> Said:
         _largest(-ess(draws, method=kind)) for kind in ("bulk", "tail")
     )
     words = (
-        f"bulk at least {-bulk:.0f} (in {bulk_where}), tail at least {-tail:.0f} (in {tail_where})"
+        f"bulk at least {-bulk:,.0f} (in {bulk_where}), "
+        f"tail at least {-tail:,.0f} (in {tail_where})"
     )
     if min(-bulk, -tail) >= LEAST_ESS:
         return True, words
