@@ -63,6 +63,7 @@ class Interweave:
         return {
             "cycles": self.cycles or 1,
             "last_reports": [],
+            "antithetic": [],
             "moves": [move.start(target, state) for move in self.moves],
         }
 
@@ -72,9 +73,9 @@ class Interweave:
         In every second iteration an antithetic draw may take their place; what the moves reported
         last is then reported again.
         """
-        if state.iteration % 2 and tuning["last_reports"] and tuning["cycles"] == 1:
-            for move, own in zip(map(move_abilities, self.moves), tuning["moves"], strict=True):
-                if move.antithetic is not None and move.antithetic(target, state, own):
+        if state.iteration % 2 and tuning["last_reports"]:
+            for k in tuning["antithetic"]:
+                if self.moves[k].antithetic(target, state, tuning["moves"][k]):
                     return tuple(tuning["last_reports"])
         tuning["last_reports"] = self._step(target, state, tuning)
         return tuple(tuning["last_reports"])
@@ -120,3 +121,5 @@ class Interweave:
             longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else 1)
             most = min(MOST_CYCLES, longest / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))
+        if tuning["cycles"] == 1:
+            tuning["antithetic"] = [k for k, (can, _) in enumerate(able) if can.antithetic]

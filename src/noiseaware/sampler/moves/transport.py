@@ -41,9 +41,9 @@ is nearly theta given s_dp, that is nearly symmetric around m, and the mirror im
 a probability a close to 1. A draw and its image add up to 2 m: the mean of such a pair has a
 variance of (1 - a) V in place of the V / 2 of two independent draws, at the cost of one look at
 the records in place of an iteration. What is the same for v and its image, as (v - m)^2, gains
-nothing; a quantile's two tails change places. So where an effective draw costs less than two
-iterations and a is above 1/2, every second iteration of `Interweave` is the mirror image and
-nothing else (`Transport.antithetic`).
+nothing; a quantile's two tails change places. So where a is above 1/2, and an effective
+draw costs so little that an iteration needs no second round (`tuning.ENOUGH`), every second
+iteration of `Interweave` is the mirror image and nothing else (`Transport.antithetic`).
 
 All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
 interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
@@ -67,6 +67,7 @@ from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
 from noiseaware.sampler.moves.row import NO_LEAN, Row
 from noiseaware.sampler.moves.tuning import (
     AS_BEFORE,
+    ENOUGH,
     FEW_RECORDS,
     Gains,
     choose_steps,
@@ -271,7 +272,8 @@ class Transport:
                 proposal.set_geometry(tuning["geometry"])
             self._choose(target, tuning)
             recent = tuning["images"][len(tuning["images"]) // 2 :]
-            if tuning["outlook"][0] < 2.0 and math.fsum(recent) > 0.5 * len(recent):
+            soon = tuning["outlook"][0] < ENOUGH[target.n < FEW_RECORDS]
+            if soon and math.fsum(recent) > 0.5 * len(recent):
                 tuning["centre"] = tuning["geometry"].mean.copy()
         tuning.update(geometry=None, gains=None, means=[], images=[], warming=False, options=None)
 
