@@ -519,7 +519,7 @@ CLOSED_FORM_BUGS = [
         "        vector[j] += normals[j]\n    solve_lower(precision, size, vector)",
     ),
     ("regression", "regression.py", "self.coefficient_sd**-2", "self.coefficient_sd**-4"),
-    ("regression", "regression_kernels.py", "cross[0] += y", "cross[0] += 0.5 * y"),
+    ("regression", "linear_regression.py", "cross[0] += y", "cross[0] += 0.5 * y"),
     ("normal mean", "normal.py", "records.shape[0] / variance", "records.shape[0]"),
     ("normal mean", "normal.py", "z / math.sqrt(precision)", "z / precision"),
     ("normal variance", "normal.py", "0.5 * _sum_squares(", "_sum_squares("),
@@ -830,7 +830,7 @@ def test_several_scans_leave_the_joint_distribution_invariant():
 
 
 KERNELS, VECTORS, RESPONSE = (
-    "regression_kernels.py",
+    "linear_regression.py",
     "normal_vectors.py",
     "generalised_regression.py",
 )

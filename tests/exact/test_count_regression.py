@@ -462,7 +462,7 @@ BUGS = {
     ),
     "the intercept shifted alone": (
         geweke_of("poisson", "laplace"),
-        (Edit(SummedRegression, "_shift", "u - d if j == k", "u if j == k"),),
+        (Edit(SummedRegression, "_shift", "point.effects[k] - d", "point.effects[k]"),),
     ),
 }  # fmt: skip
 

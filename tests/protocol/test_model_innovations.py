@@ -88,7 +88,7 @@ INNOVATION_BUGS = [
     ),
     ("group_means.py", "- means[group]) / sd", "- means[0]) / sd", "stratified-means"),
     (
-        "regression_kernels.py",
+        "linear_regression.py",
         "total -= factor[j, k] * out[at, k]",
         "total -= factor[j, k] * records[i, k]",
         "regression-unknown",

@@ -222,26 +222,6 @@ def draw_log_gammas(shapes: NDArray[np.float64], rng: np.random.Generator) -> ND
     return logs + np.log1p(-rng.random(shapes.shape)) / shapes
 
 
-def pool_size(n_gammas: int) -> int:
-    """Return a pool length that suffices almost always for this many gammas."""
-    return n_gammas + n_gammas // 8 + 16
-
-
-def gamma_pool(
-    rng: np.random.Generator, size: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw a pool of ``size`` normals and ``size`` uniforms for `draw_gamma`."""
-    return rng.standard_normal(size), rng.random(size)
-
-
-def longer_pool(
-    rng: np.random.Generator, pool: tuple[NDArray[np.float64], NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the same pool with as much again behind it."""
-    more = gamma_pool(rng, len(pool[0]))
-    return np.concatenate((pool[0], more[0])), np.concatenate((pool[1], more[1]))
-
-
 @njit(cache=True, nogil=True)
 def log_dirichlet(probabilities, row, n_levels, exponents):
     """Return sum_j (a_j - 1) log p_j of one row, -inf off the simplex.

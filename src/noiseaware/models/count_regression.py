@@ -45,13 +45,11 @@ from noiseaware.models.arguments import (
     refuse_records,
 )
 from noiseaware.models.ready import ReadyModel
-from noiseaware.models.summed_regression import SummedRegression
+from noiseaware.models.summed_regression import LOG_RATES, SummedRegression
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 FAMILIES = {"poisson": POISSON, "negative-binomial": NEGATIVE_BINOMIAL, "binomial": BINOMIAL}
-
-LOG_RATES = (math.log(cells.SMALLEST), math.log(cells.LARGEST))
 
 
 class Factor(NamedTuple):

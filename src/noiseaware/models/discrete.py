@@ -47,11 +47,8 @@ from noiseaware.models.arguments import (
 from noiseaware.models.conjugate import (
     SMALLEST,
     draw_dirichlet,
-    gamma_pool,
     log_dirichlet,
     log_dirichlet_constant,
-    longer_pool,
-    pool_size,
     shares_of,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
@@ -228,7 +225,8 @@ class Discrete(CompiledModel):
         self._concentrations = concentrations
         self._exponents = concentrations - 1.0
         self._boosted = bool((concentrations < 1.0).any())
-        self._pool_size = pool_size(n_classes * (1 + sum(n_levels)))
+        n_gammas = n_classes * (1 + sum(n_levels))
+        self._pool_size = n_gammas + n_gammas // 8 + 16  # that suffices almost always
         constants = {J: log_dirichlet_constant(concentrations[:J]) for J in set(self._sizes)}
         self._log_constant = constants[n_classes] + n_classes * sum(constants[J] for J in n_levels)
         self.width = len(self._sizes)
@@ -289,7 +287,7 @@ class Discrete(CompiledModel):
 
     def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
         """Draw theta given the records; with none, from the prior."""
-        pool = gamma_pool(rng, self._pool_size)
+        normals, uniforms = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
         class_boosts = feature_boosts = _NO_BOOSTS
         classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
         if self._boosted:
@@ -298,7 +296,8 @@ class Discrete(CompiledModel):
             records,
             self._levels,
             self._concentrations,
-            *pool,
+            normals,
+            uniforms,
             class_boosts,
             feature_boosts,
             classes,
@@ -306,7 +305,9 @@ class Discrete(CompiledModel):
         ):
             if status == _WRONG_LEVEL:
                 check_levels(records, self._sizes, self._names)
-            pool = longer_pool(rng, pool)
+            size = len(normals)  # the same pool with as much again behind it
+            normals = np.concatenate((normals, rng.standard_normal(size)))
+            uniforms = np.concatenate((uniforms, rng.random(size)))
         return self._first(classes, features)
 
     def check_records(self, records: ArrayLike) -> None:

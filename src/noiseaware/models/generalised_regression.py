@@ -447,22 +447,10 @@ class LogisticRegression(GeneralisedRegression):
 
     Parameters
     ----------
-    n_features : int
-        p, the number of features, without the intercept; not needed with `features`.
-    coefficient_sd : float
-        tau: each coefficient, the intercept included, has the prior N(0, tau^2).
-    feature_mean : array_like, shape (p,), optional
-        m if it is known. None: unknown, with independent normal priors.
-    feature_covariance : array_like, shape (p, p), optional
-        Sigma if it is known. None: unknown, with an inverse-Wishart prior.
-    feature_mean_sd : float
-        s: each m_j has the prior N(0, s^2).
-    feature_covariance_df : float, optional
-        Degrees of freedom of the inverse Wishart, above p - 1; p + 3 if not given.
-    feature_covariance_scale : array_like, shape (p, p), optional
-        S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - p - 1).
-    features : frame, array (n, p), or mapping from names to columns, optional
-        The features of each record, if they are known: a record is then the response alone.
+    n_features, coefficient_sd, feature_mean, feature_covariance
+        As for `LinearRegression`.
+    feature_mean_sd, feature_covariance_df, feature_covariance_scale, features
+        As for `LinearRegression`.
 
     Notes
     -----
@@ -495,11 +483,11 @@ class PoissonRegression(GeneralisedRegression):
     Parameters
     ----------
     n_features, coefficient_sd, feature_mean, feature_covariance
-        As for `LogisticRegression`.
+        As for `LinearRegression`.
     largest_rate : float
         R: a rate exp((1, x_0) beta) above it counts as R. At most 600.
     feature_mean_sd, feature_covariance_df, feature_covariance_scale, features
-        As for `LogisticRegression`.
+        As for `LinearRegression`.
 
     Notes
     -----

@@ -75,12 +75,7 @@ def _to_vector(natural, n_groups, proportions, v):
 class NonCentred:
     """The coordinates (mu, log tau, z_1, ..., z_G), and log v where there is a variance v.
 
-    Parameters
-    ----------
-    groups
-        The name of the groups' parameter: "means" or "proportions".
-    n_groups
-        G.
+    ``groups`` is the name of the groups' parameter, "means" or "proportions".
     """
 
     def __init__(self, groups: str, n_groups: int) -> None:
@@ -135,15 +130,7 @@ class NonCentred:
 
 
 class Shared:
-    """The coordinates (mu, log tau) and log v of `NonCentred` coordinates whose z are held.
-
-    Parameters
-    ----------
-    own
-        All coordinates.
-    held
-        v, (own.size,), of which z is held.
-    """
+    """The coordinates (mu, log tau) and log v of `NonCentred` ones, whose z are held."""
 
     def __init__(self, own: NonCentred, held: Floats) -> None:
         self._own, self._held = own, held

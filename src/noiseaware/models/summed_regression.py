@@ -310,7 +310,7 @@ class SummedRegression:
     def _spread_out(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
         """Move from the mode by twice what the posterior is wide there."""
         follow = tuning["follow"]
-        _, H = self._slope(point, self._followed(follow), follow, point.spread)
+        _, H = self._slope(point, self._followed(follow), follow)
         beta = np.linalg.solve(np.linalg.cholesky(H).T, 2.0 * rng.normal(size=len(H)))
         effects = []
         for k, u in enumerate(point.effects):
@@ -330,9 +330,7 @@ class SummedRegression:
             made = made + C[codes]
         return made
 
-    def _slope(
-        self, point: Point, design: Floats, follow: list[Floats], spread: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def _slope(self, point: Point, design: Floats, follow: list[Floats]) -> tuple[Floats, Floats]:
         """Return gradient and information in beta, with the effects following."""
         g = design.T @ point.score - self.precision * (point.beta - self.prior_mean)
         H = design.T @ (point.information[:, np.newaxis] * design)
@@ -464,9 +462,7 @@ class SummedRegression:
         try:
             mean, root = proposal(point)
             delta = mean + math.sqrt(b) * np.linalg.solve(root.T, rng.normal(size=len(mean)))
-            effects = [u + C @ delta for u, C in zip(point.effects, follow, strict=True)]
-            place = (effects, point.spread, point.dispersion, tuning["fits"])
-            there = self.at(point.beta + delta, *place)
+            there = self._moved(point, delta, tuning)
             back, back_root = proposal(there)
         except np.linalg.LinAlgError:
             step.note(-math.inf)
@@ -478,6 +474,12 @@ class SummedRegression:
         log_ratio += float(np.log(np.diag(back_root)).sum() - np.log(np.diag(root)).sum())
         return there if self._decide(step, log_ratio, rng, accepted) else point
 
+    def _moved(self, point: Point, delta: Floats, tuning: dict[str, Any]) -> Point:
+        """Move the coefficients by delta, the effects following."""
+        pairs = zip(point.effects, tuning["follow"], strict=True)
+        place = ([u + C @ delta for u, C in pairs], point.spread, point.dispersion)
+        return self.at(point.beta + delta, *place, tuning["fits"])
+
     def _walk(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
         """Take a step of the coefficients that does not look at where it is."""
         follow, seen = tuning["follow"], tuning["information"]
@@ -488,9 +490,7 @@ class SummedRegression:
         p = len(point.beta)
         z = rng.normal(size=p) * (2.4 / math.sqrt(p))
         delta = np.linalg.solve(np.linalg.cholesky(H).T, z)
-        effects = [u + C @ delta for u, C in zip(point.effects, follow, strict=True)]
-        place = (effects, point.spread, point.dispersion, tuning["fits"])
-        there = self.at(point.beta + delta, *place)
+        there = self._moved(point, delta, tuning)
         log_ratio = self._height(there) - self._height(point)
         return there if math.log(1.0 - rng.random()) < log_ratio else point
 
@@ -507,7 +507,7 @@ class SummedRegression:
         return self._mixed(point, there, k, np.log(1.0 - rng.random(size)) < log_ratio)
 
     def _with_effects(self, point: Point, k: int, u: Floats, fits: CellFits | None) -> Point:
-        effects = [u if j == k else other for j, other in enumerate(point.effects)]
+        effects = _replaced(point.effects, k, u)
         return self.at(point.beta, effects, point.spread, point.dispersion, fits)
 
     def _move_effects(
@@ -541,7 +541,7 @@ class SummedRegression:
             return np.where(new, one, other)
 
         return point._replace(
-            effects=[u if j == k else other for j, other in enumerate(point.effects)],
+            effects=_replaced(point.effects, k, u),
             eta=mix(there.eta, point.eta),
             summed=Summed(*map(mix, there.summed, point.summed)),
             score=mix(there.score, point.score),
@@ -560,8 +560,7 @@ class SummedRegression:
         d = pull / precision + rng.normal() / math.sqrt(precision)
         beta = point.beta.copy()
         beta[0] += d
-        effects = [u - d if j == k else u for j, u in enumerate(point.effects)]
-        return point._replace(beta=beta, effects=effects)
+        return point._replace(beta=beta, effects=_replaced(point.effects, k, point.effects[k] - d))
 
     def _move_spread(
         self, point: Point, k: int, tuning: dict[str, Any], rng: Generator, accepted: list[float]
@@ -583,9 +582,7 @@ class SummedRegression:
         spread[k] *= math.exp(min(max(delta, -50.0), 50.0))
         if abs(math.log(spread[k] / self.model.spread_scale)) > FARTHEST:
             return point
-        grown = [
-            u * (spread[k] / point.spread[k]) if j == k else u for j, u in enumerate(point.effects)
-        ]
+        grown = _replaced(point.effects, k, point.effects[k] * (spread[k] / point.spread[k]))
         there = self.at(point.beta, grown, spread, point.dispersion, tuning["fits"])
         back, back_H = slopes(there)
         log_ratio = float((there.summed.log_p - point.summed.log_p).sum()) + delta
@@ -645,3 +642,8 @@ class SummedRegression:
         accept = bool(math.log(1.0 - rng.random()) < log_ratio)
         accepted.append(float(accept))
         return place if accept else point
+
+
+def _replaced(effects: list[Floats], k: int, u: Floats) -> list[Floats]:
+    """Return the effects of all factors, with u for those of factor k."""
+    return [*effects[:k], u, *effects[k + 1 :]]

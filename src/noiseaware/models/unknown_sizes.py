@@ -132,12 +132,9 @@ class UnknownSizes(ReadyModel):
         if inner.coordinates is not None:
             self.coordinates = _WithShares(inner.coordinates, shares)
         self.record_values = inner.record_values
-        if inner.scale_records is None:
-            self.scale_records = None  # type: ignore[assignment]
-        if inner.update_from_counts is None:
-            self.update_from_counts = None  # type: ignore[assignment]
-        if inner.from_gammas is None:
-            self.from_gammas = None  # type: ignore[assignment]
+        for name in ("scale_records", "update_from_counts", "from_gammas"):
+            if getattr(inner, name) is None:
+                setattr(self, name, None)
 
     @cached_property
     def counts_prior(self) -> CountsPrior | None:
