@@ -509,8 +509,8 @@ CLOSED_FORM_BUGS = [
     (
         "naive Bayes",
         "discrete.py",
-        "            used,\n            feature_boosts,",
-        "            0,\n            feature_boosts,",
+        "uniforms, used, feature_boosts",
+        "uniforms, 0, feature_boosts",
     ),
     (
         "regression",

@@ -309,30 +309,20 @@ def two_humps(code, odds, size, family, p, table):
 
 
 class Walk(NamedTuple):
-    """What a walk is told of a cell.
-
-    Attributes
-    ----------
-    code, odds, size
-        The law of the count, as in `growth`.
-    family
-        The law of what is seen of it.
-    start, other
-        Where the walk begins, and where w may have another maximum; the same if it has none.
-    peak
-        w(other) / w(start).
-    convex
-        Whether w may have two humps.
-    """
+    """What a walk is told of a cell; the law of the count is as in `growth`."""
 
     code: int
     odds: float
     size: float
     family: int
+    """The law of what is seen of it."""
     start: float
     other: float
+    """Where the walk begins, and where w may have another maximum; the same if it has none."""
     peak: float
+    """w(other) / w(start)."""
     convex: bool
+    """Whether w may have two humps."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -727,16 +717,7 @@ def draw_cell(code, rate, size, family, p, table, log_p, mean, uniform):
 def sum_cells(code, rate, size, laws, log_p, mean, variance):
     """Fill in log p(s_i), E(x_i | s_i) and Var(x_i | s_i), for all n cells.
 
-    Parameters
-    ----------
-    code
-        `POISSON`, `NEGATIVE_BINOMIAL` or `BINOMIAL`.
-    rate, size
-        Of each cell, (n,); see `log_mass`.
-    laws
-        `CellLaws`: what is seen of each cell.
-    log_p, mean, variance
-        (n,), overwritten.
+    `rate` and `size` are those of each cell, as `log_mass` reads them; `laws` say what is seen.
     """
     for i in range(rate.shape[0]):
         family, p = laws.family[i], laws.parameters[i]

@@ -124,10 +124,7 @@ class RegressionFormula(NamedTuple):
     scale: Floats
     n: int
 
-    @property
-    def cell_places(self) -> None:
-        """The total is not a table of cells."""
-        return None
+    cell_places = None  # the total is not a table of cells
 
     @property
     def solvable(self) -> bool:
@@ -235,16 +232,10 @@ def log_prior(formula, theta):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def approximate(formula, summary, theta, room, total):
-    """Fill `total` with what T without clamping is about; return log p(theta) up to a constant.
+    """Fill `total`, (d,), with about T without clamping; return log p(theta) up to a constant.
 
-    Parameters
-    ----------
-    formula, summary
-        The formula, and what its `summarise` gave.
-    theta, room
-        As `read_theta` and `make_room` return them.
-    total
-        Overwritten, (d,); left as it is, and minus infinity returned, outside the support.
+    `summary` is what the formula's `summarise` gave. Outside the support `total` is left as it is,
+    and minus infinity returned.
     """
     p = theta.mean.shape[0]
     size, y = p + 2, p + 1
@@ -306,16 +297,7 @@ def _dot(a, row_a, b, row_b, length):
 def clamped(n, unclamped, moments, total):
     """Fill `total` with what clamping makes of the sums that `approximate` gave.
 
-    Parameters
-    ----------
-    n
-        The number of records.
-    unclamped
-        The sums, (d,).
-    moments
-        Room for the clamped moments, (p + 1, 5).
-    total
-        Overwritten, (d,).
+    `moments` is room for the clamped moments, (p + 1, 5).
     """
     p = moments.shape[0] - 1
     pair = 2 * p + 2
@@ -458,10 +440,7 @@ class CellsFormula(NamedTuple):
         """Where the probabilities of each cell's class and level stand in theta."""
         return self.class_place, self.level_place
 
-    @property
-    def solvable(self) -> bool:
-        """Theta cannot be found from the total."""
-        return False
+    solvable = False
 
     def summarise(self, innovations: Floats) -> Floats:
         """Return nothing: the formula does not look at u."""

@@ -61,13 +61,15 @@ NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
 
 
 @njit(cache=True, nogil=True)
-def _fill_tables(classes, features, levels, class_edges, feature_edges):
-    """Write the edges of every row."""
-    n_features = levels.shape[0]
+def _edges(classes, features, levels):
+    """Return the edges of every row of probabilities."""
+    class_edges = np.empty((1, classes.shape[1] + 1))
+    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
     for row in range(class_edges.shape[0]):  # one: for a literal 0 it would be compiled again
         fill_edges(classes, row, classes.shape[1], class_edges)
     for row in range(features.shape[0]):
-        fill_edges(features, row, levels[row % n_features], feature_edges)
+        fill_edges(features, row, levels[row % levels.shape[0]], feature_edges)
+    return class_edges, feature_edges
 
 
 @njit(cache=True, nogil=True)
@@ -75,9 +77,7 @@ def _build_records(classes, features, levels, innovations, records):
     """Write the class and the features that each row of ``innovations`` gives."""
     n_classes = classes.shape[1]
     n_features = levels.shape[0]
-    class_edges = np.empty((1, n_classes + 1))
-    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
-    _fill_tables(classes, features, levels, class_edges, feature_edges)
+    class_edges, feature_edges = _edges(classes, features, levels)
     for i in range(innovations.shape[0]):
         y = level_of(innovations[i, 0], class_edges, 0, n_classes)
         records[i, 0] = y
@@ -91,9 +91,7 @@ def _recover_innovations(classes, features, levels, records, innovations):
     """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
     n_classes = classes.shape[1]
     n_features = levels.shape[0]
-    class_edges = np.empty((1, n_classes + 1))
-    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
-    _fill_tables(classes, features, levels, class_edges, feature_edges)
+    class_edges, feature_edges = _edges(classes, features, levels)
     for i in range(records.shape[0]):
         y = records[i, 0]
         if not 0 <= y < n_classes:
@@ -140,21 +138,12 @@ def _log_likelihood(classes, features, levels, records, out):
 
 
 @njit(cache=True, nogil=True)
-def _draw_probabilities(
-    records,
-    levels,
-    concentrations,
-    normals,
-    uniforms,
-    class_boosts,
-    feature_boosts,
-    classes,
-    features,
-):
+def _draw_probabilities(records, levels, concentrations, pool, boosts, classes, features):
     """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
 
     With no records this is a draw from the prior.
     """
+    (normals, uniforms), (class_boosts, feature_boosts) = pool, boosts
     n_classes = classes.shape[1]
     n_features = levels.shape[0]
     class_shapes, feature_shapes = np.empty(classes.shape), np.empty(features.shape)
@@ -176,16 +165,8 @@ def _draw_probabilities(
     if used < 0:
         return _POOL_ENDED
     for row in range(features.shape[0]):
-        used = draw_dirichlet(
-            feature_shapes,
-            row,
-            levels[row % n_features],
-            normals,
-            uniforms,
-            used,
-            feature_boosts,
-            features,
-        )
+        shapes, n = feature_shapes, levels[row % n_features]
+        used = draw_dirichlet(shapes, row, n, normals, uniforms, used, feature_boosts, features)
         if used < 0:
             return _POOL_ENDED
     return _DONE
@@ -287,27 +268,18 @@ class Discrete(CompiledModel):
 
     def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
         """Draw theta given the records; with none, from the prior."""
-        normals, uniforms = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
-        class_boosts = feature_boosts = _NO_BOOSTS
+        pool = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
         classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
+        boosts = _NO_BOOSTS, _NO_BOOSTS
         if self._boosted:
-            class_boosts, feature_boosts = rng.random(classes.shape), rng.random(features.shape)
-        while status := _draw_probabilities(
-            records,
-            self._levels,
-            self._concentrations,
-            normals,
-            uniforms,
-            class_boosts,
-            feature_boosts,
-            classes,
-            features,
-        ):
+            boosts = rng.random(classes.shape), rng.random(features.shape)
+        given = (records, self._levels, self._concentrations)
+        while status := _draw_probabilities(*given, pool, boosts, classes, features):
             if status == _WRONG_LEVEL:
                 check_levels(records, self._sizes, self._names)
-            size = len(normals)  # the same pool with as much again behind it
-            normals = np.concatenate((normals, rng.standard_normal(size)))
-            uniforms = np.concatenate((uniforms, rng.random(size)))
+            size = len(pool[0])  # the same pool with as much again behind it
+            more = rng.standard_normal(size), rng.random(size)
+            pool = np.concatenate((pool[0], more[0])), np.concatenate((pool[1], more[1]))
         return self._first(classes, features)
 
     def check_records(self, records: ArrayLike) -> None:

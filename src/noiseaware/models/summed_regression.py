@@ -474,7 +474,7 @@ class SummedRegression:
         log_ratio += float(np.log(np.diag(back_root)).sum() - np.log(np.diag(root)).sum())
         return there if self._decide(step, log_ratio, rng, accepted) else point
 
-    def _moved(self, point: Point, delta: Floats, tuning: dict[str, Any]) -> Point:
+    def _moved(self, point: Point, delta: Any, tuning: dict[str, Any]) -> Point:
         """Move the coefficients by delta, the effects following."""
         pairs = zip(point.effects, tuning["follow"], strict=True)
         place = ([u + C @ delta for u, C in pairs], point.spread, point.dispersion)
