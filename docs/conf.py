@@ -37,7 +37,7 @@ nb_execution_show_tb = True
 nb_render_text_lexer = "none"
 
 # The pages whose code is run, with what it prints and draws below it; see `printed.py`.
-printed_pages = ["models/*"]
+printed_pages = ["index", "models/*"]
 
 # Formulas are set by one file of MathJax, which holds its own glyphs and is copied into the site.
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax/tex-svg.js"

@@ -73,6 +73,19 @@ def test_the_commands_of_a_page_run_as_they_are_written(page, tmp_path, monkeypa
     run_commands(page, tmp_path, monkeypatch)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["README.md", "docs/command.md", "docs/cells.md"])
+def test_the_table_of_a_page_is_what_its_first_fit_prints_now(name, tmp_path, monkeypatch):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    shown = re.search(r"^(parameter +mean .*?)(?:\n\n|\n```)", text, re.S | re.M).group(1)
+    words = next(words for words in commands(ROOT / name) if words[1] == "fit")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path / "examples")
+    printed = CliRunner().invoke(app, [*words[1:], "--seed", "1", "--quiet"]).stdout
+    lines = [line.rstrip() for line in printed.splitlines()]
+    assert [line for line in shown.splitlines() if line not in lines] == []
+
+
 def test_the_release_files_that_are_shown_can_be_read():
     """The JSON of the page, and the one line of `fit --help`."""
     page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
