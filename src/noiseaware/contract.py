@@ -416,8 +416,9 @@ class MechanismAbilities:
     is not released; None if what is seen is not of this form. `moves.ConditionalMove`."""
     can_withhold: bool = False
     """A released value may be NaN: it was withheld."""
-    has_exact: bool = False
-    """Some numbers are exact, so that most databases have density 0: a chain of counts only."""
+    exact_parts: Callable[[Any], Sequence[tuple[Any, Floats]]] | None = None
+    """values -> the queries whose totals are published exactly, each with these; None if there are
+    none. Most databases then have density 0: a chain of counts, or `moves.ExchangeMove`."""
 
     # What is promised, and files.
     guarantee: Any = None
@@ -613,6 +614,8 @@ class MoveAbilities:
     The checks after a run say so."""
     moves_size: bool = False
     """It changes the number of records where that is not known."""
+    keeps_exact: bool = False
+    """It begins with the exact numbers of a release, and keeps them."""
     lowest: Collection[str] = ()
     """Those of its reports of which the lowest is kept where several steps make one draw."""
     record_sums: Callable[[dict[str, Any]], Any] | None = None

@@ -261,21 +261,3 @@ def test_privatize_and_sample():
         progressbar=False,
     )
     assert np.isfinite(posterior["posterior"]["probability"].values).all()
-
-
-@pytest.mark.parametrize("other", ["k-norm", "randomized response", "nested"])
-def test_exact_numbers_beside_what_has_no_noise_of_its_own_are_refused(other):
-    query = na.queries.Histogram(n_levels=2)
-    held = na.mechanisms.Exact(na.queries.Linear([[1, 0]]))
-    joint = na.mechanisms.KNorm(query, norm=1.0, epsilon=1.0)
-    noisy = na.mechanisms.Laplace(query, epsilon=1.0)
-    part, words = {
-        "k-norm": (joint, "KNorm"),
-        "randomized response": (na.mechanisms.RandomizedResponse(2, epsilon=1.0), "Randomized"),
-        "nested": (na.mechanisms.Several([noisy, joint]), "Several"),
-    }[other]
-    for parts in ([held, part], [na.mechanisms.Several([noisy, held]), part]):
-        with pytest.raises(ValueError, match=words) as caught:
-            na.mechanisms.Several(parts)
-        assert "exact (Exact)" in str(caught.value)
-        assert "\n" not in str(caught.value)

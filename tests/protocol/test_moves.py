@@ -172,8 +172,10 @@ MOVES = {
         na.moves.LevelMove(),
         {"dense", "known", "squares", "strata", "normal simulator"},
     ),
-    # For n unknown and for cells as records; see exact.test_size and test_count_regression.
+    # For n unknown, exact numbers and cells as records; see exact.test_size, test_exchange and
+    # test_count_regression.
     "SizeMove": (na.moves.SizeMove(), set()),
+    "ExchangeMove": (na.moves.ExchangeMove(), set()),
     "CellMove": (na.moves.CellMove(), set()),
     "FiniteMove": (na.moves.FiniteMove(), set()),
     "ConditionalMove": (na.moves.ConditionalMove(), set()),

@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -78,6 +78,61 @@ class Directions(NamedTuple):
 
     elements: list[dict[int, int]]
     separations: list[tuple[set[int], set[int]]]
+
+
+class ExactRows:
+    """What n records of a list of values, in some order, have to add up to.
+
+    Parameters
+    ----------
+    values : (C, ...)
+        The possible records.
+    parts
+        Queries and the totals that were published of each.
+    n
+        The number of records, which is one row more.
+
+    Attributes
+    ----------
+    classes : (C,)
+        The class of each value.
+    elements
+        Classes (out, into), in two lists of the same length: records of the first may be replaced
+        by records of the second, and the other way round. These connect all possible counts of the
+        classes.
+    """
+
+    def __init__(self, values: np.ndarray, parts: Sequence[tuple[Any, np.ndarray]], n: int) -> None:
+        self.values = values
+        ones = np.ones((1, len(values)))
+        rows = [sparse.csr_array(query.statistic(values).T) for query, _ in parts]
+        self._matrix = sparse.csc_array(sparse.vstack([*rows, sparse.csr_array(ones)]))
+        self._totals = np.concatenate([*(totals for _, totals in parts), [float(n)]])
+        self.classes = same_columns(self._matrix)
+        self.elements = [
+            ([k for k, z in sorted(element.items()) for _ in range(-z)],
+             [k for k, z in sorted(element.items()) for _ in range(z)])
+            for element in connect(self._matrix, self.classes, ()).elements
+        ]  # fmt: skip
+
+    def find_records(self, rng: np.random.Generator) -> np.ndarray:
+        """Return records with these totals, in random order; ValueError if there are none."""
+        counts = find_table(self._matrix, self._totals, self._totals, rng)
+        return self.values[rng.permutation(np.repeat(np.arange(len(counts)), counts))]
+
+    def cells_of(self, records: np.ndarray) -> np.ndarray:
+        """Return which of the values each record has, (n,)."""
+        return cells_of(self.values, records)
+
+
+def cells_of(values: np.ndarray, records: np.ndarray) -> np.ndarray:
+    """Return the number of each record among all possible values, (n,)."""
+    flat = values.reshape(len(values), -1)
+    rows = np.concatenate([flat, np.asarray(records).reshape(-1, flat.shape[1])])
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    cell = np.empty(number.max() + 1, dtype=np.int64)
+    cell[number[: len(flat)]] = np.arange(len(flat))
+    return cell[number[len(flat) :]]
 
 
 def same_columns(matrix: sparse.csc_array) -> np.ndarray:

@@ -50,7 +50,13 @@ from noiseaware.contract import (
     size_abilities,
 )
 from noiseaware.counts.gammas import add_up, draw_log_gammas
-from noiseaware.counts.lattice import connect, find_table, open_directions, same_columns
+from noiseaware.counts.lattice import (
+    cells_of,
+    connect,
+    find_table,
+    open_directions,
+    same_columns,
+)
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
 from noiseaware.sampler.state import ChainState
@@ -188,8 +194,6 @@ class CountTarget(Target):
         Whether theta is integrated out of the prior of the counts; else it is held.
     n_gammas : int
         The gammas of which theta is a function given the counts; 0 if it is not.
-    has_exact : bool
-        Whether the release has exact rows, which not every table satisfies.
     """
 
     on_counts = True
@@ -226,7 +230,6 @@ class CountTarget(Target):
         matrix, fixed = sparse.csc_array(sparse.vstack(rows)), self._fixed(len(prior.shifts))
         assert self.terms is not None
         exact = self.terms.family == EXACT
-        self.has_exact = bool(exact.any())
         self._held = sparse.csr_array(matrix)[fixed]
         self._held_values = np.append(self.terms.parameters[exact, 0], self._sizes)
         seen = sparse.vstack([self._by_cell, sized])
@@ -381,12 +384,7 @@ class CountTarget(Target):
 
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return the counts of a list of records."""
-        values = self.cell_values.reshape(self.n, -1)
-        rows = np.concatenate([values, np.asarray(records).reshape(-1, values.shape[1])])
-        _, number = np.unique(rows, axis=0, return_inverse=True)
-        cell = np.empty(number.max() + 1, dtype=np.int64)
-        cell[number[: self.n]] = np.arange(self.n)
-        return np.bincount(cell[number[self.n :]], minlength=self.n)
+        return np.bincount(cells_of(self.cell_values, records), minlength=self.n)
 
     def database(self, state: ChainState) -> np.ndarray:
         """Return records with these counts: in the order of their groups, and random within them.

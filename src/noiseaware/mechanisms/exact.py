@@ -2,8 +2,9 @@
 
 A census publishes some totals as they are, beside noisy ones. log g is 0 if the total is the
 published number and minus infinity if not: the records are those that give it. A chain has to
-begin at such a table and stay on them, which needs a state of counts (`noiseaware.counts`); a model
-whose records are not of finitely many kinds is refused.
+begin at such a table and stay on them, by its counts (`noiseaware.counts`) or, beside a joint or a
+local mechanism, by exchanges of records (`moves.ExchangeMove`); a model whose records are not of
+finitely many kinds is refused.
 
 An exact number has no privacy. The guarantee of noisy numbers beside it compares only databases
 that agree on the exact ones.
@@ -44,7 +45,6 @@ class Exact(SeparableMechanism):
     """
 
     needed, optional_arguments = ("query",), ()
-    has_exact = True
     example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example()}
 
     def __init__(self, query: Query) -> None:
@@ -70,6 +70,10 @@ class Exact(SeparableMechanism):
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         return additive_terms(EXACT, self.check_values(values), 1.0)
+
+    def exact_parts(self, values: ArrayLike) -> list[tuple[Query, Floats]]:
+        """Return what was published without noise: the query and its totals."""
+        return [(self.query, self.check_values(values))]
 
     def log_normaliser(self, values: ArrayLike) -> float:
         """Return 0: of all releases, the total itself has probability 1."""

@@ -125,7 +125,7 @@ class Several(Compound):
     mechanisms
         Mechanisms of any kind, about the same records: additive ones, also clamped, thresholded,
         rounded, truncated or folded; joint ones, such as objective perturbation and K-norm; local
-        ones; other `Several`; and yours.
+        ones; `Exact`; other `Several`; and yours.
     labels
         A name for each part, put in front of its names; "1", "2", ... if not given.
 
@@ -180,14 +180,8 @@ class Several(Compound):
         if all(able.statistic is None for able in parts):
             self.statistic = None  # type: ignore[assignment, method-assign]
         self.can_withhold = any(able.can_withhold for able in parts)
-        self.has_exact = any(able.has_exact for able in parts)
-        counted = self.terms is not None and all(able.statistic is None for able in parts)
-        if self.has_exact and not counted:
-            others = [a.name for a in parts if a.terms is None or a.statistic is not None]
-            raise ValueError(
-                "mechanisms must all have noise for each number of the whole database where one is "
-                f"exact (Exact), as counts are moved by that; got {', '.join(others)}"
-            )
+        if all(able.exact_parts is None for able in parts):
+            self.exact_parts = None  # type: ignore[assignment, method-assign]
         if not any(able.per_record or able.n_values is not None for able in parts):
             self.n_values = None  # type: ignore[assignment, method-assign]
 
@@ -269,6 +263,15 @@ class Several(Compound):
                 for mechanism, part, own in zip(self.mechanisms, parts, totals, strict=True)
             )
         )
+
+    def exact_parts(self, values: ArrayLike) -> list[tuple[Any, Floats]]:
+        """Return what was published without noise: queries and their totals."""
+        return [
+            held
+            for able, part in zip(self._abilities, self._parts(values), strict=True)
+            if able.exact_parts is not None
+            for held in able.exact_parts(part)
+        ]
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""

@@ -236,7 +236,18 @@ def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]
             "moves must hold one that changes the number of records, such as "
             f"noiseaware.moves.SizeMove(), because that is not known; got {moves!r}"
         )
+    if target.has_exact and not target.on_counts and not any(map(_keeps_exact, moves)):
+        raise ValueError(
+            "moves must hold noiseaware.moves.ExchangeMove(), which begins with the exact numbers "
+            f"(Exact) and keeps them; got {moves!r}"
+        )
     return tuple(moves)
+
+
+def _keeps_exact(move: Any) -> bool:
+    """Whether a move, or one inside it, keeps exact numbers."""
+    able = move_abilities(move)
+    return able.keeps_exact or any(map(_keeps_exact, able.moves))
 
 
 def _moves_size(move: Any) -> bool:

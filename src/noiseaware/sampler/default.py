@@ -13,12 +13,14 @@ from noiseaware.sampler.moves import (
     ConditionalMove,
     CountMove,
     CountTransport,
+    ExchangeMove,
     FiniteMove,
     GroupMove,
     Interweave,
     LevelMove,
     MirrorMove,
     ParameterUpdate,
+    RecordSweep,
     ScaleMove,
     SizeMove,
     Transport,
@@ -57,7 +59,8 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     releases do not see is moved along it; records that are no integers are redrawn with the total
     held; the levels of groups are moved one by one; and a database that the release does not
     tell from its mirror image goes over to that.
-    Where the number of records is not known, some are added and taken away.
+    Where the number of records is not known, some are added and taken away; where exact numbers
+    stand beside a joint or local mechanism, records are exchanged so that these stay.
     """
     able = target.abilities
     if target.on_counts:
@@ -67,6 +70,8 @@ def default_moves(target: Target) -> tuple[Move, ...]:
         carried = able.log_prior is not None and not sized
         carry = (CountTransport(),) if carried else ()
         return (ParameterUpdate(), *carry, CountMove())
+    if target.has_exact:
+        return (*algorithm1(), ExchangeMove())
     size = () if target.size is None else (SizeMove(1 if able.can_transport else 4),)
     if target.summed_kernel is not None:
         return (CellMove(),)
@@ -91,4 +96,6 @@ def moves_of_records(target: Target) -> tuple[Move, ...]:
     """Return moves for p(x | theta, s_dp), of the records, or their counts, with theta held."""
     if target.on_counts:
         return (CountMove(),)
+    if target.has_exact:
+        return (RecordSweep(), ExchangeMove())
     return (BlockSweep(),) if target.size is None else (SizeMove(), BlockSweep())

@@ -45,9 +45,10 @@ from noiseaware.contract import (
     model_abilities,
     query_abilities,
 )
+from noiseaware.counts.lattice import ExactRows
 from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.mechanisms.joint import log_joint
-from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
+from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, TRUNCATED, SeparableDensity, log_g
 from noiseaware.parameters import Work
 from noiseaware.release import Release
 from noiseaware.sampler import pieces
@@ -205,13 +206,14 @@ class Target:
     levels
         The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own; else
         None.
+    has_exact
+        Whether some numbers of the release are exact, which most databases do not have.
     threads
         How many threads share a pass over many records.
     """
 
     on_counts = False
     integrated = False
-    has_exact = False
     threads = 1
     summed_kernel: Any = None
     listed: Any = None
@@ -228,12 +230,9 @@ class Target:
         self.n = 1 if unsized else check_number(release.n_records, size)
         self.values: np.ndarray = release.values
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)
-        if self.terms is not None and not self.on_counts and (self.terms.family == EXACT).any():
-            raise ValueError(
-                "exact numbers (Exact) need a chain of counts: a model that lists its "
-                f"record_values, and the default moves or moves about counts; {able.name} is "
-                "sampled record by record here"
-            )
+        self.has_exact = mechanism.exact_parts is not None
+        if self.has_exact and not self.on_counts:
+            self._check_exact()
         self.density: Density | None = None
         self.power = 1.0
         if self.terms is not None:
@@ -264,6 +263,26 @@ class Target:
         self.d = 0
         self.d = self._find_d()
         self.levels = self._find_levels()
+
+    def _check_exact(self) -> None:
+        """ValueError if records cannot be exchanged so that the exact numbers stay."""
+        able = self.abilities
+        counted = self.terms is not None and self.mechanism_abilities.statistic is None
+        listed = able.record_values is not None and able.log_likelihood is not None
+        if counted or not listed or able.uses_index or self.size is not None:
+            raise ValueError(
+                "exact numbers (Exact) need a chain of counts: a model that lists its "
+                "record_values, and the default moves or moves about counts; or, beside a joint or "
+                "a local mechanism, such a model of a known number of records that are alike; "
+                f"{able.name} is sampled record by record here"
+            )
+
+    @functools.cached_property
+    def exact_rows(self) -> ExactRows:
+        """What the records have to add up to, where `has_exact`."""
+        exact_parts, values = self.mechanism_abilities.exact_parts, self.abilities.record_values
+        assert exact_parts is not None
+        return ExactRows(np.ascontiguousarray(values), exact_parts(self.values), self.n)
 
     def hold_small(self) -> None:
         """Hold many records in the smallest integer type; for moves that do not calculate with it.

@@ -12,6 +12,7 @@ from noiseaware.counts.move import CountMove
 from noiseaware.counts.transport import CountTransport
 from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.conditional import ConditionalMove
+from noiseaware.sampler.moves.exchange import ExchangeMove
 from noiseaware.sampler.moves.finite import FiniteMove
 from noiseaware.sampler.moves.groups import GroupMove
 from noiseaware.sampler.moves.interweave import Interweave
@@ -29,6 +30,7 @@ __all__ = [
     "ConditionalMove",
     "CountMove",
     "CountTransport",
+    "ExchangeMove",
     "FiniteMove",
     "GroupMove",
     "Interweave",
