@@ -274,7 +274,8 @@ def check_number(n_records: int | None, size: Size | None) -> int:
         if size is None:
             raise ValueError(
                 "the release does not say how many records there are: give size, a prior for "
-                "their number, such as noiseaware.sizes.Uniform(1, 1000)"
+                "their number, such as noiseaware.sizes.Uniform(1, 1000), or the table [size] of a "
+                "model file"
             )
         return typical(size)
     if size is not None:

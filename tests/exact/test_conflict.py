@@ -171,4 +171,4 @@ def test_the_command_and_the_report_fail_too(tmp_path):
     assert "the prior fits the release" in [c["name"] for c in checks if not c["passed"]]
     page = (tmp_path / "r.html").read_text()
     assert "the prior fits the release" in page
-    assert "set mean_mean = 0.0" in page
+    assert "Normal now has mean_mean = 0.0" in page

@@ -251,7 +251,7 @@ def _prior(posterior: DataTree) -> Said | None:
         return True, "the prior could have made this release, and holds the posterior"
     stated = json.loads(posterior.attrs.get("model_json", "") or "{}")
     numbers = [f"{key} = {value}" for key, value in stated.items() if isinstance(value, float)]
-    which = f"; set {', '.join(numbers)} of {stated['type']}" if numbers else ""
+    which = f" ({stated['type']} now has {', '.join(numbers)})" if numbers else ""
     return False, (
         f"{'; '.join(found)}. The prior is not about such records, and the posterior is no answer: "
         f"give a prior in the units of the records{which}, or check the query's bounds"
