@@ -43,7 +43,6 @@ from noiseaware.sampler.moves import (
     transport,
     tuning,
 )
-from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.target import Target
 
 WHOLE = "whole"
@@ -132,9 +131,6 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "mirror images": changed(default, mirror_images=lambda target: []),
     "scaling": changed(scale.ScaleMove, step=lambda *_: (math.nan,), learn=lambda *_: None),
     "moves of groups": changed(Target, _find_levels=lambda self: None),
-    "what the history shows": changed(
-        Geometry, autocorrelation_times=lambda g: np.ones(len(g.mean))
-    ),
     "ENOUGH, half": enough(0.5),
     "ENOUGH, twice": enough(2.0),
     "MOST_COST, half": changed(transport, MOST_COST={True: 4.5, False: 1.5}),

@@ -57,11 +57,6 @@ class Geometry:
         """Take mean and covariance from the later half of the history."""
         self.mean, self.covariance = moments(np.stack(self.history[len(self.history) // 2 :]))
 
-    def autocorrelation_times(self) -> np.ndarray:
-        """Return the autocorrelation time of each coordinate in the later half, (size,)."""
-        recent = np.stack(self.history[len(self.history) // 2 :])
-        return np.array([autocorrelation_time(column) for column in recent.T])
-
     def estimate_jacobian(
         self,
         total_at: Callable[[np.ndarray], np.ndarray],
@@ -127,19 +122,3 @@ def moments(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     covariance = weight * covariance + (1 - weight) * np.diag(variances)
     covariance[np.diag_indices(k)] += 1e-10 * variances
     return draws.mean(axis=0), covariance
-
-
-def autocorrelation_time(x: np.ndarray) -> float:
-    """Return 1 + 2 sum_t rho_t of a series, at least 1, summed over Sokal's window.
-
-    The window is the smallest M that is at least 5 times the time summed up to M (Sokal 1997).
-    """
-    x = x - x.mean()
-    variance = float(x @ x)
-    if variance == 0.0:
-        return 1.0
-    spectrum = np.fft.rfft(x, 2 * len(x))
-    rho = np.fft.irfft(spectrum * spectrum.conj())[: len(x)] / variance
-    times = 2.0 * np.cumsum(rho) - 1.0
-    inside = np.arange(len(x)) >= 5.0 * times
-    return max(1.0, float(times[int(np.argmax(inside)) if inside.any() else -1]))

@@ -295,14 +295,6 @@ class Transport:
         variances = np.diag(geometry.covariance)
         gains = tuning["gains"].of_proposals(variances)
         others = tuning["gains"].of_others(variances)
-        # The gains know the size of the steps, not that they may lead to and fro: the other moves
-        # are credited with no more than the history shows, and what it shows beyond that is
-        # carried over to the steps chosen now.
-        times = geometry.autocorrelation_times()
-        left = np.prod((1 - gains) ** np.array(tuning["steps"])[:, None], axis=0)
-        seen = (times - 1) / (times + 1) / np.maximum(left, 1e-9)
-        others = np.minimum(others, np.maximum(1 - seen, 0.0))
-        excess = max(1.0, times.max() / expected_time(gains, others, tuning["steps"]))
         cost = costs(target.n, target.work, proposals, sized=target.size is not None)
         few = target.n < FEW_RECORDS
         formula = any(proposal.formula_total is not None for proposal in proposals)
@@ -325,9 +317,8 @@ class Transport:
                     few=few,
                     besides=option.cost,
                 )
-            # The history was made with steps; it does not speak of a chain without them.
-            time = (excess if any(steps) else 1.0) * expected_time(gains, rest, steps)
-            time, besides = max(time, option.time), option.cost + cost.total(steps)
+            time = max(expected_time(gains, rest, steps), option.time)
+            besides = option.cost + cost.total(steps)
             if (now := price(time, besides, few)) < lowest:
                 lowest, chosen = now, steps
                 tuning["option"], tuning["outlook"] = which, (time, besides)
