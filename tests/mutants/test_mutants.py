@@ -517,7 +517,7 @@ MUTANTS = (
         (
             Edit(
                 models.Bernoulli,
-                "update_parameters",
+                "_update",
                 "self.b + len(records) - ones",
                 "self.b + len(records) - ones + 1",
             ),

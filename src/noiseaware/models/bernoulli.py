@@ -24,11 +24,11 @@ import math
 import numpy as np
 from numba import njit
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
 from noiseaware.models import estimates
-from noiseaware.models.arguments import check_levels, positive_number, read_integers
+from noiseaware.models.arguments import positive_number
 from noiseaware.models.conjugate import log_dirichlet_constant, shares_of
 from noiseaware.models.inverse_cdf import inside, uniform_of
 from noiseaware.models.ready import Compiled, CompiledModel
@@ -102,6 +102,7 @@ class Bernoulli(CompiledModel):
     innovations = Innovations("uniform", 1)
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
     record_values = np.array([0, 1])
+    _sizes, _names = [2], ["the value"]
 
     def __init__(self, a: float = 1.0, b: float = 1.0) -> None:
         self.a = positive_number("a", a)
@@ -117,9 +118,6 @@ class Bernoulli(CompiledModel):
         # A beta variable can round to 0 or 1.
         return {"probability": np.array(inside(rng.beta(a, b)))}
 
-    def check_records(self, records: ArrayLike) -> None:
-        check_levels(read_integers(records, None), [2], ["the value"])
-
     def sample_prior(self, rng: Generator) -> Theta:
         return self._draw(self.a, self.b, rng)
 
@@ -129,8 +127,7 @@ class Bernoulli(CompiledModel):
             return -math.inf
         return self._log_constant + (self.a - 1.0) * math.log(p) + (self.b - 1.0) * math.log1p(-p)
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        records = read_integers(records, None)
+    def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         ones = _count_ones(records)
         if ones < 0:
             self.check_records(records)

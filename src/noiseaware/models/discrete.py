@@ -282,9 +282,6 @@ class Discrete(CompiledModel):
             pool = np.concatenate((pool[0], more[0])), np.concatenate((pool[1], more[1]))
         return self._first(classes, features)
 
-    def check_records(self, records: ArrayLike) -> None:
-        check_levels(self._read_records(records), self._sizes, self._names)
-
     def sample_prior(self, rng: Generator) -> Theta:
         return self._draw(self._no_records, rng)
 
@@ -292,8 +289,8 @@ class Discrete(CompiledModel):
         """Return log p(theta), normalised, over all but the last entry of each row."""
         return self._log_constant + _log_prior(*self._read(theta), self._exponents)
 
-    def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        return self._draw(self._read_records(records), rng)
+    def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
+        return self._draw(records, rng)
 
     def from_gammas(self, logs: Floats) -> Theta:
         """Return draws of theta: each row of probabilities is a row of gammas over their sum."""

@@ -179,21 +179,11 @@ def draw_gammas(shapes: Sequence[float], n_records: int, rng: Generator) -> Floa
 
 
 class NormalVectors:
-    """N_p(m, Sigma) with m and Sigma known, or unknown with their priors.
+    """N_p(m, Sigma) with m and Sigma known, or unknown (None) with their priors.
 
-    Parameters
-    ----------
-    names
-        What stands before "mean" and "covariance" in the names of parameters and arguments; the
-        dimension of the parameters, whose labels are x1, ..., xp; what the model calls p.
-    size
-        p.
-    mean, covariance
-        m and Sigma, or None.
-    mean_mean, mean_sd
-        a and s; one number stands for all.
-    df, scale
-        Of the inverse Wishart; p + 3 and 2 I if they are None.
+    ``names`` are what stands before "mean" and "covariance" in the names of parameters and
+    arguments; the dimension of the parameters, whose labels are x1, ..., xp; what the model calls
+    p. ``df`` and ``scale`` are p + 3 and 2 I if they are None.
     """
 
     def __init__(

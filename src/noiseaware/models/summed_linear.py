@@ -76,18 +76,8 @@ def integrated(variance, precision, sums, root, half):
 class SummedLinear:
     """The kernel; see the module's description.
 
-    Parameters
-    ----------
-    design
-        Z, the intercept first, (n, p + 1).
-    laws
-        What is seen of each response: Gaussian noise, or nothing.
-    precision
-        1 / tau^2.
-    noise_variance
-        sigma^2 if it is known.
-    prior
-        a and b of its inverse-gamma prior, if not.
+    ``design`` is Z, the intercept first, (n, p + 1); ``precision`` is 1 / tau^2; ``prior`` is a and
+    b, for a sigma^2 (``noise_variance``) that is not known.
     """
 
     def __init__(

@@ -102,40 +102,23 @@ one before (since a quarter of the first)."""
 
 
 class Point(NamedTuple):
-    """A value of theta, with what a pass found there.
-
-    Attributes
-    ----------
-    beta, effects, spread, dispersion
-        theta; the effects of each factor are one array of the list.
-    eta
-        The linear predictor, (n,).
-    summed
-        What `sum_out` returned.
-    score, information
-        Derivatives of log p(s_i) in eta_i, (n,); the second with its sign changed, at least 0.
-    """
+    """A value of theta, with what a pass found there."""
 
     beta: Floats
     effects: list[Floats]
+    """Of each factor."""
     spread: Floats
     dispersion: float
     eta: Floats
+    """The linear predictor, (n,)."""
     summed: Summed
     score: Floats
     information: Floats
+    """Derivatives of log p(s_i) in eta_i, (n,); the second with its sign changed, at least 0."""
 
 
 class SummedRegression:
-    """The kernel; see the module's description.
-
-    Parameters
-    ----------
-    model
-        A `CountRegression`.
-    laws, n
-        What is seen of each cell, and how many there are.
-    """
+    """The kernel of a `CountRegression`, given what is seen of each of n cells."""
 
     def __init__(self, model: Any, laws: CellLaws, n: int) -> None:
         self.model, self.laws, self.n = model, laws, n
