@@ -124,7 +124,10 @@ class RegressionFormula(NamedTuple):
     scale: Floats
     n: int
 
-    cell_places = None  # the total is not a table of cells
+    @property
+    def cell_places(self) -> None:
+        """The total is not a table of cells."""
+        return None
 
     @property
     def solvable(self) -> bool:
@@ -440,7 +443,10 @@ class CellsFormula(NamedTuple):
         """Where the probabilities of each cell's class and level stand in theta."""
         return self.class_place, self.level_place
 
-    solvable = False
+    @property
+    def solvable(self) -> bool:
+        """Theta cannot be found from the total."""
+        return False
 
     def summarise(self, innovations: Floats) -> Floats:
         """Return nothing: the formula does not look at u."""
