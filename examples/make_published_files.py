@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noiseaware.mechanisms.gaussian import discrete_gaussian
-from noiseaware.mechanisms.laplace import discrete_laplace
+from noiseaware.mechanisms.additive import discrete_gaussian, discrete_laplace
 
 HERE = Path(__file__).parent
 # Voting age (no, yes) by Hispanic (no, yes): 240 people of a small place.

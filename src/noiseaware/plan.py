@@ -52,11 +52,10 @@ from noiseaware.basics.text_files import printable
 from noiseaware.contract import Mechanism, Model, Query
 from noiseaware.documents.model_file import read_toml
 from noiseaware.registry import nearest
-from noiseaware.studies.methods import read_baselines
-from noiseaware.studies.progress import bar
 from noiseaware.studies.replicate import Plan as StudyPlan
-from noiseaware.studies.replicate import simulate
+from noiseaware.studies.replicate import read_baselines, simulate
 from noiseaware.studies.run import make_plan, run_plan
+from noiseaware.studies.tasks import bar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

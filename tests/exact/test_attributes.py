@@ -12,6 +12,7 @@ import pytest
 from scipy import special, stats
 
 import noiseaware as na
+from exact.calibrated import check_geweke, check_sbc
 from exact.known import SEED, BetaMixture, assert_draws_agree, sampled
 from later import only
 from mutants.planting import Edit, planted
@@ -167,28 +168,16 @@ SETTINGS = {
 }
 
 
-def check_geweke(setting, seed=1):
-    result = na.geweke(
-        *SETTINGS[setting], n_records=8, replicates=300, rounds=4, random_seed=seed,
-        false_alarm=1e-6,
-    )  # fmt: skip
-    assert result, str(result)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_geweke(setting, seed):
-    check_geweke(setting, seed)
+    check_geweke(*SETTINGS[setting], seed, rounds=4)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_sbc(setting, seed):
-    result = na.sbc(
-        *SETTINGS[setting], n_records=8, replicates=60, ranks=9, draws=90, warmup=100,
-        random_seed=seed, false_alarm=1e-6,
-    )  # fmt: skip
-    assert result, str(result)
+    check_sbc(*SETTINGS[setting], seed, warmup=100)
 
 
 # ------------------------------------------------------------------ files, frames, bad input

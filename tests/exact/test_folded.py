@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import noiseaware as na
+from exact.calibrated import check_geweke, check_sbc
 from exact.enumeration import Problem, check_algorithm1
 from mutants.planting import Edit, planted, same
 from noiseaware.mechanisms import forced, terms
@@ -117,31 +118,18 @@ def test_record_updates_leave_the_posterior_invariant(case):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("moves", [None, "algorithm1"])
-def test_geweke(moves):
-    outcome = na.geweke(
-        na.models.Bernoulli(),
-        mechanism(0, 4, discrete=True, scale=1.5),
-        n_records=6,
-        replicates=400,
-        moves=na.moves.algorithm1() if moves else None,
-        random_seed=4,
-        false_alarm=1e-6,
-    )
-    assert outcome, outcome
+@pytest.mark.parametrize("sampler", ["default", "algorithm1"])
+def test_geweke(sampler):
+    noise = mechanism(0, 4, discrete=True, scale=1.5)
+    given = {"n_records": 6, "replicates": 400, "rounds": 10}
+    check_geweke(na.models.Bernoulli(), noise, 4, sampler, **given)
 
 
 @pytest.mark.full
 def test_sbc():
-    outcome = na.sbc(
-        na.models.Bernoulli(),
-        mechanism(0, 4, discrete=True, scale=1.5),
-        n_records=6,
-        replicates=150,
-        random_seed=5,
-        false_alarm=1e-6,
-    )
-    assert outcome, outcome
+    noise = mechanism(0, 4, discrete=True, scale=1.5)
+    given = {"n_records": 6, "replicates": 150, "ranks": 19, "draws": 400, "warmup": 400}
+    check_sbc(na.models.Bernoulli(), noise, 5, **given)
 
 
 ALL = "(direct, period - direct, image, period - image)"

@@ -35,8 +35,7 @@ from exact import jax_cases as cases  # noqa: E402
 from exact.test_kernels import CASES, Rate, fixed, in_parts, learned, p_values_of, tuned  # noqa: E402
 from mutants.planting import Edit, planted  # noqa: E402
 from noiseaware.kernels import hamiltonian  # noqa: E402
-from noiseaware.kernels.hamiltonian import Hamiltonian  # noqa: E402
-from noiseaware.kernels.jax_coordinates import JaxCoordinates  # noqa: E402
+from noiseaware.kernels.hamiltonian import Hamiltonian, JaxCoordinates  # noqa: E402
 from noiseaware.maths.coordinates import Coordinates  # noqa: E402
 from noiseaware.sampler.target import Target  # noqa: E402
 

@@ -23,6 +23,7 @@ import pytest
 from scipy.stats import chisquare
 
 import noiseaware as na
+from exact.calibrated import check_geweke, check_sbc
 from exact.enumeration import Problem, check_algorithm1, check_blocks, check_sweep
 from later import all_but, only
 from mutants.planting import Edit, planted, same
@@ -428,37 +429,13 @@ SETTINGS = {
     ),
 )
 def test_geweke(name, sampler, seed):
-    model, mechanism = SETTINGS[name]
-    moves = na.moves.algorithm1() if sampler == "algorithm1" else None
-    result = na.geweke(
-        model,
-        mechanism,
-        n_records=8,
-        replicates=300,
-        rounds=5,
-        moves=moves,
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
-    )
-    assert result, str(result)
+    check_geweke(*SETTINGS[name], seed, sampler)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", SETTINGS)
 def test_sbc(name, seed):
-    model, mechanism = SETTINGS[name]
-    result = na.sbc(
-        model,
-        mechanism,
-        n_records=8,
-        replicates=60,
-        ranks=9,
-        draws=90,
-        warmup=70,
-        random_seed=seed,
-        false_alarm=FALSE_ALARM,
-    )
-    assert result, str(result)
+    check_sbc(*SETTINGS[name], seed)
 
 
 # ------------------------------------------------------------------ privatize and log_density
@@ -705,41 +682,32 @@ class Saddle(CoshLoss):
 HISTOGRAM = na.queries.Histogram(n_levels=3)
 LOGISTIC = LogisticLoss(1, -1, 1)
 
-BAD = {
-    "norm": (lambda: KNorm(HISTOGRAM, norm=3, scale=1.0), "norm must be 1, 2 or inf; got 3"),
-    "two ways": (lambda: KNorm(HISTOGRAM, epsilon=1.0, scale=1.0), "exactly one of epsilon and"),
-    "not a query": (lambda: KNorm("sum", scale=1.0), "query must be a query"),
-    "outside": (
+BAD = [
+    (lambda: KNorm(HISTOGRAM, norm=3, scale=1.0), "norm must be 1, 2 or inf; got 3"),
+    (lambda: KNorm(HISTOGRAM, epsilon=1.0, scale=1.0), "exactly one of epsilon and"),
+    (lambda: KNorm("sum", scale=1.0), "query must be a query"),
+    (
         lambda: na.Release([4.0], Exponential(HISTOGRAM, outputs=[1, 2, 5], epsilon=1.0), 9),
         r"must be one of the 3 outputs \(1, 2, 5\); got 4",
     ),
-    "outputs": (lambda: Exponential(HISTOGRAM, outputs=[1, 2], epsilon=1.0), "must be 3 numbers"),
-    "same output": (lambda: Exponential(HISTOGRAM, outputs=[1, 2, 2], epsilon=1.0), "different"),
-    "no sensitivity": (
+    (lambda: Exponential(HISTOGRAM, outputs=[1, 2], epsilon=1.0), "must be 3 numbers"),
+    (lambda: Exponential(HISTOGRAM, outputs=[1, 2, 2], epsilon=1.0), "different"),
+    (
         lambda: Exponential(na.Query(np.sin, ["a"], sensitivity=1.0), epsilon=1.0),
         "epsilon needs a sensitivity",
     ),
-    "off the grid": (
+    (
         lambda: na.Release([0.3], KNormGradient(QuantileLoss(), grid=[0, 1], scale=1.0), 9),
         "one of the 2 outputs of the grid",
     ),
-    "no grid": (lambda: KNormGradient(QuantileLoss(), scale=1.0), "is not quadratic"),
-    "quantile": (lambda: QuantileLoss(1.0), "quantile must be strictly between 0 and 1"),
-    "ridge": (lambda: ObjectivePerturbation(LOGISTIC, ridge=0.0, scale=1.0), "ridge must be"),
-    "small ridge": (
-        lambda: ObjectivePerturbation(LOGISTIC, ridge=0.1, epsilon=0.5),
-        "ridge must be larger",
-    ),
-    "not a loss": (lambda: ObjectivePerturbation("logistic", 1.0, scale=1.0), "must be a loss"),
-    "no hessian": (
-        lambda: ObjectivePerturbation(QuantileLoss(), 1.0, scale=1.0),
-        "has no hessian",
-    ),
-    "unbounded": (
-        lambda: ObjectivePerturbation(LinearLoss(1, -1, 1), 1.0, epsilon=1.0),
-        "is not bounded",
-    ),
-    "not convex": (
+    (lambda: KNormGradient(QuantileLoss(), scale=1.0), "is not quadratic"),
+    (lambda: QuantileLoss(1.0), "quantile must be strictly between 0 and 1"),
+    (lambda: ObjectivePerturbation(LOGISTIC, ridge=0.0, scale=1.0), "ridge must be"),
+    (lambda: ObjectivePerturbation(LOGISTIC, ridge=0.1, epsilon=0.5), "ridge must be larger"),
+    (lambda: ObjectivePerturbation("logistic", 1.0, scale=1.0), "must be a loss"),
+    (lambda: ObjectivePerturbation(QuantileLoss(), 1.0, scale=1.0), "has no hessian"),
+    (lambda: ObjectivePerturbation(LinearLoss(1, -1, 1), 1.0, epsilon=1.0), "is not bounded"),
+    (
         lambda: na.sample(
             LEVELS_MODEL,
             na.Release([0.1, 0.2], ObjectivePerturbation(Saddle(), 1.0, scale=1.0), 9),
@@ -747,24 +715,23 @@ BAD = {
         ),
         "Hessian of Saddle.* is not positive definite",
     ),
-    "response": (
+    (
         lambda: ObjectivePerturbation(LOGISTIC, 1.0, scale=1.0).privatize(
             np.array([[0.5, 2.0]]), np.random.default_rng(1)
         ),
         "must be 0 or 1; got 2",
     ),
-    "own loss in a file": (
+    (
         lambda: ObjectivePerturbation(CoshLoss(), 1.0, scale=1.0).to_dict(),
         "cannot be written to a file",
     ),
-    "functional": (lambda: Functional("probit", 1, 0, 1, epsilon=1.0), "'linear' or 'logistic'"),
-    "total": (lambda: KNorm(HISTOGRAM, scale=1.0).log_density([1, 2, 3], [1, 2]), "total must"),
-}
+    (lambda: Functional("probit", 1, 0, 1, epsilon=1.0), "'linear' or 'logistic'"),
+    (lambda: KNorm(HISTOGRAM, scale=1.0).log_density([1, 2, 3], [1, 2]), "total must"),
+]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_a_clear_error(name):
-    make, message = BAD[name]
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_bad_input_is_a_clear_error(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
 

@@ -16,6 +16,7 @@ from examples.moves.full_conditional import FullConditional
 from scipy import special, stats
 
 import noiseaware as na
+from exact.calibrated import check_geweke, check_sbc
 from exact.enumeration import Problem, check_algorithm1, check_blocks, check_sweep
 from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
 from later import all_but, only
@@ -25,7 +26,7 @@ from noiseaware.mechanisms import (
     LocalGeometric,
     LocalLaplace,
     RandomizedResponse,
-    local_noise,
+    local,
     local_tables,
     terms,
 )
@@ -136,7 +137,7 @@ def test_kernels_are_their_python(problem):
     index = np.array([2, 0, 1])
     x = problem.values[[0, 1, 1]]
     compiled = mechanism.statistic(x, index, values)
-    with planted(same(local_noise, "noise_scores"), same(local_tables, "response_scores")):
+    with planted(same(local, "noise_scores"), same(local_tables, "response_scores")):
         np.testing.assert_array_equal(mechanism.statistic(x, index, values), compiled)
     expected = [problem.t(i, value) for i, value in zip(index, x, strict=True)]
     np.testing.assert_allclose(compiled, expected, rtol=1e-13)
@@ -203,35 +204,16 @@ SETTINGS = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("moves", [algorithm1, default])
+@pytest.mark.parametrize("sampler", ["algorithm1", "default"])
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_geweke(setting, moves, seed):
-    result = na.geweke(
-        *SETTINGS[setting],
-        n_records=8,
-        replicates=300,
-        rounds=6,
-        moves=moves(),
-        random_seed=seed,
-        false_alarm=1e-6,
-    )
-    assert result, str(result)
+def test_geweke(setting, sampler, seed):
+    check_geweke(*SETTINGS[setting], seed, sampler, rounds=6)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_sbc(setting, seed):
-    result = na.sbc(
-        *SETTINGS[setting],
-        n_records=8,
-        replicates=60,
-        ranks=9,
-        draws=90,
-        warmup=70,
-        random_seed=seed,
-        false_alarm=1e-6,
-    )
-    assert result, str(result)
+    check_sbc(*SETTINGS[setting], seed)
 
 
 # ------------------------------------------------------------------ the noise
@@ -444,14 +426,7 @@ def enumeration_of(problem):
 
 
 def geweke_of(setting):
-    def check():
-        result = na.geweke(
-            *SETTINGS[setting], n_records=8, replicates=300, rounds=6,
-            moves=na.moves.algorithm1(), random_seed=1, false_alarm=1e-6,
-        )  # fmt: skip
-        assert result, str(result)
-
-    return check
+    return lambda: check_geweke(*SETTINGS[setting], 1, "algorithm1", rounds=6)
 
 
 def masses_of_responses():
@@ -462,71 +437,62 @@ def density_of_laplace_noise():
     check_continuous(LocalLaplace(na.queries.Sum(-2, 2), scale=1.3), 5.0, stream=3)
 
 
+EXCHANGED = Edit(
+    local_tables, "response_scores", "[records[i], level]", "[(records[i] + 1) % 3, level]"
+)
 BUGS = {
     "every record compared with the first value": (
         enumeration_of(laplace),
-        (Edit(local_noise.LocalNoise, "statistic", "values[index], index",
-              "values[0 * index], index"),),
+        Edit(local.LocalNoise, "statistic", "values[index], index",
+             "values[0 * index], index"),
     ),
     "values looked up by place in the chunk": (
         enumeration_of(response),
-        (Edit(local_tables, "response_scores", "values[index[i]]", "values[i]"),),
+        Edit(local_tables, "response_scores", "values[index[i]]", "values[i]"),
     ),
     "the scale for its inverse": (
         enumeration_of(gaussian),
-        (Edit(local_noise.LocalNoise, "_rows", "1.0 / self._each(", "1.0 * self._each("),),
+        Edit(local.LocalNoise, "_rows", "self._each(self", "1.0 / self._each(self"),
     ),
     "truth and lie exchanged": (
         enumeration_of(response),
-        (
-            Edit(local_tables, "response_scores", "log_matrix[records[i], level]",
-                 "log_matrix[(records[i] + 1) % 3, level]"),
-        ),
+        EXCHANGED,
     ),
     "all other levels as likely as one of them": (
         enumeration_of(response),
-        (Edit(RandomizedResponse, "__init__", "- math.log(others)", "- 0.0"),),
+        Edit(RandomizedResponse, "__init__", "- math.log(others)", "- 0.0"),
     ),
     "the sign of the total": (
         enumeration_of(geometric),
-        (
-            Edit(terms, "plain_formula", "return total * p1", "return -total * p1"),
-            same(terms, "formula"),
-            same(terms, "add_terms"),
-            same(target_module, "log_g"),
-            same(target_module, "log_density"),
-            same(record_moves, "log_density"),
-            same(record_moves, "add_terms"),
-            same(record_moves, "accept_dense"),
-        ),
+        Edit(terms, "plain_formula", "return total * p1", "return -total * p1"),
+        *(same(terms, name) for name in ("formula", "add_terms")),
+        *(same(target_module, name) for name in ("log_g", "log_density")),
+        *(same(record_moves, name) for name in ("log_density", "add_terms", "accept_dense")),
     ),
     "a lie may be the truth": (
         masses_of_responses,
-        (Edit(RandomizedResponse, "_draw", "np.cumsum(self.matrix, axis=1)",
-              "np.cumsum(0.5 * self.matrix + 0.125, axis=1)"),),
+        Edit(RandomizedResponse, "_draw", "self.matrix[", "(0.5 * self.matrix + 0.125)["),
     ),
     "one draw of noise for all records": (
         density_of_laplace_noise,
-        (Edit(local_noise.LocalNoise, "_noise", "drawn_by_scale(self.law.draw, self.scale, n, rng)",
-              "drawn_by_scale(self.law.draw, self.scale, 1, rng)"),),
+        Edit(local.LocalNoise, "_draw", "self.scale, len(records), rng)", "self.scale, 1, rng)"),
     ),
     "noise on the record before it is clamped": (
         density_of_laplace_noise,
-        (Edit(local_noise.LocalNoise, "_draw",
-              "self.query.statistic(records)[:, 0] + self._noise(len(records), rng)",
-              "self.query.statistic(records + self._noise(len(records), rng))[:, 0]"),),
+        Edit(local.LocalNoise, "_draw",
+             "self.query.statistic(records)[:, 0] + noise",
+             "self.query.statistic(records + noise)[:, 0]"),
     ),
     "truth and lie exchanged, seen by Geweke": (
         geweke_of("response"),
-        (Edit(local_tables, "response_scores", "log_matrix[records[i], level]",
-              "log_matrix[(records[i] + 1) % 3, level]"),),
+        EXCHANGED,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("bug", all_but(["truth and lie exchanged, seen by Geweke"], BUGS))
 def test_the_bug_is_caught(bug):
-    check, edits = BUGS[bug]
+    check, *edits = BUGS[bug]
     with planted(*edits), pytest.raises(AssertionError):
         check()
 
@@ -534,6 +500,6 @@ def test_the_bug_is_caught(bug):
 @pytest.mark.full
 @pytest.mark.parametrize("bug", BUGS)
 def test_plain_python_without_the_bug_passes(bug):
-    check, edits = BUGS[bug]
+    check, *edits = BUGS[bug]
     with planted(*(same(edit.owner, edit.function) for edit in edits)):
         check()

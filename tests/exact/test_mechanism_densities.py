@@ -14,8 +14,8 @@ import pytest
 from scipy import integrate, stats
 
 from noiseaware import mechanisms, queries
-from noiseaware.mechanisms import curves
-from noiseaware.mechanisms.laplace import discrete_laplace
+from noiseaware.mechanisms.additive import discrete_laplace
+from noiseaware.mechanisms.guarantee import gaussian_delta, zcdp_delta
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE, SeparableDensity, formula, log_g
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220601"))
@@ -395,7 +395,7 @@ def test_gaussian_calibration_is_the_hockey_stick_divergence(epsilon, delta):
     assert hockey_stick(epsilon, mu) == pytest.approx(delta, rel=1e-9)
     assert mechanism.guarantee.delta_at(epsilon) == pytest.approx(delta, rel=1e-11)
     # On the safe side, and no further than rounding.
-    assert curves.gaussian_delta(epsilon, mechanism.guarantee.mu) <= delta
+    assert gaussian_delta(epsilon, mechanism.guarantee.mu) <= delta
     assert mechanism.guarantee.kind == "approximate"
     assert mechanism.guarantee.rho == pytest.approx(mu**2 / 2)
 
@@ -405,7 +405,7 @@ def test_gaussian_calibration_is_the_hockey_stick_divergence(epsilon, delta):
 def test_delta_of_gaussian_noise_at_any_epsilon(epsilon, mu):
     # Below about 1e-300 the reference itself loses digits.
     expected = hockey_stick(epsilon, mu) if epsilon / mu < 35 else 0.0
-    assert curves.gaussian_delta(epsilon, mu) == pytest.approx(expected, rel=1e-9, abs=1e-260)
+    assert gaussian_delta(epsilon, mu) == pytest.approx(expected, rel=1e-9, abs=1e-260)
 
 
 def test_analytic_calibration_needs_less_noise_than_the_classical_formula():
@@ -473,15 +473,15 @@ def test_zcdp_delta_is_the_best_order(epsilon, rho):
         - np.log(alpha - 1.0)
     )
     expected = min(1.0, math.exp(log_delta.min()))
-    assert curves.zcdp_delta(epsilon, rho) == pytest.approx(expected, rel=1e-4, abs=1e-300)
+    assert zcdp_delta(epsilon, rho) == pytest.approx(expected, rel=1e-4, abs=1e-300)
 
 
 def test_zcdp_delta_at_the_ends():
-    assert curves.zcdp_delta(1.0, 0.0) == 0.0
-    assert curves.zcdp_delta(1.0, 1e6) == 1.0
-    assert curves.zcdp_delta(1e6, 1e-12) == 0.0
-    assert curves.gaussian_delta(1.0, 0.0) == 0.0
-    assert curves.gaussian_delta(1.0, 1e9) == 1.0
+    assert zcdp_delta(1.0, 0.0) == 0.0
+    assert zcdp_delta(1.0, 1e6) == 1.0
+    assert zcdp_delta(1e6, 1e-12) == 0.0
+    assert gaussian_delta(1.0, 0.0) == 0.0
+    assert gaussian_delta(1.0, 1e9) == 1.0
 
 
 def true_discrete_delta(epsilon, scale):

@@ -157,10 +157,10 @@ BUGS = {
         joint, "log_several", "range(int(parameters[0]))", "range(int(parameters[0]) - 1)"
     ),
     "the parts begin one too late": Edit(
-        joint, "log_several", "int(row[1]) : int(row[2])", "int(row[1]) + 1 : int(row[2]) + 1"
+        joint, "log_several", "total[int(p[at + 1]) :", "total[int(p[at + 1]) + 1 :"
     ),
     "the coordinates' numbers are those of the first": Edit(
-        joint, "log_coordinates", "d + 4 * j : d + 4 * j + 4", "d : d + 4"
+        joint, "log_coordinates", "at = d + 4 * j", "at = d"
     ),
 }
 

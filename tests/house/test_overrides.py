@@ -24,16 +24,7 @@ def test_every_method_is_described():
     assert [*undocumented(noiseaware.mechanisms), *undocumented(noiseaware.queries)] == []
 
 
-class Base:
-    """One."""
-
-    def said(self):
-        """Two."""
-
-    def silent(self): ...
-
-
 def test_what_is_not_described_is_seen(monkeypatch):
-    monkeypatch.setattr(noiseaware.queries.sum.Sum, "silent", Base.silent, raising=False)
-    monkeypatch.setattr(noiseaware.queries.sum.Sum, "said", Base.said, raising=False)
+    monkeypatch.setattr(noiseaware.queries.Sum, "silent", lambda self: None, raising=False)
+    monkeypatch.setattr(noiseaware.queries.Sum, "said", noiseaware.queries.Sum.words, raising=False)
     assert list(undocumented(noiseaware.queries)) == ["noiseaware.queries.sum.Sum.silent"]

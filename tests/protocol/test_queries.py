@@ -11,11 +11,9 @@ import pytest
 
 from noiseaware import contract, queries
 from noiseaware.contract import query_abilities
-from noiseaware.queries.class_feature_counts import class_feature_cells
-from noiseaware.queries.counts import count_statistic
-from noiseaware.queries.histogram import bin_cells, level_cells
-from noiseaware.queries.margins import margin_cells
+from noiseaware.queries.counts import bin_cells, count_statistic, level_cells
 from noiseaware.queries.moments import BLOCK, clamped_moments, clamped_totals
+from noiseaware.queries.tables import class_feature_cells, margin_cells
 from noiseaware.registry import QUERIES
 
 RNG = np.random.default_rng(20220600710)

@@ -58,6 +58,16 @@ from noiseaware.contract import (
 from noiseaware.maths.coordinates import Coordinates
 from noiseaware.release import Release
 
+WIDTH = 0.1
+"""Half of the width of the differences, in v: of a probability in the middle, 2.5 per cent."""
+
+STEPS = 25
+CLOSE = 1e-3
+"""Most steps, and a step that is the last: v moved by less, in standard errors of the estimate."""
+
+STARTS = 30
+"""Draws from the prior, of which the best is where the first estimate begins."""
+
 
 @dataclass(frozen=True)
 class Bootstrap:
@@ -86,7 +96,7 @@ class Bootstrap:
         level
             The nominal coverage.
         kind
-            `"percentile"` or `"basic"`; see `noiseaware.baselines.resampling`.
+            `"percentile"` or `"basic"`; see `noiseaware.baselines.bootstraps`.
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
@@ -113,7 +123,7 @@ def bootstrap(
         What made the records. Its prior is not used.
     release : Release
         The private numbers; they must be sufficient statistics of the model (see
-        `noiseaware.baselines.closed_forms`), because the estimate is made from them.
+        `noiseaware.baselines.naive`), because the estimate is made from them.
     draws : int
         Simulated releases.
     random_seed : int, optional
@@ -153,17 +163,6 @@ def bootstrap(
         for name, value in simulated.form.estimate.items():
             again[name].append(value)
     return Bootstrap(estimate, {name: np.array(values) for name, values in again.items()})
-
-
-WIDTH = 0.1
-"""Half of the width of the differences, in v: of a probability in the middle, 2.5 per cent."""
-
-STEPS = 25
-CLOSE = 1e-3
-"""Most steps, and a step that is the last: v moved by less, in standard errors of the estimate."""
-
-STARTS = 30
-"""Draws from the prior, of which the best is where the first estimate begins."""
 
 
 def debiased_bootstrap(

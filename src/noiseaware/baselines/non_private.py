@@ -21,6 +21,7 @@ WARMUP = 200
 """Iterations that are dropped, times the thinning."""
 
 MOST_THINNING = 256
+"""Then the draws are returned as they are: a chain that mixes so slowly would take too long."""
 NEARLY_INDEPENDENT = 0.7
 """The chain is thinned until the effective sample size is this share of the draws."""
 

@@ -83,18 +83,12 @@ class BlackJax(Hamiltonian):
             raise ValueError("log_prior and log_likelihood go together; got only one of them")
         if log_density is not None and log_prior is not None:
             raise ValueError("give log_density, or log_prior and log_likelihood; got all three")
-        for name, given in (
-            ("log_density", log_density),
-            ("log_prior", log_prior),
-            ("log_likelihood", log_likelihood),
-        ):
+        self.log_density = log_density
+        self.log_prior, self.log_likelihood = log_prior, log_likelihood
+        for name in ("log_density", "log_prior", "log_likelihood"):
+            given = getattr(self, name)
             if given is not None and not callable(given):
                 raise TypeError(f"{name} must be a function; got {given!r}")
-        self.log_density, self.log_prior, self.log_likelihood = (
-            log_density,
-            log_prior,
-            log_likelihood,
-        )
         self.algorithm = algorithm
         self.leapfrog_steps = whole_number("leapfrog_steps", leapfrog_steps)
         self.max_doublings = whole_number("max_doublings", max_doublings)
@@ -118,19 +112,16 @@ class BlackJax(Hamiltonian):
     def _transition(self, density: Callable[..., Any]) -> Callable[..., Any]:
         import blackjax
 
-        def nuts(key, v, step_size, inverse_mass, length):
-            state = blackjax.nuts.init(v, density)
-            step = blackjax.nuts.build_kernel()
-            state, info = step(key, state, density, step_size, inverse_mass, self.max_doublings)
+        nuts = self.algorithm == "nuts"
+        algorithm = blackjax.nuts if nuts else blackjax.hmc
+
+        def move(key, v, step_size, inverse_mass, length):
+            state, step = algorithm.init(v, density), algorithm.build_kernel()
+            longest = self.max_doublings if nuts else length
+            state, info = step(key, state, density, step_size, inverse_mass, longest)
             return state.position, info.acceptance_rate, info.is_divergent
 
-        def hmc(key, v, step_size, inverse_mass, length):
-            state = blackjax.hmc.init(v, density)
-            step = blackjax.hmc.build_kernel()
-            state, info = step(key, state, density, step_size, inverse_mass, length)
-            return state.position, info.acceptance_rate, info.is_divergent
-
-        return nuts if self.algorithm == "nuts" else hmc
+        return move
 
     def check(self, target: Target) -> None:
         """Raise if a library is missing, or if JAX cannot differentiate the density."""

@@ -77,13 +77,7 @@ def log_density(target: Target, v: np.ndarray, records: np.ndarray) -> tuple[flo
 
 
 class Precision:
-    """The precision of v given x, learned in warm-up.
-
-    Attributes
-    ----------
-    matrix
-        (size, size), symmetric and positive definite.
-    """
+    """The precision of v given x, learned in warm-up: `matrix` (size, size), positive definite."""
 
     learned = ("_information", "_looks", "matrix")
 

@@ -1,13 +1,10 @@
 """What the kernels that follow a gradient share: the density, the tuning, the compiled step.
 
-**The density.** v is the unconstrained vector of theta, and what is left invariant is
-
-    log p(v | x) = log p(theta(v)) + log |d theta / d v| + sum_i log f(x_i | theta(v)) + constant.
-
-A Hamiltonian step with a fixed step size and a fixed mass matrix leaves it invariant (Neal 2011;
+**The density** is that of the unconstrained vector v, Jacobian included (`density.py`). A
+Hamiltonian step with a fixed step size and a fixed mass matrix leaves it invariant (Neal 2011;
 NUTS: Hoffman and Gelman 2014). The records x are an argument of the compiled step, so that it is
-compiled once for each shape of the records, and the value and the gradient of the density are
-taken anew at the beginning of each step, because x has changed since the last.
+compiled once for each shape of the records, and the value and the gradient of the density are taken
+anew at the beginning of each step, because x has changed since the last.
 
 **The tuning**, in warm-up only, is two things, both kept as plain arrays in the chain's tuning:
 
@@ -43,7 +40,8 @@ import numpy as np
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Maps, Model, missing
 from noiseaware.kernels.density import State, Target
-from noiseaware.kernels.jax_coordinates import JaxCoordinates
+from noiseaware.maths.coordinates import COVARIANCE, POSITIVE, REAL, SUPPORTS, UNIT, Coordinates
+from noiseaware.parameters import Parameter
 
 LARGEST_DENSE = 64
 """Coordinates up to which the mass matrix is a full one; beyond, it is diagonal."""
@@ -52,12 +50,56 @@ FIRST_WINDOW = 8
 """Steps of warm-up after which the mass matrix is taken for the first time."""
 
 FIRST_STEP_SIZE = 0.5
+"""In units of the masses, which are 1; dual averaging leaves it within a few steps."""
 
 ENOUGH = 25
 """Steps of dual averaging before its average is taken for the step size."""
 
 # Dual averaging: the constants that Hoffman and Gelman (2014) recommend.
 SHRINKAGE, DELAY, DECAY = 0.05, 10.0, 0.75
+
+
+class JaxCoordinates(Coordinates):
+    """The maps of `noiseaware.maths.coordinates`, with a v -> theta that JAX can differentiate."""
+
+    def from_vector(self, v: Any) -> tuple[dict[str, Any], Any]:
+        """Return theta(v) and the log of the Jacobian at v, as JAX arrays."""
+        theta, log_jacobian = {}, 0.0
+        ends = [*self.layout[1:, 2].tolist(), self.size]
+        for parameter, row, end in zip(self.parameters, self.layout, ends, strict=True):
+            value, part = _constrain(parameter, v[row[2] : end])
+            theta[parameter.name] = value
+            log_jacobian = log_jacobian + part
+        return theta, log_jacobian
+
+
+def _constrain(parameter: Parameter, v: Any) -> tuple[Any, Any]:
+    """Return one parameter's theta(v), in its shape, and the log of the Jacobian."""
+    import jax
+    import jax.numpy as jnp
+
+    shape, support = parameter.shape, SUPPORTS[parameter.support]
+    if support.code == REAL:
+        return v.reshape(shape), 0.0
+    if support.code == POSITIVE:
+        return jnp.exp(v).reshape(shape), v.sum()
+    if support.code == UNIT:
+        # log theta + log(1 - theta), stable for large |v|.
+        log_jacobian = -(jax.nn.softplus(v) + jax.nn.softplus(-v)).sum()
+        return jax.nn.sigmoid(v).reshape(shape), log_jacobian
+    if support.code == COVARIANCE:
+        p = shape[0]
+        row, column = np.tril_indices(p)
+        filled = jnp.where(row == column, jnp.exp(v), v)
+        factor = jnp.zeros((p, p), v.dtype).at[row, column].set(filled)
+        diagonal = v[np.flatnonzero(row == column)]
+        log_jacobian = p * math.log(2.0) + ((p - np.arange(p) + 1) * diagonal).sum()
+        return factor @ factor.T, log_jacobian
+    _, width, _ = support.cut(shape)
+    rows = v.reshape(-1, width - 1)
+    logits = jnp.concatenate([rows, jnp.zeros((len(rows), 1), rows.dtype)], axis=1)
+    log_theta = jax.nn.log_softmax(logits, axis=1)
+    return jnp.exp(log_theta).reshape(shape), log_theta.sum()
 
 
 def needs(*libraries: str, extra: str = "jax") -> None:
@@ -77,14 +119,7 @@ def needs(*libraries: str, extra: str = "jax") -> None:
 class Hamiltonian:
     """A tuned Hamiltonian kernel; `BlackJax` and `interop.numpyro.NUTS` say which.
 
-    Parameters
-    ----------
-    steps, target_acceptance
-        Steps an iteration, and what the step size is tuned to.
-    coordinates
-        None, or the user's own.
-    longest
-        The largest `length` of a step.
+    `coordinates` are the user's own, or None; `longest` is the largest `length` of a step.
     """
 
     reports = ("kernel_acceptance", "kernel_divergence")
@@ -127,16 +162,18 @@ class Hamiltonian:
         """
         raise NotImplementedError
 
-    def _log_density(self, model: Model, coordinates: Maps) -> Callable[..., Any]:
-        return log_density_of_vector(type(self).__name__, self._density(model), coordinates)
+    def _log_density(self, model: Model) -> tuple[Any, Callable[..., Any]]:
+        """Return the coordinates, and the log density of v and the records."""
+        coordinates = self.coordinates or JaxCoordinates(tuple(model.parameters))
+        density = self._density(model)
+        return coordinates, log_density_of_vector(type(self).__name__, density, coordinates)
 
     def _compiled(self, target: Target) -> tuple[Any, Any]:
         """Return the coordinates and the compiled step for this model, made once."""
         model, parameters = target.model, tuple(target.model.parameters)
         made = self._made.get(id(model))
         if made is None or made[0] is not model or made[1] != parameters:
-            coordinates = self.coordinates or JaxCoordinates(parameters)
-            log_density = self._log_density(model, coordinates)
+            coordinates, log_density = self._log_density(model)
             step = compiled_step(log_density, coordinates, self._transition, self.steps)
             # The model is kept so that its id is not taken by another.
             made = self._made[id(model)] = (model, parameters, coordinates, step)
@@ -149,8 +186,7 @@ class Hamiltonian:
         rng = np.random.default_rng(0)
         theta = target.model.sample_prior(rng)
         records, _ = target.propose(theta, min(target.n, 3), rng)
-        coordinates = self.coordinates or JaxCoordinates(tuple(target.model.parameters))
-        log_density = self._log_density(target.model, coordinates)
+        coordinates, log_density = self._log_density(target.model)
         v = np.asarray(coordinates.to_vector(theta), dtype=np.float64)
         if v.shape != (coordinates.size,):
             raise ValueError(

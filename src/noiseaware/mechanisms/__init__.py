@@ -3,25 +3,24 @@
 A mechanism knows the law of the released values s_dp given the total T of the records'
 statistics: `log_density(values, total)` is log g(s_dp, T), the one place where the noise enters
 the posterior. It also knows what it promises (`guarantee`) and can simulate a release
-(`privatize`). The mechanisms, one file each:
+(`privatize`). The mechanisms, by file:
 
-- `Laplace`: pure differential privacy, by the l1 sensitivity;
-- `Gaussian`: (epsilon, delta), rho-zCDP or mu-GDP, by the l2 sensitivity;
-- `DiscreteLaplace`, `DiscreteGaussian`: the same for queries whose totals are integers;
-- `Clamped`, `Thresholded`, `Rounded`, `Truncated`: what was done after the noise (`after_noise`);
-- `Several`: several releases about the same records, as one;
-- `Exact`: no noise, for what was held invariant beside noisy numbers;
-- `Folded`: Laplace noise that was mirrored into a range;
-- `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`,
-  `RandomizedResponse`: every record is released with its own noise (`local`); `RandomRounding`,
-  `CellKey`, `LocalExact`: the same mathematics, and no guarantee.
-- `KNorm`: noise that follows the l1, l2 or l-infinity ball;
-- `Exponential`: one of finitely many outputs, by its utility;
-- `KNormGradient`, `ObjectivePerturbation`: a minimiser of a summed loss (`losses`);
-- `Functional`: the noisy coefficients of a polynomial objective.
+- `additive`: `Laplace` (pure differential privacy, by the l1 sensitivity), `Gaussian` ((epsilon,
+  delta), rho-zCDP or mu-GDP, by the l2 sensitivity), `DiscreteLaplace` and `DiscreteGaussian` for
+  totals that are integers; `Exact`, no noise, for what was held invariant beside noisy numbers;
+- `after_noise`: `Clamped`, `Thresholded`, `Rounded`, what was done after the noise;
+- `forced`: `Truncated`, `Folded`, noise that was forced into a range;
+- `several`: `Several`, releases about the same records as one; `Attributes`, one for each column;
+- `local`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`, every record
+  with its own noise; `local_tables`: `RandomizedResponse`, and `RandomRounding`, `CellKey` and
+  `LocalExact`, the same mathematics and no guarantee;
+- `exponential`: `Exponential`, one of finitely many outputs, by its utility; `KNorm`, noise that
+  follows the l1, l2 or l-infinity ball;
+- `minimisers`: `KNormGradient`, `ObjectivePerturbation`, a minimiser of a summed loss (`losses`);
+- `functional`: `Functional`, the noisy coefficients of a polynomial objective.
 
 Behind them: `terms` and `joint` (the log density for compiled code), `guarantee` (the promises),
-`calibrate` (from a promise to a scale), `curves` (delta as a function of epsilon), `ready` (what
+`calibrate` (from a promise to a scale), `acceptance` (what a promise says of a run), `ready` (what
 all of them share). `noiseaware.contract.Mechanism` says what a mechanism of your own must have.
 
 References
@@ -66,18 +65,20 @@ from __future__ import annotations
 
 from noiseaware import contract
 from noiseaware.basics.deprecated import renamed
+from noiseaware.mechanisms.additive import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exact,
+    Gaussian,
+    Laplace,
+)
 from noiseaware.mechanisms.after_noise import Clamped, Rounded, Thresholded
-from noiseaware.mechanisms.attributes import Attributes
-from noiseaware.mechanisms.exact import Exact
-from noiseaware.mechanisms.exponential import Exponential
+from noiseaware.mechanisms.exponential import Exponential, KNorm
 from noiseaware.mechanisms.forced import Folded, Truncated
 from noiseaware.mechanisms.functional import Functional, ObjectiveCoefficients
-from noiseaware.mechanisms.gaussian import DiscreteGaussian, Gaussian
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.joint import JointDensity
-from noiseaware.mechanisms.k_norm import KNorm
-from noiseaware.mechanisms.laplace import DiscreteLaplace, Laplace
-from noiseaware.mechanisms.local_noise import (
+from noiseaware.mechanisms.local import (
     LocalDiscreteGaussian,
     LocalGaussian,
     LocalGeometric,
@@ -97,7 +98,7 @@ from noiseaware.mechanisms.losses import (
     RowNormLogisticLoss,
 )
 from noiseaware.mechanisms.minimisers import KNormGradient, ObjectivePerturbation
-from noiseaware.mechanisms.several import Several
+from noiseaware.mechanisms.several import Attributes, Several
 from noiseaware.mechanisms.terms import ExtendedDensity, SeparableDensity
 from noiseaware.registry import MECHANISMS
 

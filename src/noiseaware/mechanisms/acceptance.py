@@ -37,8 +37,7 @@ import math
 from scipy.special import log_ndtr, ndtri
 
 from noiseaware.mechanisms.calibrate import probability
-from noiseaware.mechanisms.curves import gaussian_delta
-from noiseaware.mechanisms.guarantee import Guarantee
+from noiseaware.mechanisms.guarantee import Guarantee, gaussian_delta
 
 __all__ = ["MISS", "likely_acceptance", "mean_acceptance"]
 

@@ -1,28 +1,77 @@
-"""What the four additive-noise mechanisms share.
+"""Additive noise: Laplace, Gaussian and their discrete forms; and no noise at all.
 
 An additive mechanism releases T + e: T is the query summed over the records, (d,), and e has
-independent coordinates with one law, and one scale or one for each. Laplace, Gaussian and their
-discrete forms differ in that law, in the sensitivity that turns a promise into a scale, and in
-nothing else; the rest is here.
+independent coordinates with one law, and one scale or one for each. The four differ in that law and
+in the sensitivity that turns a promise into a scale.
+
+**Laplace** (Dwork et al. 2006): e_j has the density exp(-|e| / scale) / (2 scale). Moving T by at
+most Delta_1 in the l1 norm moves the log density by at most Delta_1 / scale, so that
+
+    epsilon = Delta_1 / scale,
+
+and there is an output that attains it. log g(s_dp, T) = -sum_j |s_dp[j] - T_j| / scale.
+
+The discrete Laplace, or geometric, mechanism (Ghosh et al. 2009) is for queries whose total is a
+vector of integers: e_j is an integer, with
+
+    P(e) = exp(-|e| / scale) tanh(1 / (2 scale)).
+
+Up to a constant this is the Laplace density at the integers, so the posterior uses the same
+log g, and epsilon = Delta_1 / scale again.
+
+**Gaussian**: e_j ~ N(0, scale^2), so that
+
+    log g(s_dp, T) = -sum_j (s_dp[j] - T_j)^2 / (2 scale^2).
+
+With Delta_2 the l2 sensitivity, the mechanism is exactly mu-GDP with mu = Delta_2 / scale (Dong,
+Roth and Su 2022), and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016). It is (epsilon,
+delta)-DP along the whole curve `guarantee.delta_at(epsilon)`, which is how Balle and Wang (2018)
+find the scale for (epsilon, delta). It is never purely private: the sampler's acceptance has no
+lower bound exp(-epsilon) under it.
+
+The discrete Gaussian mechanism (Canonne, Kamath and Steinke 2020) is for totals that are integers,
+with P(e) proportional to exp(-e^2 / (2 scale^2)). The standard deviation is a little
+smaller than `scale` when that is small. Up to a constant this is the Gaussian density at the
+integers, so the posterior uses the same log g, and rho is the same. Unlike continuous noise it is
+not mu-GDP with mu = Delta_2 / scale: its delta at a small epsilon is a little larger than that
+would allow. So (epsilon, delta) comes from rho, by a bound (`zcdp_delta`): the scale is safe, and
+6 to 9% larger than the scale of continuous noise at delta = 1e-6 and epsilon between 0.1 and 5.
+
+**Exact.** A census publishes some totals as they are, beside noisy ones. log g is 0 if the total is
+the published number and minus infinity if not: the records are those that give it. A chain has to
+begin at such a table and stay on them, by its counts (`noiseaware.counts`) or, beside a joint or a
+local mechanism, by exchanges of records (`moves.ExchangeMove`); a model whose records are not of
+finitely many kinds is refused.
+
+An exact number has no privacy. The guarantee of noisy numbers beside it compares only databases
+that agree on it.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities, total_of
+from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.ready import ReadyMechanism, check_values
 from noiseaware.mechanisms.terms import (
+    EXACT,
+    GAUSSIAN,
+    LAPLACE,
     SeparableDensity,
     additive_terms,
     log_density,
 )
+from noiseaware.queries import Count, Histogram, Sum
+from noiseaware.registry import MECHANISMS
 
 
 class SeparableMechanism(ReadyMechanism):
@@ -45,8 +94,6 @@ class AdditiveNoise(SeparableMechanism):
 
     family: ClassVar[int]
     """The code of the noise in `terms`."""
-    discrete: ClassVar[bool]
-    """Whether the noise is integer-valued."""
     in_words: ClassVar[str]
     """The noise, for the report."""
     spread: ClassVar[float | None]
@@ -82,7 +129,6 @@ class AdditiveNoise(SeparableMechanism):
         return float(np.broadcast_to(self.log_constant(self.scale), lacks.shape)[lacks].sum())
 
     def _noise(self, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of the noise, (size,), those of one scale together."""
         return drawn_by_scale(self.draw, self.scale, size, rng)
 
     def _calibrate(self, **given: Any) -> None:
@@ -107,14 +153,6 @@ class AdditiveNoise(SeparableMechanism):
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         return additive_terms(self.family, self.check_values(values), self.scale)
-
-    def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (d,).
-
-        ValueError if their number is not the query's, one is not finite, or not an integer though
-        the noise is discrete.
-        """
-        return check_values(values, self.query.names, integers=self.discrete)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = total_of(self.query, records)
@@ -203,3 +241,278 @@ def noise_words(law: Any, scale: Any, where: str) -> str:
         )
     spread = "" if law.spread is None else f" (a standard deviation of {scale * law.spread:.3g})"
     return f"Random {law.in_words} with scale {scale:.4g}{spread} was added to {where}."
+
+
+class LaplaceNoise(AdditiveNoise):
+    """What `Laplace` and `DiscreteLaplace` share."""
+
+    family, calibrated = LAPLACE, staticmethod(laplace_noise)
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
+
+    def __init__(
+        self,
+        query: Query,
+        epsilon: float | None = None,
+        scale: Any = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._hold_query(query, neighbours)
+        self._calibrate(epsilon=epsilon, scale=scale)
+
+
+class Laplace(LaplaceNoise):
+    """Laplace noise on every coordinate of the query's total.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database.
+    epsilon
+        The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
+    scale
+        Or the scale itself, as published beside a release: a number, or one for each coordinate.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> mechanism = na.mechanisms.Laplace(na.queries.Count(), epsilon=0.5)
+    >>> mechanism.scale
+    2.0
+    >>> print(mechanism.guarantee)
+    pure differential privacy with epsilon = 0.5, when one record is changed
+    """
+
+    in_words, spread = "Laplace noise", math.sqrt(2.0)
+
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
+        return rng.laplace(scale=scale, size=size)
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus log (2 scale)."""
+        return -np.log(2.0 * scale)
+
+
+def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> Floats:
+    """Integers with P(e) proportional to exp(-|e| / scale), as float64 (size,).
+
+    The difference of two independent geometric numbers with ratio exp(-1 / scale).
+    """
+    first, second = rng.geometric(-math.expm1(-1.0 / scale), size=(2, size))
+    return (first - second).astype(float)
+
+
+class DiscreteLaplace(LaplaceNoise):
+    """Integer Laplace noise on every coordinate of an integer-valued query's total.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database; its totals are integers.
+    epsilon, scale, neighbours
+        As for `Laplace`; P(e) is proportional to exp(-|e| / scale).
+    """
+
+    discrete = True
+    in_words, spread = "integer noise of the Laplace kind", None
+    draw = staticmethod(discrete_laplace)
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return log tanh(1 / (2 scale))."""
+        return np.log(np.tanh(0.5 / scale))
+
+
+class GaussianNoise(AdditiveNoise):
+    """What `Gaussian` and `DiscreteGaussian` share."""
+
+    family, calibrated = GAUSSIAN, staticmethod(gaussian_noise)
+
+    def __init__(
+        self,
+        query: Query,
+        scale: Any = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        neighbours: Neighbours = "change",
+    ) -> None:
+        self._hold_query(query, neighbours)
+        self._calibrate(scale=scale, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+
+
+class Gaussian(GaussianNoise):
+    """Gaussian noise on every coordinate of the query's total.
+
+    Give exactly one of: the scale, epsilon with delta, rho, mu.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database.
+    scale
+        The standard deviation of the noise, as published beside a release: a number, or one for
+        each coordinate.
+    epsilon, delta
+        The approximate differential privacy to reach, with the smallest noise that does.
+    rho
+        The zero-concentrated differential privacy to reach: scale = (l2 sensitivity) / sqrt(2 rho).
+    mu
+        The Gaussian differential privacy to reach: scale = (l2 sensitivity) / mu.
+    neighbours
+        `"change"` (one record is changed) or `"add-remove"`.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> mechanism = na.mechanisms.Gaussian(na.queries.Count(), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.scale, 4)
+    4.2247
+    >>> print(na.mechanisms.Gaussian(na.queries.Count(), scale=2.0).guarantee)
+    Gaussian differential privacy with mu = 0.5 (and zCDP with rho = 0.125), when one record is changed
+    """  # noqa: E501
+
+    in_words, spread = "normal (Gaussian) noise", 1.0
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "rho": 0.1}
+
+    @staticmethod
+    def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
+        return rng.normal(scale=scale, size=size)
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus log (scale sqrt(2 pi))."""
+        return -np.log(math.sqrt(2.0 * math.pi) * scale)
+
+
+def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> Floats:
+    """Integers with P(e) proportional to exp(-e^2 / (2 scale^2)), as float64 (size,).
+
+    Rejection from discrete Laplace noise y of scale t = floor(scale) + 1 (Canonne, Kamath and
+    Steinke 2020, algorithm 3). The ratio of the two masses is proportional to
+
+        exp(-y^2 / (2 scale^2) + |y| / t) = exp(-(|y| - scale^2/t)^2 / (2 scale^2)) * constant,
+
+    and the exponential on the right, which is at most 1, is the probability to keep y. At
+    least 44% are kept at every scale.
+    """
+    t = math.floor(scale) + 1.0
+    draws = np.empty(size)
+    filled = 0
+    while filled < size:
+        proposals = discrete_laplace(t, size - filled, rng)
+        distance = (np.abs(proposals) - scale * scale / t) / scale
+        # A standard exponential number exceeds c with probability exp(-c).
+        kept = proposals[rng.standard_exponential(len(proposals)) > 0.5 * distance * distance]
+        draws[filled : filled + len(kept)] = kept
+        filled += len(kept)
+    return draws
+
+
+class DiscreteGaussian(GaussianNoise):
+    """Integer Gaussian noise on every coordinate of an integer-valued query's total.
+
+    Give exactly one of: the scale, epsilon with delta, rho.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database; its totals are integers.
+    scale, rho, neighbours
+        As for `Gaussian`; P(e) is proportional to exp(-e^2 / (2 scale^2)).
+    epsilon, delta
+        The approximate differential privacy to reach, by way of zCDP.
+    mu
+        Not available for discrete noise: an error that says so.
+    """
+
+    discrete = True
+    in_words, spread = "integer noise of the normal kind", None
+    draw = staticmethod(discrete_gaussian)
+    calibrated = staticmethod(partial(gaussian_noise, discrete=True))
+
+    @staticmethod
+    def log_constant(scale: Any) -> Any:
+        """Return minus the log of sum_e exp(-e^2 / (2 scale^2)).
+
+        By Poisson's summation the sum is scale sqrt(2 pi) sum_k exp(-2 (pi scale k)^2). Of the two
+        series the one that falls off faster is added up: terms with |k| > 8 are below 1e-80.
+        """
+        k, sigma = np.arange(-8, 9), np.asarray(scale, dtype=np.float64)[..., np.newaxis]
+        few = np.exp(-0.5 * (k / sigma) ** 2).sum(axis=-1)
+        many = np.exp(-2.0 * (math.pi * sigma * k) ** 2).sum(axis=-1)
+        root = math.sqrt(2.0 * math.pi)
+        return -np.where(sigma[..., 0] < 0.5, np.log(few), np.log(root * sigma[..., 0] * many))
+
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
+
+
+class Exact(SeparableMechanism):
+    """The total itself, with no noise: what the curator held invariant.
+
+    Usually a part of `Several`, beside noisy numbers about the same records.
+
+    Parameters
+    ----------
+    query
+        What was asked of the database; its totals are integers.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> people = na.mechanisms.Exact(na.queries.Linear([[1, 1, 0, 0]], ["in the north"]))
+    >>> people.log_density([12.0], [12.0]), people.log_density([12.0], [11.0])
+    (0.0, -inf)
+    """
+
+    needed, optional_arguments = ("query",), ()
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example()}
+
+    def __init__(self, query: Query) -> None:
+        self._hold_query(query, "change")
+        if not query_abilities(query).integer_valued:
+            raise ValueError(
+                "query must have totals that are integers for Exact: the counts of a table are "
+                f"found from them; those of {type(query).__name__} are not"
+            )
+        reason = "exact numbers were published, which have no privacy"
+        self.guarantee = Guarantee("unknown", reason=reason)
+
+    def check_values(self, values: ArrayLike) -> Floats:
+        """Return the published numbers as a new float64 array (d,); ValueError if not integers."""
+        array = check_values(values, self.query.names, integers=False)
+        wrong = np.flatnonzero(array != np.floor(array))
+        if wrong.size:
+            j = wrong[0]
+            raise ValueError(
+                f"exact values must be integers; got {array[j]} for {self.query.names[j]!r}"
+            )
+        return array
+
+    def terms(self, values: ArrayLike) -> SeparableDensity:
+        return additive_terms(EXACT, self.check_values(values), 1.0)
+
+    def exact_parts(self, values: ArrayLike) -> list[tuple[Query, Floats]]:
+        """Return what was published without noise: the query and its totals."""
+        return [(self.query, self.check_values(values))]
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return 0: of all releases, the total itself has probability 1."""
+        return 0.0
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
+        return self.query.statistic(records).sum(axis=0)
+
+    def words(self) -> list[str]:
+        return ["These numbers were published as they are, without noise."]
+
+
+MECHANISMS.add(Laplace)
+MECHANISMS.add(DiscreteLaplace)
+MECHANISMS.add(Gaussian)
+MECHANISMS.add(DiscreteGaussian)
+MECHANISMS.add(Exact)

@@ -38,8 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.basics.arguments import positive
 from noiseaware.basics.described import bound_words
 from noiseaware.contract import Floats
-from noiseaware.mechanisms.additive import AdditiveNoise, SeparableMechanism, is_additive
-from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.additive import AdditiveNoise, Laplace, SeparableMechanism, is_additive
 from noiseaware.mechanisms.ready import check_values, mechanism_words
 from noiseaware.mechanisms.terms import (
     BETWEEN,
@@ -53,19 +52,7 @@ from noiseaware.registry import MECHANISMS
 
 
 class AfterNoise(SeparableMechanism):
-    """A step after the noise of `mechanism`; a subclass says which.
-
-    Attributes
-    ----------
-    mechanism
-        What made the numbers that the step was applied to.
-    noise
-        The additive mechanism at the bottom of all steps.
-    query, scale, neighbours
-        Those of `noise`.
-    guarantee
-        What is still promised after the step.
-    """
+    """A step after the noise, with its query and scale; a subclass says which."""
 
     noisy_totals = True
 
@@ -73,7 +60,9 @@ class AfterNoise(SeparableMechanism):
     """What was done to the numbers: "they were ..."."""
 
     mechanism: Any
+    """What made the numbers that the step was applied to."""
     noise: AdditiveNoise
+    """The additive mechanism at the bottom of all steps."""
 
     def __init__(self, mechanism: Any) -> None:
         if not (is_additive(mechanism) or isinstance(mechanism, Step)):
@@ -191,12 +180,8 @@ class Step(AfterNoise):
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
         low, high = self._interval(values.copy(), values.copy(), np.isnan(values))
-        noise = self.noise
-        family, parameters = additive_terms(noise.family, low, noise.scale)
-        between = low < high
-        family = np.where(between, BETWEEN + noise.kind, family)
-        parameters[:, 2] = np.where(between, high, 0.0)
-        return ExtendedDensity(family, parameters), low <= high
+        terms = interval_terms(self.noise, low, high, self.scale)
+        return ExtendedDensity(*terms), low <= high
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         return self._apply(np.array(self.mechanism.privatize(records, rng).values))
@@ -311,9 +296,7 @@ class Rounded(Step):
 
     def __init__(self, mechanism: Any, step: float) -> None:
         super().__init__(mechanism)
-        self.step = positive("step", step)
-        if self.noise.discrete and self.step != math.floor(self.step):
-            raise ValueError(f"step must be an integer under discrete noise; got {step!r}")
+        self.step = read_step(step, self.noise.discrete)
 
     def _apply(self, values: Floats) -> Floats:
         return rounded(values, self.step)
@@ -324,6 +307,25 @@ class Rounded(Step):
     def _wanted(self) -> list[str]:
         inner = self.mechanism._wanted()
         return [*(w for w in inner if w != "integers"), f"multiples of {self.step:g} (rounded)"]
+
+
+def interval_terms(noise: Any, low: Floats, high: Floats, scale: Any) -> SeparableDensity:
+    """Return the formulas for noisy numbers known to be in [low, high]; low = high is a point.
+
+    `noise` is an additive mechanism, or its class.
+    """
+    found, between = additive_terms(noise.family, low, scale), low < high
+    found.family[between] = BETWEEN + noise.family + 2 * noise.discrete
+    found.parameters[between, 2] = high[between]
+    return found
+
+
+def read_step(step: Any, discrete: bool) -> float:
+    """Return what numbers are rounded to multiples of."""
+    number = positive("step", step)
+    if discrete and number != math.floor(number):
+        raise ValueError(f"step must be an integer under discrete noise; got {step!r}")
+    return number
 
 
 def clamped_from(low: Floats, high: Floats, lower: Any, upper: Any) -> tuple[Floats, Floats]:

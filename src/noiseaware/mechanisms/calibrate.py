@@ -13,8 +13,7 @@ from typing import Any
 
 from noiseaware.basics.arguments import positive, probability
 from noiseaware.contract import Neighbours
-from noiseaware.mechanisms.curves import gaussian_mu, zcdp_rho
-from noiseaware.mechanisms.guarantee import Guarantee, Kind, pure_or_unknown
+from noiseaware.mechanisms.guarantee import Guarantee, Kind, gaussian_mu, pure_or_unknown, zcdp_rho
 
 _GAUSSIAN_WAYS = "scale, epsilon (with delta), rho and mu"
 
@@ -27,7 +26,7 @@ def laplace_noise(
     epsilon: float | None = None,
     scale: float | None = None,
 ) -> tuple[float, Guarantee]:
-    """Return the scale and guarantee of Laplace noise (of noise by another norm: `k_norm`).
+    """Return the scale and guarantee of Laplace noise (of noise by another norm: `KNorm`).
 
     epsilon = Delta_1 / scale. With a scale that is given, this is the epsilon that the scale and
     the sensitivity really give, whatever was intended.

@@ -47,10 +47,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, total_of
-from noiseaware.mechanisms.additive import is_additive
+from noiseaware.mechanisms.additive import Laplace, LaplaceNoise, is_additive
 from noiseaware.mechanisms.after_noise import AfterNoise, read_range, shown
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.laplace import Laplace, LaplaceNoise
 from noiseaware.mechanisms.terms import FOLDED, LAPLACE, TRUNCATED, SeparableDensity, log_between
 from noiseaware.registry import MECHANISMS
 

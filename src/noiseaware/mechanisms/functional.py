@@ -36,7 +36,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.mechanisms.laplace import Laplace
+from noiseaware.mechanisms.additive import Laplace
 from noiseaware.mechanisms.losses import RegressionLoss, RegressionRecords, scaled
 from noiseaware.mechanisms.ready import ReadyMechanism
 from noiseaware.queries.arguments import as_float_records, check_norm

@@ -29,7 +29,7 @@ from numba import njit
 _SQRT_HALF = math.sqrt(0.5)
 _LOG_2 = math.log(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_NEGLIGIBLE = 1e-18
+_NEGLIGIBLE = 1e-18  # of a sum: far below the rounding of its last digit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -116,7 +116,7 @@ def log_folded_laplace(value, inverse, lower, upper, total):
     """Log g at `value`, up to a constant, for Laplace noise of scale 1 / inverse that was folded.
 
     `value` is between the bounds, lower < upper, of which one or both may be infinite; the total
-    may be anywhere. `folded` has the derivation.
+    may be anywhere. `forced` has the derivation.
     """
     if math.isinf(lower) and math.isinf(upper):
         return -abs(value - total) * inverse

@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 
 from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Floats
-from noiseaware.mechanisms.ready import ReadyMechanism, check_values
+from noiseaware.mechanisms.ready import ReadyMechanism
 from noiseaware.mechanisms.terms import SeparableDensity, formula
 
 K_NORM = 0
@@ -164,10 +164,10 @@ def log_gradient(parameters, total):
 @njit(cache=True, nogil=True)
 def log_coordinates(parameters, total):
     """Parameters: [the family of each coordinate (d), then four numbers of each]."""
-    d, result = len(total), 0.0
+    p, d, result = parameters, len(total), 0.0
     for j in range(d):
-        p = parameters[d + 4 * j : d + 4 * j + 4]
-        result += formula(int(parameters[j]), p[0], p[1], p[2], p[3], total[j])
+        at = d + 4 * j
+        result += formula(int(p[j]), p[at], p[at + 1], p[at + 2], p[at + 3], total[j])
     return result
 
 
@@ -193,11 +193,11 @@ def log_several(parameters, total):
 
     The five: its code, where its part of T begins and ends, and where its parameters do.
     """
-    result = 0.0
+    p, result = parameters, 0.0
     for k in range(int(parameters[0])):
-        row = parameters[1 + 5 * k : 6 + 5 * k]
-        own = parameters[int(row[3]) : int(row[4])]
-        result += log_part(int(row[0]), own, total[int(row[1]) : int(row[2])])
+        at = 1 + 5 * k
+        own, part = p[int(p[at + 3]) : int(p[at + 4])], total[int(p[at + 1]) : int(p[at + 2])]
+        result += log_part(int(p[at]), own, part)
     return result
 
 
@@ -317,10 +317,6 @@ class JointMechanism(ReadyMechanism):
                 f"total must have shape ({self.total_length(checked)},); got {total.shape}"
             )
         return float(log_joint(*self.joint(checked), total))
-
-    def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array; ValueError if they cannot be."""
-        return check_values(values, tuple(self.query.names), integers=False)
 
 
 __getattr__ = renamed(

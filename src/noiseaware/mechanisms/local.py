@@ -49,16 +49,49 @@ pure differential privacy with epsilon = 1, when one record is changed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.frames import as_floats
-from noiseaware.mechanisms.additive import SeparableMechanism
+from noiseaware.contract import Floats, Query, check_query, query_abilities
+from noiseaware.mechanisms.additive import (
+    AdditiveNoise,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    SeparableMechanism,
+    check_noise_query,
+    drawn_by_scale,
+    noise_words,
+)
+from noiseaware.mechanisms.after_noise import (
+    clamped_from,
+    interval_terms,
+    read_step,
+    rounded,
+    rounded_from,
+    thresholded_from,
+)
+from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
+from noiseaware.mechanisms.intervals import log_discrete_gaussian_between
 from noiseaware.mechanisms.ready import as_numbers
-from noiseaware.mechanisms.terms import LINEAR, N_PARAMETERS, SeparableDensity
+from noiseaware.mechanisms.terms import (
+    BETWEEN,
+    GAUSSIAN,
+    LINEAR,
+    N_PARAMETERS,
+    CellLaws,
+    SeparableDensity,
+    formula,
+)
+from noiseaware.queries import Sum, Value
+from noiseaware.registry import MECHANISMS
 
 
 class LocalMechanism(SeparableMechanism):
@@ -66,8 +99,6 @@ class LocalMechanism(SeparableMechanism):
 
     per_record: int = 1
     """How many values each record has in a release; `Release` sees to their number."""
-    discrete: bool
-    """Whether the released values are integers."""
     can_withhold: bool = False
 
     def statistic(
@@ -75,14 +106,7 @@ class LocalMechanism(SeparableMechanism):
     ) -> NDArray[np.float64]:
         """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1).
 
-        Parameters
-        ----------
-        records
-            Some of the records.
-        index
-            Which ones they are, (m,).
-        values
-            s_dp, all n released values.
+        `records` are some of the records, `index` which ones, (m,), `values` all n released values.
         """
         raise NotImplementedError
 
@@ -97,10 +121,7 @@ class LocalMechanism(SeparableMechanism):
     def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the released values as a new float64 array (n,).
 
-        Raises
-        ------
-        ValueError
-            If they are not one-dimensional, not finite, or not what h can give.
+        ValueError if they are not one-dimensional, not finite, or not what h can give.
         """
         array = as_numbers(as_floats(values))
         if array.ndim != 1:
@@ -147,3 +168,357 @@ def stochastic(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[n
             f"{i}"
         )
     return table
+
+
+@njit(cache=True, nogil=True)
+def noise_scores(family, parameters, statistic, scores):
+    """Fill in log h(s_i | x_i), (m, 1), up to a constant, for additive noise.
+
+    `family` and `parameters` are the formula of each record, `statistic` is t(x_i), (m, 1).
+    """
+    for i in range(family.shape[0]):
+        p = parameters[i]
+        scores[i, 0] = formula(family[i], p[0], p[1], p[2], p[3], statistic[i, 0])
+
+
+class LocalNoise(LocalMechanism):
+    """Additive noise on one coordinate of every record; a subclass gives the noise."""
+
+    needed = ("scale", "query")
+    optional_arguments = ("threshold", "step", "clamp", "guarantee")
+    can_withhold = True
+
+    law: ClassVar[type[AdditiveNoise]]
+    """The mechanism that adds such noise to a total."""
+    scale: Any
+    threshold: Any = None
+    step: float | None = None
+    clamp: tuple[float, float] | None = None
+
+    def _hold(self, query: Query, threshold: Any, step: Any, clamp: Any) -> None:
+        """Keep the query, and what was done after the noise."""
+        check_query(query)
+        name = type(self).__name__
+        if len(query.names) != 1:
+            raise ValueError(
+                f"query must have one coordinate for {name}, which releases one number for each "
+                f"record; {type(query).__name__} has {len(query.names)}"
+            )
+        check_noise_query(self, query, "LocalLaplace")
+        self.query = query
+        if threshold is not None:
+            self.threshold = one_or_each("threshold", threshold)
+        if step is not None:
+            self.step = read_step(step, self.discrete)
+        if clamp is not None:
+            low, high = (
+                side if end is None else float(end)
+                for end, side in zip(clamp, (-math.inf, math.inf), strict=True)
+            )
+            if not low < high:
+                raise ValueError(f"clamp must be a lower and a higher number; got {clamp!r}")
+            self.clamp = (low, high)
+            if self.threshold is not None and not np.all(self.threshold < high):
+                raise ValueError("threshold must be below the upper end of clamp; it is not")
+
+    def _set_noise(self, calibrate: Any, scale: Any, **others: Any) -> None:
+        """Set the scale and the guarantee: that of the record with the smallest scale."""
+        scales = None if scale is None else one_or_each("scale", scale, positive=True)
+        least = None if scales is None else float(np.min(scales))
+        found, self.guarantee = calibrate(self.query, "change", scale=least, **others)
+        self.scale = found if scales is None else scales
+
+    def check_values(self, values: ArrayLike) -> Floats:
+        """Return the released values as a new float64 array (n,); NaN is no value.
+
+        ValueError if one of them cannot be published, or their number is not that of the scales.
+        """
+        array = super().check_values(values)
+        for name in ("scale", "threshold"):
+            each = getattr(self, name)
+            if np.ndim(each) and len(each) != len(array):
+                raise ValueError(
+                    f"values must be {len(each)}, as many as {name} has; got {len(array)}"
+                )
+        low, high = self.interval(array, slice(None))
+        rules = [
+            (self.threshold, "above the threshold or NaN"),
+            (self.clamp, f"inside {self.clamp}"),
+            (self.step, f"multiples of {self.step}"),
+        ]
+        right = " and ".join(words for given, words in rules if given is not None)
+        self._refuse(right, array, ~np.isnan(low) & (low > high))
+        return array
+
+    def interval(self, values: Floats, index: Any) -> tuple[Floats, Floats]:
+        """Return the interval of the noisy numbers that gives each value, empty if none does.
+
+        `index` are the numbers of these records. A point has low = high; NaN is a record of which
+        nothing is known. From the outermost step inwards, as in `after_noise`.
+        """
+        low = high = values
+        if self.threshold is not None:
+            threshold, withheld = self._each(self.threshold, index), np.isnan(values)
+            low, high = thresholded_from(low, high, withheld, threshold, self.discrete)
+        if self.clamp is not None:
+            low, high = clamped_from(low, high, *self.clamp)
+        if self.step is not None:
+            low, high = rounded_from(low, high, self.step, self.discrete)
+        return (np.ceil(low), np.floor(high)) if self.discrete else (low, high)
+
+    @staticmethod
+    def _each(given: Any, index: Any) -> Any:
+        return given[index] if np.ndim(given) else given
+
+    def _rows(self, values: Floats, index: Any) -> tuple[NDArray[np.int64], Floats]:
+        """Return the formula of log h for each of these records, as `terms.formula` reads it."""
+        low, high = self.interval(values, index)
+        family, parameters = interval_terms(self.law, low, high, self._each(self.scale, index))
+        nothing = np.isnan(parameters[:, 0])
+        family[nothing] = GAUSSIAN
+        parameters[nothing] = 0.0
+        return family, parameters
+
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
+        """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1)."""
+        scores = np.empty((len(index), 1))
+        family, parameters = self._rows(values[index], index)
+        noise_scores(family, parameters, self.query.statistic(records), scores)
+        return scores
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: the noise's constant for each record whose formula lacks it."""
+        return float(self.record_constants(self.check_values(values)).sum())
+
+    def record_constants(self, values: Floats) -> Floats:
+        """Return what each log h lacks, (n,): a point does, and an interval of discrete noise."""
+        family, parameters = self._rows(values, np.arange(len(values)))
+        lacks = ((family < BETWEEN) | self.discrete) & (parameters[:, 1] > 0.0)
+        return np.where(lacks, self.law.log_constant(self.scale), 0.0)
+
+    def record_laws(self, values: Floats) -> CellLaws | None:
+        """Return log h(s_i | x_i) as a function of x_i, if the query is the record itself."""
+        if not query_abilities(self.query).is_value:
+            return None
+        family, parameters = self._rows(values, np.arange(len(values)))
+        table = tails(family, parameters) if self.threshold is not None else np.zeros(0)
+        return CellLaws(family, parameters, table)
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
+        noise = drawn_by_scale(self.law.draw, self.scale, len(records), rng)
+        made = self.query.statistic(records)[:, 0] + noise
+        if self.step is not None:
+            made = rounded(made, self.step)
+        if self.clamp is not None:
+            made = np.clip(made, *self.clamp)
+        return made if self.threshold is None else np.where(made > self.threshold, made, np.nan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mechanism, ready for JSON; what was not given is left out."""
+        return {name: entry for name, entry in super().to_dict().items() if entry is not None}
+
+    @classmethod
+    def _read(cls, name: str, value: Any) -> Any:
+        if name == "clamp":
+            return [float(end) for end in value]
+        return value if isinstance(value, list) else super()._read(name, value)
+
+    def words(self) -> list[str]:
+        noise = noise_words(self.law, self.scale, "every record, one by one")
+        after = [
+            words
+            for given, words in (
+                (self.step, f"rounded to multiples of {self.step}"),
+                (self.clamp, f"clamped to {self.clamp}"),
+                (self.threshold, "withheld unless they were above a threshold"),
+            )
+            if given is not None
+        ]
+        if not after:
+            return [noise]
+        return [noise, f"After the noise they were {', then '.join(after)}."]
+
+
+class LocalLaplace(LocalNoise):
+    """Laplace noise on every record.
+
+    Parameters
+    ----------
+    query
+        The number that is asked of each record: a query of one coordinate, such as
+        `queries.Sum(lower, upper)` for a clamped record, or `queries.Value()`.
+    epsilon
+        The pure differential privacy to reach: scale = sensitivity / epsilon.
+    scale
+        Or the scale itself, as published: a number, or one for each record, (n,).
+    threshold
+        Values up to it were withheld, and are NaN in the release: a number, or one for each
+        record. Without a threshold, a value that is NaN was never asked for.
+    step, clamp
+        Noisy numbers were rounded to multiples of `step`, and kept between the two ends of `clamp`
+        (None for no end), in this order and before any was withheld.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> na.mechanisms.LocalLaplace(na.queries.Sum(0.0, 5.0), epsilon=2.0).scale
+    2.5
+    """
+
+    law: ClassVar[type[AdditiveNoise]] = Laplace
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "epsilon": 2.0}
+
+    def __init__(
+        self,
+        query: Query,
+        epsilon: float | None = None,
+        scale: Any = None,
+        threshold: Any = None,
+        *,
+        step: float | None = None,
+        clamp: Sequence[float | None] | None = None,
+    ) -> None:
+        self._hold(query, threshold, step, clamp)
+        self._set_noise(laplace_noise, scale, epsilon=epsilon)
+
+
+class LocalGeometric(LocalLaplace):
+    """Discrete Laplace (two-sided geometric) noise on every record.
+
+    P(e) is proportional to exp(-|e| / scale), for integers e.
+
+    Parameters
+    ----------
+    query
+        The integer that is asked of each record: an integer-valued query of one coordinate, such
+        as `queries.Sum(0, 10, integer_valued=True)`, or `queries.Value()`.
+    epsilon
+        The pure differential privacy to reach: scale = sensitivity / epsilon.
+    scale, threshold, step, clamp
+        As for `LocalLaplace`.
+    """
+
+    law = DiscreteLaplace
+    discrete = True
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "query": Sum(lower=0, upper=10, integer_valued=True),
+        "epsilon": 2.0,
+    }
+
+
+class LocalGaussian(LocalNoise):
+    """Gaussian noise on every record.
+
+    Give exactly one of: the scale, epsilon with delta, rho, mu.
+
+    Parameters
+    ----------
+    query
+        The number that is asked of each record: a query of one coordinate.
+    scale
+        The standard deviation of the noise, as published: a number, or one for each record.
+    epsilon, delta
+        The approximate differential privacy to reach.
+    rho
+        The zero-concentrated differential privacy to reach.
+    mu
+        The Gaussian differential privacy to reach: scale = sensitivity / mu.
+    threshold, step, clamp
+        As for `LocalLaplace`.
+    """
+
+    law: ClassVar[type[AdditiveNoise]] = Gaussian
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "scale": 2.0}
+
+    def __init__(
+        self,
+        query: Query,
+        scale: Any = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        *,
+        threshold: Any = None,
+        step: float | None = None,
+        clamp: Sequence[float | None] | None = None,
+    ) -> None:
+        self._hold(query, threshold, step, clamp)
+        others = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+        self._set_noise(gaussian_noise, scale, discrete=self.discrete, **others)
+
+
+class LocalDiscreteGaussian(LocalGaussian):
+    """Integer Gaussian noise on every record.
+
+    P(e) is proportional to exp(-e^2 / (2 scale^2)), for integers e. Give exactly one of: the scale,
+    epsilon with delta, rho.
+
+    Parameters
+    ----------
+    query
+        The integer that is asked of each record: an integer-valued query of one coordinate, such
+        as `queries.Value()`.
+    scale, epsilon, delta, rho
+        As for `LocalGaussian`; (epsilon, delta) is reached by way of zCDP.
+    mu
+        Not available for discrete noise: an error that says so.
+    threshold, step, clamp
+        As for `LocalLaplace`.
+    """
+
+    law = DiscreteGaussian
+    discrete = True
+    example_arguments: ClassVar[dict[str, Any]] = {"query": Value(), "scale": 2.0}
+
+
+def one_or_each(name: str, value: Any, *, positive: bool = False) -> Any:
+    """Return a float, or one float for each record, (n,); an error names the row."""
+    array = as_floats(value)
+    if isinstance(value, bool | str) or array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a number, or one for each record; got {value!r}")
+    array = array.astype(np.float64)
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(
+            f"{name} must be one number, or one for each record, (n,); got shape {array.shape}"
+        )
+    wrong = ~np.isfinite(array) | (positive & (array <= 0.0))
+    if wrong.any():
+        right = "a positive number" if positive else "finite"
+        i = int(np.argmax(wrong))
+        where = f" for record {i}" if array.ndim else ""
+        raise ValueError(f"{name} must be {right}; got {array.flat[i]}{where}")
+    return float(array) if array.ndim == 0 else array
+
+
+MOST_TAILS = 20_000_000
+"""Numbers in all tables of `tails`; beyond it, tails are added up where they are needed."""
+
+
+def tails(family: NDArray[np.int64], parameters: Floats) -> Floats:
+    """Return log P(T + e <= high) of discrete Gaussian noise, a table over high - T per scale.
+
+    There is no closed form, and a sum for each x of each record would cost as much as all else. A
+    withheld record gets the place of its table, plus 1, as its fourth parameter; see
+    `noiseaware.maths.cells.log_h`. The table of a scale goes from -38 to 9 scales, in whole
+    numbers.
+    """
+    rows = np.flatnonzero((family == BETWEEN + 3) & (parameters[:, 0] == -np.inf))
+    inverses = np.unique(parameters[rows, 1])
+    sizes = np.ceil(38.0 / inverses) + np.ceil(9.0 / inverses) + 1.0
+    if sizes.sum() > MOST_TAILS:
+        return np.zeros(0)
+    tables, at = [np.zeros(0)], 0
+    for inverse in inverses:
+        d = np.arange(-np.ceil(38.0 / inverse), np.ceil(9.0 / inverse) + 1.0)
+        logs = -0.5 * (d * inverse) ** 2
+        start = log_discrete_gaussian_between(-math.inf, d[0], inverse, 0.0)
+        logs[0] = start
+        tables.append(np.logaddexp.accumulate(logs))
+        parameters[rows[parameters[rows, 1] == inverse], 3] = at + 1.0
+        at += len(d)
+    return np.concatenate(tables)
+
+
+for kind in (LocalLaplace, LocalGeometric, LocalGaussian, LocalDiscreteGaussian):
+    MECHANISMS.add(kind)

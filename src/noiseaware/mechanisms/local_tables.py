@@ -23,6 +23,12 @@ from noiseaware.queries import Histogram, Value
 from noiseaware.registry import MECHANISMS
 
 
+def drawn_columns(rows: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a column with the probabilities of each row of a table."""
+    place = (rng.random(len(rows))[:, np.newaxis] >= np.cumsum(rows, axis=1)).sum(axis=1)
+    return np.minimum(place, rows.shape[1] - 1)  # a sum may be a little below 1
+
+
 @njit(cache=True, nogil=True)
 def response_scores(log_matrix, records, index, values, scores):
     """Fill in log h(s_i | x_i) for randomized response, from the logarithms of its table.
@@ -49,13 +55,7 @@ class RandomizedResponse(LocalMechanism):
         levels are released with probability (1 - p) / (k - 1) each.
     matrix
         Or any probabilities, (k, k): row x has those of each released level, if the true one is x.
-
-    Attributes
-    ----------
-    truth
-        p, or None for a matrix.
-    matrix
-        The probabilities.
+        `matrix` is there in any case, and `truth` is then None.
 
     Examples
     --------
@@ -114,13 +114,7 @@ class RandomizedResponse(LocalMechanism):
         self.matrix = probabilities
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released levels as a new float64 array (n,).
-
-        Raises
-        ------
-        ValueError
-            If one is not an integer from 0 to n_levels - 1.
-        """
+        """Return the released levels as a new float64 array (n,); ValueError for another level."""
         array = super().check_values(values)
         bad = np.flatnonzero((array < 0) | (array >= self.n_levels))
         if bad.size:
@@ -141,9 +135,7 @@ class RandomizedResponse(LocalMechanism):
         return scores
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        cumulative = np.cumsum(self.matrix, axis=1)[records]
-        drawn = (rng.random(len(records))[:, np.newaxis] >= cumulative).sum(axis=1)
-        return np.minimum(drawn, self.n_levels - 1).astype(np.float64)
+        return drawn_columns(self.matrix[records], rng).astype(np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON: the probability of the truth, or the matrix."""
@@ -196,10 +188,7 @@ class CountLaw(LocalMechanism):
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (n,); NaN is no value.
 
-        Raises
-        ------
-        ValueError
-            If one of them cannot be published.
+        ValueError if one of them cannot be published.
         """
         array = super().check_values(values)
         possible = {
@@ -329,12 +318,8 @@ class CellKey(CountLaw):
         return first, np.where(inside, found, 0.0)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        rows = np.cumsum(self.probabilities, axis=1)[
-            np.minimum(records, len(self.probabilities) - 1)
-        ]
-        place = (rng.random(len(records))[:, np.newaxis] >= rows).sum(axis=1)
-        place = np.minimum(place, self.probabilities.shape[1] - 1)
-        return (records + self.lowest + place).astype(np.float64)
+        rows = self.probabilities[np.minimum(records, len(self.probabilities) - 1)]
+        return (records + self.lowest + drawn_columns(rows, rng)).astype(np.float64)
 
 
 class LocalExact(CountLaw):

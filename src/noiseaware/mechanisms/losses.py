@@ -175,7 +175,7 @@ class LogisticLoss(RegressionLoss):
         return 0.25 * len(self.names), 1
 
 
-class RowNormLogisticLoss(LogisticLoss):
+class RowNormLogisticLoss(RegressionLoss):
     """log(1 + exp(s'x)) - y s'x, of rows shortened to a largest length, as in diffprivlib.
 
     A row x of features that is longer than `norm` (in the l2 norm) is replaced by x norm / ||x||.
@@ -197,6 +197,7 @@ class RowNormLogisticLoss(LogisticLoss):
         What each record takes from the ridge of the intercept.
     """
 
+    linear = False
     norm: float
     free_intercept: float
     example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "norm": 1.0}

@@ -34,21 +34,15 @@ Ready = TypeVar("Ready", bound="ReadyMechanism")
 
 
 class ReadyMechanism(WithExample):
-    """A mechanism that keeps each of its `needed` and `optional_arguments` under the same name.
-
-    Attributes
-    ----------
-    query
-        What was asked of the database.
-    neighbours, guarantee
-        The relation that the guarantee is about, and what is promised.
-    """
+    """A mechanism that keeps each of its `needed` and `optional_arguments` under the same name."""
 
     needed: ClassVar[tuple[str, ...]]
     """Arguments of the constructor that a file must have."""
     optional_arguments: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
     """Those that it may have; the guarantee is not an argument, but checked against the scale."""
     noisy_totals: ClassVar[bool] = False
+    discrete: bool = False
+    """Whether the released values are integers."""
 
     query: Any
     neighbours: Neighbours = "change"
@@ -60,8 +54,12 @@ class ReadyMechanism(WithExample):
         self.query, self.neighbours = query, neighbours
 
     def check_values(self, values: Any) -> Floats:
-        """Return the released values as a new float64 array; ValueError for what cannot be one."""
-        raise NotImplementedError
+        """Return the released values as a new float64 array (d,).
+
+        ValueError if their number is not the query's, one is not finite, or not an integer though
+        the noise is discrete.
+        """
+        return check_values(values, tuple(self.query.names), integers=self.discrete)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         """Simulate the released values."""

@@ -27,17 +27,28 @@ parallel composition (McSherry 2009).
 Anything else is "unknown", with the promises of the parts as the reason. Parts with different
 neighbour relations are composed for one changed record: to change is to remove and to add, which
 doubles epsilon and mu and makes rho four times as large.
+
+**Several attributes of every record**, each released by a local mechanism of its own. A person
+answers two questions by randomized response, an area has two noisy counts, one column is published
+as it is: record i has the released values s_i1, ..., s_ik, made independently from its columns,
+
+    log g(s_dp, x) = sum_i sum_j log h_j(s_ij | x_i[c_j]),
+
+so t_i(x_i, s_dp) = sum_j log h_j(s_ij | x_i[c_j]), one number, as for each part alone (`local`).
+All of the values are about one person, so the promises of the parts are composed as above.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.frames import as_table
 from noiseaware.contract import (
     Floats,
     Mechanism,
@@ -47,16 +58,14 @@ from noiseaware.contract import (
     query_abilities,
 )
 from noiseaware.mechanisms import joint
+from noiseaware.mechanisms.additive import Laplace
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.laplace import Laplace
-from noiseaware.mechanisms.ready import (
-    Ready,
-    ReadyMechanism,
-    log_normaliser,
-    mechanism_words,
-)
+from noiseaware.mechanisms.local import LocalMechanism
+from noiseaware.mechanisms.local_tables import RandomizedResponse
+from noiseaware.mechanisms.ready import Ready, ReadyMechanism, log_normaliser, mechanism_words
 from noiseaware.mechanisms.terms import SeparableDensity, joined
 from noiseaware.queries import Count, StackedQuery
+from noiseaware.queries.stacked import ColumnQueries
 from noiseaware.registry import MECHANISMS
 from noiseaware.release import Release, check_values
 
@@ -128,13 +137,6 @@ class Several(Compound):
         ones; `Exact`; other `Several`; and yours.
     labels
         A name for each part, put in front of its names; "1", "2", ... if not given.
-
-    Attributes
-    ----------
-    query
-        All queries side by side.
-    guarantee
-        What the parts promise together.
 
     Examples
     --------
@@ -208,24 +210,26 @@ class Several(Compound):
         """Return the released values as a new float64 array (d,), each part checked by its own."""
         return np.concatenate(self._checked(self._parts(values)))
 
+    def _able(self, values: ArrayLike) -> Iterator[tuple[MechanismAbilities, Any]]:
+        """Yield what each part can do, and its values."""
+        return zip(self._abilities, self._parts(values), strict=True)
+
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density of all parts, one after another."""
-        return joined(
-            [m.terms(part) for m, part in zip(self.mechanisms, self._parts(values), strict=True)]
-        )
+        return joined([able.terms(part) for able, part in self._able(values)])  # type: ignore[misc]
 
     def joint(self, values: ArrayLike) -> joint.JointDensity:
         """Return the log density of all parts, for compiled code."""
         made = [
             able.terms(part) if able.terms is not None else able.joint(part)  # type: ignore[misc]
-            for able, part in zip(self._abilities, self._parts(values), strict=True)
+            for able, part in self._able(values)
         ]
         return joint.several(made, self._lengths(values))
 
     def _lengths(self, values: ArrayLike) -> list[int]:
         """Return the length of each part's total."""
         made = []
-        for able, part in zip(self._abilities, self._parts(values), strict=True):
+        for able, part in self._able(values):
             if able.terms is not None:
                 made.append(len(able.terms(part).family))
             elif able.total_length is not None:
@@ -240,15 +244,13 @@ class Several(Compound):
 
     def statistic(self, records: Any, index: NDArray[np.int64], values: ArrayLike) -> Floats:
         """Return t_i(x_i, s_dp) of all parts side by side, (m, d)."""
-        return np.concatenate(
-            [
-                able.mechanism.query.statistic(records)
-                if able.statistic is None
-                else able.statistic(records, index, part)
-                for able, part in zip(self._abilities, self._parts(values), strict=True)
-            ],
-            axis=1,
-        )
+        made = [
+            able.mechanism.query.statistic(records)
+            if able.statistic is None
+            else able.statistic(records, index, part)
+            for able, part in self._able(values)
+        ]
+        return np.concatenate(made, axis=1)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T), up to a constant free of T: those of the parts, added up."""
@@ -257,12 +259,8 @@ class Several(Compound):
         if array.shape != (sum(lengths),):
             raise ValueError(f"total must have shape ({sum(lengths)},); got {array.shape}")
         totals = np.split(array, np.cumsum(lengths)[:-1])
-        return float(
-            sum(
-                mechanism.log_density(part, own)
-                for mechanism, part, own in zip(self.mechanisms, parts, totals, strict=True)
-            )
-        )
+        each = zip(self.mechanisms, parts, totals, strict=True)
+        return float(sum(mechanism.log_density(part, own) for mechanism, part, own in each))
 
     def exact_parts(self, values: ArrayLike) -> list[tuple[Any, Floats]]:
         """Return what was published without noise: queries and their totals."""
@@ -278,13 +276,7 @@ class Several(Compound):
         return self.release([mechanism.privatize(records, rng) for mechanism in self.mechanisms])
 
     def release(self, releases: Sequence[Release]) -> Release:
-        """Join the parts' releases into one.
-
-        Parameters
-        ----------
-        releases
-            One release for each part, in their order, of the same records.
-        """
+        """Join the parts' releases, in their order and of the same records, into one."""
         if len(releases) != len(self.mechanisms):
             raise ValueError(
                 f"releases must be {len(self.mechanisms)}, one for each part; got {len(releases)}"
@@ -313,17 +305,13 @@ def _n_values(able: MechanismAbilities, n: int) -> int:
 
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
     """Return what the parts promise together, those of different groups in parallel."""
-    groups: dict[int, list[Guarantee]] = {}
-    others = []
+    groups: dict[int | None, list[Guarantee]] = {None: []}
     for mechanism in mechanisms:
         group = query_abilities(mechanism.query).group
-        if group is not None:
-            groups.setdefault(group, []).append(_promise(mechanism))
-        else:
-            others.append(_promise(mechanism))
+        groups.setdefault(group, []).append(_promise(mechanism))
+    of_all = groups.pop(None)
     if len(groups) > 1:
-        others.append(in_parallel([composed(parts) for parts in groups.values()]))
-        return composed(others)
+        return composed([*of_all, in_parallel([composed(parts) for parts in groups.values()])])
     return composed([_promise(mechanism) for mechanism in mechanisms])
 
 
@@ -413,4 +401,112 @@ def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]
     return tuple(labels)
 
 
+class Attributes(Compound, LocalMechanism):
+    """Several attributes of every record, each released by a local mechanism of its own.
+
+    Parameters
+    ----------
+    mechanisms
+        A local mechanism for each released value of a record: `RandomizedResponse`, `LocalLaplace`
+        and so on, `LocalExact` for an attribute that is published as it is.
+    labels
+        Their names; "1", "2", ... if not given.
+    columns
+        The column of a record that each of them is about; the first, the second, ... if not given.
+        A column that is not in the list is not released.
+
+    Examples
+    --------
+    >>> import noiseaware as na
+    >>> answer = na.mechanisms.RandomizedResponse(n_levels=2, truth=0.75)
+    >>> both = na.mechanisms.Attributes([answer, answer], labels=["smokes", "drinks"])
+    >>> release = na.Release([[0, 1], [1, 1], [0, 0]], both, n_records=3)
+    >>> release.names[:2]
+    ('record 0: smokes', 'record 0: drinks')
+    >>> round(both.guarantee.epsilon, 4)  # 2 log 3
+    2.1972
+    """
+
+    needed, optional_arguments = ("mechanisms",), ("labels", "columns", "guarantee")
+    part_name = "attribute"
+    example_arguments: ClassVar[dict[str, Any]] = {
+        "mechanisms": [RandomizedResponse.example()] * 2,
+        "labels": ["smokes", "drinks"],
+    }
+
+    def __init__(
+        self,
+        mechanisms: Iterable[Any],
+        labels: Sequence[str] | None = None,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        self._hold_parts(mechanisms, labels)
+        for part in self._abilities:
+            if part.per_record != 1 or part.statistic is None:
+                raise TypeError(
+                    "mechanisms must be local, such as RandomizedResponse or LocalLaplace; got "
+                    f"{part.mechanism!r}"
+                )
+        k = self.per_record = len(self.mechanisms)
+        given = range(k) if columns is None else columns
+        self.columns = [whole_number("columns", column, 0) for column in given]
+        if len(self.columns) != k:
+            raise ValueError(f"columns must be {k}, one for each mechanism; got {columns!r}")
+        queries = [mechanism.query for mechanism in self.mechanisms]
+        self.query = ColumnQueries(queries, self.labels, self.columns)
+        self.guarantee = composed([mechanism.guarantee for mechanism in self.mechanisms])
+        self.can_withhold = any(part.can_withhold for part in self._abilities)
+
+    def _parts(self, values: Floats) -> list[Floats]:
+        """Return the values that each mechanism made, (n,)."""
+        return list(values.reshape(-1, len(self.mechanisms)).T)
+
+    def check_values(self, values: Any) -> Floats:
+        """Return the released values as a new float64 array, those of a record side by side.
+
+        ValueError if they are not k for each record, or one of them cannot be published.
+        """
+        array, k = as_table(values, self.labels), len(self.mechanisms)
+        if array.ndim != 2 and not (array.ndim == 1 and array.size % k == 0):
+            raise ValueError(f"values must have shape (n, {k}); got shape {array.shape}")
+        if array.ndim == 2 and array.shape[1] != k:
+            raise ValueError(
+                f"values must have {k} columns, {', '.join(self.labels)}; got shape {array.shape}"
+            )
+        checked = self._checked(self._parts(array))
+        return np.ascontiguousarray(np.column_stack(checked)).reshape(-1)
+
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
+        """Return t_i(x_i, s_dp), the sum of log h_j over the attributes, (m, 1)."""
+        return sum(
+            mechanism.statistic(np.ascontiguousarray(records[:, column]), index, part)
+            for mechanism, column, part in zip(
+                self.mechanisms, self.columns, self._parts(values), strict=True
+            )
+        )
+
+    def column_laws(self, values: Floats, width: int) -> list[Any] | None:
+        """Return log h of each column of a record as `CellLaws`, None for one not released.
+
+        None instead of the list if a column is released twice, or not as the number that it is.
+        """
+        laws: list[Any] = [None] * width
+        for able, column, part in zip(
+            self._abilities, self.columns, self._parts(values), strict=True
+        ):
+            found = None if able.record_laws is None else able.record_laws(part)
+            if found is None or laws[column] is not None:
+                return None
+            laws[column] = found
+        return laws
+
+    def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
+        columns = [
+            mechanism.privatize(np.ascontiguousarray(records[:, column]), rng).values
+            for mechanism, column in zip(self.mechanisms, self.columns, strict=True)
+        ]
+        return np.column_stack(columns)
+
+
 MECHANISMS.add(Several)
+MECHANISMS.add(Attributes)

@@ -16,7 +16,7 @@ in.
 | `GAUSSIAN` = 1 | -((v - T_j) * inverse)^2 / 2    | [v, inverse, unused, unused]         |
 | 2, 3, 4, 5     | log P(low <= Y_j <= high)       | [low, inverse, high, unused]         |
 | 6, 7, 8, 9     | log p(v) / P(low <= Y_j <= high)| [v, inverse, low, high]              |
-| `FOLDED` = 10  | log of a sum, see `folded`      | [v, inverse, low, high]              |
+| `FOLDED` = 10  | log of a sum, see `forced`      | [v, inverse, low, high]              |
 | `EXACT` = 11   | 0 if T_j = v, else -inf         | [v, unused, unused, unused]          |
 | `LINEAR` = 20  | T_j * factor                    | [unused, factor, unused, unused]     |
 
@@ -65,8 +65,8 @@ LAPLACE = 0
 GAUSSIAN = 1
 BETWEEN = 2  # and the next three, one for each kind of noise
 TRUNCATED = 6  # likewise
-FOLDED = 10  # Laplace noise, continuous or discrete (`folded`)
-EXACT = 11  # no noise: what the curator held invariant (`exact`)
+FOLDED = 10  # Laplace noise, continuous or discrete (`forced`)
+EXACT = 11  # no noise: what the curator held invariant (`Exact`)
 LINEAR = 20  # where t_i is a log density itself (`local`), and T their sum
 TABLE = 30  # log h(s | x) of a record as numbers, one for each x (`CellLaws`)
 

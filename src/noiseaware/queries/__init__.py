@@ -42,16 +42,13 @@ from noiseaware import contract
 from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Neighbours
 from noiseaware.queries.by_group import ByGroup, InColumn, InGroup
-from noiseaware.queries.class_feature_counts import ClassFeatureCounts
-from noiseaware.queries.counts import Count
-from noiseaware.queries.histogram import Histogram
+from noiseaware.queries.counts import Count, Histogram
 from noiseaware.queries.linear import Linear
-from noiseaware.queries.margins import Margins
 from noiseaware.queries.moments import Moments, RegressionMoments
 from noiseaware.queries.query import Query
-from noiseaware.queries.shares import Shares
 from noiseaware.queries.stacked import StackedQuery
-from noiseaware.queries.sum import Sum, Value
+from noiseaware.queries.sum import Shares, Sum, Value
+from noiseaware.queries.tables import ClassFeatureCounts, Margins
 from noiseaware.registry import QUERIES
 
 __all__ = [

@@ -5,16 +5,15 @@ analysis. Over the replicates it reports how often intervals cover the truth, ho
 far off the posterior mean is, and how well the chains mixed, for every epsilon and every number of
 records. Other analyses (`noiseaware.baselines`) may run on the same releases.
 
-The files: `methods` (what is run on a release, and what is kept of it), `replicate` (one replicate,
-a function of its seed), `tasks` (many of them, on several cores, with a file to continue from),
-`run` (the call), `result` (the table).
+The files: `replicate` (one replicate, a function of its seed: what is run on a release, and what is
+kept of it), `tasks` (many of them, on several cores, with a file to continue from), `run` (the
+call), `result` (the table).
 """
 
-from noiseaware.studies.methods import SAMPLERS, Sampler, run_chains, summarise
-from noiseaware.studies.progress import Advance, bar
+from noiseaware.studies.replicate import SAMPLERS, Sampler, run_chains, summarise
 from noiseaware.studies.result import Study, binomial_error
 from noiseaware.studies.run import study
-from noiseaware.studies.tasks import CheckpointError, Lines, run_tasks
+from noiseaware.studies.tasks import Advance, CheckpointError, Lines, bar, run_tasks
 
 __all__ = [
     "SAMPLERS",

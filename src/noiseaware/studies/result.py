@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noiseaware.studies.methods import LABELS, PER_METHOD, PER_PARAMETER
-from noiseaware.studies.replicate import Plan, Replicate, run_replicate
+from noiseaware.studies.replicate import (
+    LABELS,
+    PER_METHOD,
+    PER_PARAMETER,
+    Plan,
+    Replicate,
+    run_replicate,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame

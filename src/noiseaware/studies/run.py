@@ -18,11 +18,16 @@ from noiseaware.contract import Model, draw_records, mechanism_abilities, model_
 from noiseaware.maths.coordinates import check_theta
 from noiseaware.running.checkpoint import LONG, digest, identity, words_of
 from noiseaware.running.run import prepare
-from noiseaware.studies.methods import read_baselines, read_samplers
-from noiseaware.studies.progress import Advance, bar
-from noiseaware.studies.replicate import Plan, all_keys, row_of, simulate
+from noiseaware.studies.replicate import (
+    Plan,
+    all_keys,
+    read_baselines,
+    read_samplers,
+    row_of,
+    simulate,
+)
 from noiseaware.studies.result import Study
-from noiseaware.studies.tasks import Lines, pick_cores, run_tasks
+from noiseaware.studies.tasks import Advance, Lines, bar, pick_cores, run_tasks
 
 FORMAT = "noiseaware-study"
 VERSION = 1

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,43 @@ from noiseaware.basics.files import (
 )
 from noiseaware.running.run import backend_is_chosen
 from noiseaware.running.workers import say_died, terminable, unordered, worker_deaths
-from noiseaware.studies.progress import Advance
+
+Advance = Callable[[float], None]
+"""Told how much work has just been done."""
+
+
+@contextmanager
+def bar(words: str, total: float, shown: bool | Advance = True) -> Iterator[Advance]:
+    """Show a bar during the block, which is given the function that advances it.
+
+    A function instead of True is called in place of the bar; False shows nothing.
+    """
+    if callable(shown) or not shown:
+        yield shown or (lambda amount: None)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    # Pieces differ in length, so the speed is averaged over two minutes.
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, speed_estimate_period=120) as rich_bar:
+        task = rich_bar.add_task(words, total=total)
+        yield lambda amount: rich_bar.advance(task, amount)
+
 
 Key = tuple[int, ...]
 
@@ -37,17 +74,7 @@ Key = tuple[int, ...]
 class Lines:
     """The file of what is done; without a path nothing is written.
 
-    Parameters
-    ----------
-    path
-        The file of JSON lines.
-    header
-        What the lines belong to: the first line.
-
-    Raises
-    ------
-    CheckpointError
-        If there is a file with another header.
+    `header`, the first line, is what the lines belong to; CheckpointError if a file has another.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
@@ -126,19 +153,9 @@ def run_tasks(
 ) -> dict[Key, Any]:
     """Do what is not done yet; return the results of all keys, in their order.
 
-    Parameters
-    ----------
-    function
-        What to do for a key.
-    keys
-        All of them, also those that are done.
-    lines
-        What is done; results are added to it.
-    cores
-        Worker processes; 1 runs here. Inside a `joblib.parallel_config` block the workers are
-        those of its backend.
-    advance
-        Told the number of pieces that have just been done, beginning with those from the file.
+    `cores` is the number of worker processes; 1 runs here. Inside a `joblib.parallel_config` block
+    the workers are those of its backend. Results are added to `lines`, and `advance` is told how
+    many pieces have just been done, beginning with those from the file.
     """
     todo = [key for key in keys if key not in lines.done]
     advance(len(keys) - len(todo))
