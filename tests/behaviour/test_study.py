@@ -6,12 +6,13 @@ import json
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 import noiseaware as na
 from noiseaware.studies import Sampler, run, tasks
 from noiseaware.studies.replicate import row_of
-from noiseaware.studies.result import mean_error
+from noiseaware.studies.result import mean_error, table_text
 
 SHORT = {"short": Sampler(warmup=30, draws=40)}
 
@@ -252,3 +253,19 @@ def test_bad_mechanisms():
         na.study(na.models.Bernoulli(), lambda e: e, epsilons=[1.0], n_records=5)
     with pytest.raises(ValueError, match="epsilons need a function"):
         na.study(na.models.Bernoulli(), count(1.0), epsilons=[1.0], n_records=5)
+
+
+def test_a_table_has_three_digits_in_any_unit():
+    columns = {
+        "method": "default",
+        "n_records": 1000,
+        "epsilon": 0.5,
+        "coverage": 0.9,
+        "ess": 2634.7,
+    }
+    rows = [columns | {"width": 4.123e-5}, columns | {"width": 51234.5, "ess": np.nan}]
+    lines = table_text(pd.DataFrame(rows)).splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["default", "1,000", "0.5", "0.900", "2,635", "4.12e-05"],
+        ["default", "1,000", "0.5", "0.900", "-", "51,200"],
+    ]

@@ -53,6 +53,7 @@ def plan(
     from noiseaware.plan import plan as run
     from noiseaware.plan import prepare, read_plan
     from noiseaware.studies import CheckpointError
+    from noiseaware.studies.result import table_text
 
     with reading():
         wanted = read_plan(spec)
@@ -66,7 +67,7 @@ def plan(
             progressbar=not quiet,
             checkpoint=None if out is None else out / "checkpoint",
         )
-    print(printable(result.table[SHOWN].round(3).to_string(index=False, na_rep="-")))
+    print(printable(table_text(result.table[SHOWN])))
     print()
     for words in result.answers:
         print(printable(words))

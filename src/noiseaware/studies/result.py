@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noiseaware.basics.numerals import numeral
 from noiseaware.studies.replicate import (
     LABELS,
     PER_METHOD,
@@ -182,8 +183,24 @@ class Study:
         settings = len(self.plan.epsilons) * len(self.plan.n_records)
         return (
             f"Study of {settings} settings, {self.replicates} replicates each, intervals of "
-            f"{self.plan.interval:.0%}\n{shown.round(3).to_string(index=False)}"
+            f"{self.plan.interval:.0%}\n{table_text(shown)}"
         )
+
+
+def table_text(table: DataFrame) -> str:
+    """Return a table for people: three digits in any unit, thousands apart, "-" for nothing."""
+    forms = {"n_records": "{:,}", "epsilon": "{:g}", "ess": "{:,.0f}"}
+    forms |= dict.fromkeys(("coverage", "coverage_error", "acceptance"), "{:.3f}")
+
+    def text(name: str, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if np.isnan(value):
+            return "-"
+        return forms[name].format(value) if name in forms else numeral(value)
+
+    shown = {name: [text(name, value) for value in table[name]] for name in table}
+    return type(table)(shown).to_string(index=False)
 
 
 def mean_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
