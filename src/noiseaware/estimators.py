@@ -15,16 +15,23 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noiseaware import mechanisms, models, queries
 from noiseaware.contract import Floats
 from noiseaware.release import Release
 from noiseaware.results.predictive import predict
 from noiseaware.sampling import sample
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        'noiseaware.estimators needs scikit-learn: pip install "noiseaware[estimators]"',
+        name=missing.name,
+    ) from None
 
 __all__ = ["LinearRegression", "LogisticRegression", "PoissonRegression"]
 

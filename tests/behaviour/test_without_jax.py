@@ -1,5 +1,6 @@
-"""Without the extra `jax` everything else works, and what needs it says what to install."""
+"""Without the extras everything else works, and what needs one says what to install."""
 
+import importlib
 import subprocess
 import sys
 
@@ -40,3 +41,11 @@ def test_the_package_imports_none_of_it():
         "sys.exit(any(x in sys.modules for x in ('jax', 'numpyro', 'blackjax')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_estimators_say_what_to_install(without, monkeypatch):
+    without("sklearn")
+    without("sklearn.base")
+    monkeypatch.delitem(sys.modules, "noiseaware.estimators", raising=False)
+    with pytest.raises(ImportError, match=r"needs scikit-learn: pip install .*\[estimators\]"):
+        importlib.import_module("noiseaware.estimators")
