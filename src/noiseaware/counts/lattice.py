@@ -130,6 +130,7 @@ def cells_of(values: np.ndarray, records: np.ndarray) -> np.ndarray:
     flat = values.reshape(len(values), -1)
     rows = np.concatenate([flat, np.asarray(records).reshape(-1, flat.shape[1])])
     _, number = np.unique(rows, axis=0, return_inverse=True)
+    number = number.reshape(-1)  # (n, 1) in NumPy 2.0.0
     cell = np.empty(number.max() + 1, dtype=np.int64)
     cell[number[: len(flat)]] = np.arange(len(flat))
     return cell[number[len(flat) :]]
