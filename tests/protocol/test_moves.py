@@ -25,6 +25,7 @@ from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.default import make_target
 from noiseaware.sampler.moves.formula import FormulaJump, RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.learned import LearnedJump
 from noiseaware.sampler.moves.proposals import Jump, Walk
 from noiseaware.sampler.moves.tuning import Gains
 from noiseaware.sampler.state import Draws
@@ -388,13 +389,14 @@ LEARNED = [
     (StepSize, "size", "ScaleMove/strata"),
     *((Precision, name, "ParameterUpdate(Slice)/count") for name in Precision.learned),
     (Geometry, "history", "Transport/count"),
-    (Geometry, "covariance_given_u", "Transport/count"),
-    (Gains, "inside", "Transport/count"),
+    (Geometry, "covariance_given_u", "Transport/own"),
+    (Gains, "inside", "Transport/own"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),
     (RegressionJump, "mean", "Transport/dense"),
     (RegressionJump, "steps", "Transport/dense"),
     (FormulaJump, "mean", "Transport/cells"),
+    (LearnedJump, "fit", "Transport/count"),
 ]
 
 

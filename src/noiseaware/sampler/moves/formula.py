@@ -54,7 +54,7 @@ Jacobian, the concentration times the sum of all log probabilities.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -502,7 +502,7 @@ class FormulaJump(Proposal):
     this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured
     by `python -m benchmarks ablation`."""
 
-    def __init__(self, formula: Formula, blocks: list[np.ndarray], target: Target) -> None:
+    def __init__(self, formula: Any, blocks: list[np.ndarray], target: Target) -> None:
         assert target.terms is not None
         self.formula = formula
         self.coordinates = target.coordinates
@@ -527,7 +527,8 @@ class FormulaJump(Proposal):
             floor=np.full(target.d, -np.inf),
             offset=np.zeros(target.d),
         )
-        self._normals = max(widest, target.d) if formula.solvable else widest
+        solvable = formula is not None and formula.solvable
+        self._normals = max(widest, target.d) if solvable else widest
 
     def total(self, v: np.ndarray) -> np.ndarray:
         """Return A(v), (d,), with the u that is held."""

@@ -14,7 +14,7 @@ All but the prior's work on the unconstrained vector v, and each learns its own 
   of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
   number of dimensions.
 
-`formula` has one more, for models and queries with a formula for T.
+`formula` has one more, for models and queries with a formula for T; `learned`, for those without.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class Proposal(Protocol):
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Take what warm-up has learned so far."""
+        return
+
+    def learn_formula(self, here: Any, geometry: Geometry) -> None:
+        """Look at the records at and around `here`, for a formula that is learned."""
         return
 
     def condition_on(self, target: Target, row: Row) -> None:

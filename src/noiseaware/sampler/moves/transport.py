@@ -31,9 +31,9 @@ A model that is only a simulator carries u in its state.
 same ratio holds with p(n) in it: `size` has its coordinate, and `row` what is held.
 
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
-jump from the prior; `formula` has one more, for models and queries with a formula for T. An
-iteration does a few steps of each with the same u; how many is chosen in warm-up, from how far each
-carries theta for what it costs (`tuning`), and may be none.
+jump from the prior; `formula` has one more, for models and queries with a formula for T, and
+`learned` one for those without. An iteration does a few steps of each with the same u; how many is
+chosen in warm-up, from how far each carries theta for what it costs (`tuning`), and may be none.
 
 **Antithetic draws.** With m the learned mean of v, v' = 2 m - v is its own inverse and has
 determinant 1 in absolute value, so that q cancels from r. Where the noise is large, theta given u
@@ -63,6 +63,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta
 from noiseaware.sampler.moves.formula import formula_jump
 from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.learned import LearnedJump, can_learn
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
 from noiseaware.sampler.moves.row import NO_LEAN, Row
 from noiseaware.sampler.moves.tuning import (
@@ -258,10 +259,13 @@ class Transport:
                 geometry.learn()
                 tuning["gains"].fade()
                 _learn_lean(tuning)
+            here = self._position(target, state, tuning)
             if count == 1 or 2 * len(geometry.mean) <= LOOKS["learn"] * count:
-                estimate_jacobian(self._position(target, state, tuning), geometry)
+                estimate_jacobian(here, geometry)
             for proposal in proposals:
                 proposal.set_geometry(geometry)
+                if count >= FIRST_WINDOW:
+                    proposal.learn_formula(here, geometry)
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
@@ -297,9 +301,8 @@ class Transport:
         others = tuning["gains"].of_others(variances)
         cost = costs(target.n, target.work, proposals, sized=target.size is not None)
         few = target.n < FEW_RECORDS
-        formula = any(proposal.formula_total is not None for proposal in proposals)
         # One warm-up may be too hopeful; with few records a step of each costs little.
-        least = 1 if not target.abilities.can_update or (few and not formula) else 0
+        least = 1 if not target.abilities.can_update or (few and target.formula() is None) else 0
         most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
         # Options are about all coordinates.
         options = None if self.hold_levels else tuning["options"]
@@ -531,6 +534,8 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
         proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
     if formula is not None:
         proposals.append(formula_jump(formula, blocks, target))
+    elif whole and len(blocks) == 1 and can_learn(target):
+        proposals.append(LearnedJump(blocks[0], target))
     return proposals
 
 
