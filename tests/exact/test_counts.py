@@ -973,3 +973,19 @@ def test_far_from_zero_the_mean_is_generalised_least_squares():
     error = drawn.std(axis=0) / np.sqrt(sizes)
     assert sizes.min() > 200
     assert np.abs((drawn.mean(axis=0) - expected) / error).max() < 5.1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_unknown_number_of_records_moves_in_every_chain(seed):
+    """On its way to the posterior n goes far, so that coarse strides looked best; they stayed so.
+
+    No chain may then stand still: n has a standard deviation of 1.9, and 4,000 draws.
+    """
+    noise = na.mechanisms.DiscreteLaplace(na.queries.Histogram(n_levels=2), scale=1.0)
+    posterior = na.sample(
+        *(na.models.Categorical(2), na.Release([44, 81], noise, None)),
+        size=na.sizes.Uniform(1, 400), random_seed=seed, cores=1, progressbar=False,
+    )  # fmt: skip
+    found = na.summary(posterior).loc["n_records"]
+    assert found["r_hat"] < 1.01
+    assert found["ess_bulk"] > 800

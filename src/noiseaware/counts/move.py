@@ -641,10 +641,11 @@ class CountMove:
 
         Given the counts the logarithm of a gamma of shape h has a variance of about 1 / h, and with
         the h of one draw after another it has that of log h too, about var(h) / h^2. The counts
-        make up the share var(h) / (var(h) + h) of it.
+        make up the share var(h) / (var(h) + h) of it; of n, if that is unknown, they are all.
         """
         seen, jumps, (number, total, squares) = tuning["seen"]
         squares_of = seen[1] / np.maximum(seen[0], 1e-9)
+        tuning["used"][:] = 1.0  # all, on lines where nothing moved: the last choice may be why
         for top in np.flatnonzero(squares_of.any(axis=1)):
             best = int(np.argmax(squares_of[top]))
             tuning["used"][top] = SELDOM
@@ -655,7 +656,7 @@ class CountMove:
         if number.any():
             mean = total / number
             varied = np.maximum(squares / number - mean**2, 0.0)
-            share = float((varied / (varied + mean)).max())
+            share = float((varied / (varied + mean)).max()) if target.size is None else 1.0
             tuning["per_cell"] = max(LEAST_PER_CELL, STEPS_PER_CELL * share)
 
 
