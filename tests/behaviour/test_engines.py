@@ -47,7 +47,11 @@ def loky():
 @contextlib.contextmanager
 def local_cluster():
     distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    import dask
+
     with (
+        # Or it gives up a worker that was killed 15 seconds ago and is killed again.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
