@@ -37,6 +37,7 @@ from noiseaware.sampler import default
 from noiseaware.sampler.moves import (
     formula,
     interweave,
+    learned,
     level,
     proposals,
     records,
@@ -125,6 +126,7 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "walk given u": without(lambda p: isinstance(p, proposals.Walk) and p.given_u),
     "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
     "jump": without(lambda p: isinstance(p, proposals.Jump)),
+    "learned formula": without(lambda p: isinstance(p, learned.LearnedJump)),
     "spread of walks": no_spread,
     "shares of walks and prior": changed(tuning, _share=lambda *_: None),
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
@@ -155,6 +157,7 @@ SOLVABLE: dict[str, Callable[[], Patches]] = {
 
 
 NEEDS: dict[str, Callable[[Target], Any]] = {
+    "learned formula": lambda target: target.formula() is None and learned.can_learn(target),
     "level move": level.can_follow,
     "jump of the level move": level.can_follow,
     "mirror images": default.mirror_images,

@@ -23,7 +23,7 @@ class Plain:
 
 
 def choose(gains, others=NOTHING, most=2.6):
-    limits = {"least": 0, "most": most, "few": False}
+    limits = {"least": [0] * 3, "most": most, "few": False}
     return choose_steps([Plain()] * 3, np.array(gains), others, COST, **limits)
 
 
@@ -57,7 +57,7 @@ def test_walks_and_the_prior_get_their_share():
     walks = [Walk(index, 0, given_u=True), Walk(index, 0, given_u=False)]
     proposals = [PriorJump(), *walks, Jump(index, 0)]
     gains = np.array([[0.0, 0.0], [0.001, 0.001], [0.001, 0.001], [0.1, 0.1]])
-    limits = {"least": 0, "most": 20.0, "few": True}
+    limits = {"least": [0] * 4, "most": 20.0, "few": True}
     steps = choose_steps(proposals, gains, NOTHING, costs(100, Work(), proposals), **limits)
     total = sum(steps[1:])
     assert total >= 10

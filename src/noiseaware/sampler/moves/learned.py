@@ -2,8 +2,9 @@
 
 `formula` makes a chain of steps for each look at the records, where a model and a query have a
 formula for the total. Over the width of a posterior, any total is nearly a quadratic function of
-the parameters. So where there is no formula one is learned, by least squares: of T(F(u; theta)),
-as a function of theta or of v, whichever is closer, and of log p(theta), as a function of v. The
+the parameters. So where there is no formula, and the other proposals are not enough, one is
+learned, by least squares: of T(F(u; theta)), as a function of theta or of v, whichever is closer,
+and of log p(theta), as a function of v. The
 fit is to points around those of the history, and is made anew when the geometry is learned, with
 the u of that time. What another u would add is corrected by a look at the records at the posterior
 mean r, as in `formula`.
@@ -175,6 +176,7 @@ class LearnedJump(FormulaJump):
     """The end of a chain that was run with a learned formula for the total; all of theta."""
 
     learned = (*FormulaJump.learned, "fit")
+    learns_formula = True
 
     def __init__(self, block: np.ndarray, target: Target) -> None:
         super().__init__(None, [block], target)

@@ -51,6 +51,8 @@ class Proposal(Protocol):
     """It leads back from far out, where a learned geometry is wrong."""
     block: int | None = None
     """The block of coordinates whose learned geometry it uses, and nothing else."""
+    learns_formula: bool = False
+    """It is made where the others are not enough, with a formula that `learn_formula` learns."""
     formula_total: Callable[[np.ndarray], np.ndarray] | None = None
     """v -> T by the formula that it works with, if it does; after `condition_on`."""
     more_calls: float = 0.0

@@ -191,7 +191,7 @@ class Transport:
             proposal.set_geometry(geometry)
         return {
             "proposals": proposals,
-            "steps": [self.steps or 1] * len(proposals),
+            "steps": [self.steps or int(not proposal.learns_formula) for proposal in proposals],
             "warming": True,
             "count": 0,
             "geometry": geometry,
@@ -264,8 +264,20 @@ class Transport:
                 estimate_jacobian(here, geometry)
             for proposal in proposals:
                 proposal.set_geometry(geometry)
-                if count >= FIRST_WINDOW:
+            if count >= FIRST_WINDOW:
+                self._learn_formula(here, tuning)
+
+    def _learn_formula(self, here: Position, tuning: dict[str, Any]) -> None:
+        """Learn a formula where an effective draw would cost too many iterations without one."""
+        geometry, steps = tuning["geometry"], tuning["steps"]
+        for which, proposal in enumerate(tuning["proposals"]):
+            if proposal.learns_formula:
+                steps[which] = 0
+                gains, others = _gains(tuning)
+                few = here.target.n < FEW_RECORDS
+                if self.steps or expected_time(gains, others, steps) > ENOUGH[few]:
                     proposal.learn_formula(here, geometry)
+                    steps[which] = self.steps or 1
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
@@ -295,14 +307,13 @@ class Transport:
 
     def _choose(self, target: Target, tuning: dict[str, Any]) -> None:
         """Choose the steps, unless they are given, and what other moves do beside them."""
-        geometry, proposals = tuning["geometry"], tuning["proposals"]
-        variances = np.diag(geometry.covariance)
-        gains = tuning["gains"].of_proposals(variances)
-        others = tuning["gains"].of_others(variances)
+        proposals = tuning["proposals"]
+        gains, others = _gains(tuning)
         cost = costs(target.n, target.work, proposals, sized=target.size is not None)
         few = target.n < FEW_RECORDS
         # One warm-up may be too hopeful; with few records a step of each costs little.
-        least = 1 if not target.abilities.can_update or (few and target.formula() is None) else 0
+        each = not target.abilities.can_update or (few and target.formula() is None)
+        least = [int(each and steps > 0) for steps in tuning["steps"]]
         most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
         # Options are about all coordinates.
         options = None if self.hold_levels else tuning["options"]
@@ -496,6 +507,12 @@ def _leaning(target: Target) -> int:
     if target.size is None or innovations is None or innovations.kind != "normal":
         return 0
     return innovations.width
+
+
+def _gains(tuning: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the gains of one step of each proposal, and of the other moves in an iteration."""
+    variances = np.diag(tuning["geometry"].covariance)
+    return tuning["gains"].of_proposals(variances), tuning["gains"].of_others(variances)
 
 
 def _learn_lean(tuning: dict[str, Any]) -> None:

@@ -190,7 +190,7 @@ def choose_steps(
     others: np.ndarray,
     cost: Costs,
     *,
-    least: int,
+    least: Sequence[int],
     most: float,
     few: bool,
     besides: float = 0.0,
@@ -211,7 +211,7 @@ def choose_steps(
     cost
         What the parts of the move cost.
     least
-        Steps that every proposal gets, whatever it gains.
+        Steps that each proposal gets, whatever it gains.
     most
         What the move may cost, in iterations of Algorithm 1; never less than `least` steps of each.
     few
@@ -220,8 +220,8 @@ def choose_steps(
         What other moves cost beyond an iteration of Algorithm 1.
     """
     help_for_cost = -np.log1p(-np.minimum(gains, 0.9999)) / cost.each[:, None]
-    steps = [least] * len(proposals)
-    left = (1 - others) * np.prod((1 - gains) ** least, axis=0)
+    steps = list(least)
+    left = (1 - others) * np.prod((1 - gains) ** np.asarray(least)[:, None], axis=0)
     best, lowest = list(steps), math.inf
     while True:
         now = price(expected_time(gains, others, steps), besides + cost.total(steps), few)
