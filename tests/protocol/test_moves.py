@@ -396,7 +396,7 @@ LEARNED = [
     (RegressionJump, "mean", "Transport/dense"),
     (RegressionJump, "steps", "Transport/dense"),
     (FormulaJump, "mean", "Transport/cells"),
-    (LearnedJump, "fit", "Transport/count"),
+    (LearnedJump, "fit", "Transport(steps=1)/count"),
 ]
 
 
