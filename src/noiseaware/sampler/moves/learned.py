@@ -4,10 +4,9 @@
 formula for the total. Over the width of a posterior, any total is nearly a quadratic function of
 the parameters. So where there is no formula, and the other proposals are not enough, one is
 learned, by least squares: of T(F(u; theta)), as a function of theta or of v, whichever is closer,
-and of log p(theta), as a function of v. The
-fit is to points around those of the history, and is made anew when the geometry is learned, with
-the u of that time. What another u would add is corrected by a look at the records at the posterior
-mean r, as in `formula`.
+and of log p(theta), as a function of v. The fit is to points around those of the history, and is
+made anew when the geometry is learned, with the u of that time. What another u would add is
+corrected by a look at the records at the posterior mean r, as in `formula`.
 
 **The ratio** is the one of `formula`. With A and l what was fitted, and J the Jacobian of theta(v),
 
