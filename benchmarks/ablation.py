@@ -35,6 +35,7 @@ from noiseaware.maths.formulas import RegressionFormula
 from noiseaware.parameters import PLAIN_WORK
 from noiseaware.sampler import default
 from noiseaware.sampler.moves import (
+    exploring,
     formula,
     interweave,
     learned,
@@ -77,7 +78,7 @@ def without(match: Callable[[Any], bool]) -> Callable[[], Patches]:
 
 def no_spread() -> Patches:
     """All steps of a walk have the size that is tuned."""
-    prepare = formula.FormulaJump.prepare
+    prepare = exploring.ExploringJump.prepare
 
     def even(self: Any, steps: int, rng: Any) -> Any:
         uniforms, normals, waits = prepare(self, steps, rng)
@@ -86,7 +87,7 @@ def no_spread() -> Patches:
 
     return [
         mock.patch.object(proposals, "SPREAD", 0.0),
-        mock.patch.object(formula.FormulaJump, "prepare", even),
+        mock.patch.object(exploring.ExploringJump, "prepare", even),
     ]
 
 
@@ -146,11 +147,11 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
 }
 WITH_FORMULA: dict[str, Callable[[], Patches]] = {
     "formula": changed(Target, formula=lambda self: None),
-    "softer noise": changed(formula.FormulaJump, softer=1.0),
-    "STEPS 32": changed(formula, STEPS=32),
-    "STEPS 128": changed(formula, STEPS=128),
+    "softer noise": changed(exploring.ExploringJump, softer=1.0),
+    "STEPS 32": changed(exploring, STEPS=32),
+    "STEPS 128": changed(exploring, STEPS=128),
+    "FLOOR": changed(formula, FLOOR=math.inf),
 }
-WITH_MOMENTS: dict[str, Callable[[], Patches]] = {"FLOOR": changed(formula, FLOOR=math.inf)}
 SOLVABLE: dict[str, Callable[[], Patches]] = {
     "walk in the total": changed(RegressionFormula, solvable=False),
 }
@@ -177,10 +178,8 @@ def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
         for part, patches in EVERYWHERE.items()
         if part not in NEEDS or NEEDS[part](target)
     }
-    if name in MODELS:
+    if target.formula() is not None:
         parts |= WITH_FORMULA
-    if name in ("regression", "unknown"):
-        parts |= WITH_MOMENTS
     if name == "unknown":
         parts |= SOLVABLE
     return parts

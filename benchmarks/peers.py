@@ -20,8 +20,7 @@ import noiseaware as na
 from benchmarks import measure, nuts, settings, tables
 from benchmarks.subjects import Subject, code, subject
 from noiseaware.sampler import chain
-from noiseaware.sampler.default import default_moves
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.default import default_moves, make_target
 
 DEFAULT = "noiseaware, default"
 ALGORITHM1 = "noiseaware, algorithm1()"
@@ -136,13 +135,12 @@ def _ours(
     data: Subject, lengths: dict[str, Length], seed: int
 ) -> dict[str, tuple[np.ndarray, float]]:
     """Run noiseaware's chains, sampler and sampler in turns; time what comes after warm-up."""
-    target = Target(data.model, data.release)
-    moves = {DEFAULT: default_moves(target), ALGORITHM1: na.moves.algorithm1()}
+    moves = {sampler: _sampler(data, sampler) for sampler in (DEFAULT, ALGORITHM1)}
     out: dict[str, list[np.ndarray]] = {sampler: [] for sampler in moves}
     seconds = dict.fromkeys(moves, 0.0)
     for chain_seed in np.random.SeedSequence(seed).spawn(lengths[DEFAULT].chains):
         schedules, states = {}, {}
-        for sampler, own in moves.items():
+        for sampler, (target, own) in moves.items():
             length = lengths[sampler]
             schedules[sampler] = chain.Schedule(length.warmup, length.draws)
             state = chain.start(target, own, np.random.Generator(np.random.SFC64(chain_seed)))
@@ -151,7 +149,7 @@ def _ours(
             )
         kept: dict[str, list[np.ndarray]] = {sampler: [] for sampler in moves}
         for _ in range(TURNS):
-            for sampler, own in moves.items():
+            for sampler, (target, own) in moves.items():
                 draws = lengths[sampler].draws // TURNS
                 start = time.process_time()
                 states[sampler], made = chain.advance(
@@ -283,10 +281,16 @@ def iteration_cost(options: Namespace) -> None:
     tables.write(options.out / "peers-iteration.csv", rows)
 
 
+def _sampler(data: Subject, sampler: str) -> tuple[Any, Any]:
+    """Return what a sampler samples, records or counts, and its moves."""
+    moves = None if sampler == DEFAULT else na.moves.algorithm1()
+    target = make_target(data.model, data.release, moves)
+    return target, moves or default_moves(target)
+
+
 def _warm(data: Subject, sampler: str, count: int) -> Callable[[], object]:
     """Warm a chain up; return a run of `count` iterations from there."""
-    target = Target(data.model, data.release)
-    moves = default_moves(target) if sampler == DEFAULT else na.moves.algorithm1()
+    target, moves = _sampler(data, sampler)
     # Long enough for what the default learns; algorithm1() learns nothing.
     warmup = 1_000 if sampler == DEFAULT else 50
     schedule = chain.Schedule(warmup, 10**9)

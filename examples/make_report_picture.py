@@ -6,6 +6,8 @@ environment (`make setup`).
 
 import base64
 import io
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,23 +15,19 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-import noiseaware as na
-
 HERE = Path(__file__).parent
 OUT = HERE.parent / "docs" / "pictures" / "report.png"
 WIDTH, HEIGHT = 900, 960
 
 
 def write_page(path: Path) -> None:
-    release = na.Release.from_json(HERE / "exercise_release.json")
-    model = na.models.LinearRegression(n_features=1, coefficient_sd=1.0)
-    posterior = na.sample(model, release, keep_records=25, random_seed=1)
-    na.write_report(
-        posterior,
-        path,
-        title="Exercise and the resting pulse",
-        question="Does exercise lower the resting pulse?",
-        var_names="coefficients",
+    """Make the report as the command makes it."""
+    fit = ["fit", HERE / "exercise_release.json", "--model", HERE / "exercise_model.toml"]
+    out = ["--out", path.with_suffix(".nc"), "--report", path, "--seed", "1", "--quiet"]
+    subprocess.run(
+        [sys.executable, "-m", "noiseaware", *map(str, (*fit, *out))],
+        check=True,
+        capture_output=True,
     )
 
 

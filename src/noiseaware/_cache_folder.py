@@ -95,6 +95,17 @@ def _writable(folder: Path) -> bool:
         return False
 
 
+def _place_for_pictures(folder: Path | None) -> None:
+    """Give Matplotlib a folder where it has none of its own, so that it says nothing about it."""
+    if {"MPLCONFIGDIR", "XDG_CONFIG_HOME"} & set(os.environ):
+        return
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        user = os.getuid() if os.name == "posix" else "own"
+        place = folder or Path(tempfile.gettempdir(), f"noiseaware-{user}-pictures")
+        if _private(place):
+            os.environ["MPLCONFIGDIR"] = str(place)
+
+
 _enable_caching = Dispatcher.enable_caching
 
 
@@ -104,5 +115,6 @@ def _cache_if_possible(dispatcher: Dispatcher) -> None:
 
 
 _folder = choose_cache_folder(Path(__file__).parent)
+_place_for_pictures(_folder)
 if _folder is not None:
     config.CACHE_DIR = str(_folder)  # type: ignore

@@ -39,8 +39,8 @@ def plot_estimates(
     """Draw what the posterior says of each cell: three pictures.
 
     The cells from the smallest estimate to the largest, with their intervals and what was released
-    of them; how much of the variance of each estimate is left if the parameters were known, which
-    only less noise could take away; and the probability of each cell to be among the `top`
+    of them; how much of the variance of each estimate would be left if the parameters were known,
+    which only less noise could take away; and the probability of each cell to be among the `top`
     largest. The last needs imputed databases, `sample(..., keep_records=200)`, and is left out
     without them: a rank is about all cells together, which sums over single cells do not hold.
 
@@ -102,6 +102,8 @@ def draw_shrinkage(ax: Axes, table: Any, ci_prob: float) -> None:
     )  # fmt: skip
     _wide_scale(ax, np.concatenate([low, high, released[seen]]))
     plain(ax)
+    # Above the legend, which has the room that a title usually has.
+    ax.set_title("Released against estimated", fontsize=TEXT, loc="left", pad=26.0)
     ax.set_ylabel("count", fontsize=TEXT)
     ax.set_xlim(-0.02 * len(order) - 0.5, 1.02 * len(order) - 0.5)
     ax.legend(
@@ -131,10 +133,9 @@ def draw_noise_shares(ax: Axes, table: Any) -> None:
     """Draw for how many cells which share of the variance is that of the cell itself."""
     shares = table["noise_share"].to_numpy(dtype=float)
     ax.hist(100.0 * shares, bins=np.linspace(0.0, 100.0, 21).tolist(), color=COLOURS["posterior"])
-    ax.set(xlabel="variance that is left if the parameters were known, %", ylabel="cells")
+    ax.set(xlabel="% of the variance; the rest comes from the parameters", ylabel="cells")
     ax.set_xlim(0.0, 100.0)
-    plain(ax)
-    ax.set_title("What the noise costs", fontsize=TEXT, loc="left")
+    plain(ax, "How much of a cell's uncertainty comes from its own noise")
 
 
 def draw_top(ax: Axes, table: Any, top: int) -> None:
@@ -145,7 +146,7 @@ def draw_top(ax: Axes, table: Any, top: int) -> None:
     ax.barh(place, chosen["top"], color=COLOURS["posterior"], height=0.7)
     ax.set_yticks(place, [_short(name) for name in chosen["name"]])
     ax.set(xlabel=f"probability of being among the {top} largest", xlim=(0.0, 1.0))
-    plain(ax)
+    plain(ax, f"Which cells are the {top} largest")
     ax.tick_params(axis="y", length=0, labelsize=SMALL)
 
 

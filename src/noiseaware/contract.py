@@ -94,6 +94,26 @@ class CountsPrior(NamedTuple):
     """Only needed where the number of records is not known. 0: there is no such term."""
 
 
+class Parts(NamedTuple):
+    """Records that are a class and K features, independent given it, as a query sees them.
+
+    A record stands in K cells: for each feature the one of its class, that feature and its level.
+    Cells are numbered by class, then by feature, then by level. All that the query and theta are
+    told of the records is how many stand in each cell, (C,).
+    """
+
+    levels: tuple[int, ...]
+    """I, J_1, ..., J_K: how many classes there are, and levels of each feature."""
+    columns: Any
+    """What a record adds to the total for each cell that it stands in, (d, C), maybe sparse."""
+    prior: CountsPrior
+    """log p of one database with these counts: in it, log Gamma(a_c + x_c) has no -log x_c!."""
+    from_gammas: Callable[[Floats], Theta]
+    """As `ModelAbilities.from_gammas`, of the gammas of this prior."""
+    log_cells: Callable[[Theta], Floats]
+    """theta -> (C,), whose sum over the cells in which a record stands is log f of it."""
+
+
 class Model(Protocol):
     """What made the confidential records: a prior, and a way to make records.
 
@@ -181,6 +201,9 @@ class ModelAbilities:
     counts, theta is a function of independent gammas: one of shape a_c + x_c for each cell of the
     counts_prior with a_c > 0, then one of shape h_r + (M x)_r for each row with s_r = 1. A chain
     then does many iterations in one call."""
+    parts: Callable[[Any], Parts | None] | None = None
+    """query -> the `Parts` of records, or None if it sees more than them. A chain then counts how
+    many records stand in each cell, of which there are fewer than possible records."""
     count_table: Parameter | None = None
     """The counts as a variable of the posterior, where it shows them: name, shape and labels."""
 
@@ -194,6 +217,10 @@ class ModelAbilities:
     `start(rng)`, `step(point, tuning, rng)`, `learn(point, tuning)`, `forget(tuning)`,
     `theta(point)`, `point(theta)`, `draw(point, rng)`, as `noiseaware.models.summed_regression` has
     them."""
+
+    misfit: str = "the model, the prior, the query or the scale is not what made the release"
+    """What is said of a release whose values vary more than the model allows, and what to try.
+    Checks."""
 
     # Records whose columns are released one by one (`moves.ConditionalMove`).
     update_records: Draw | None = None
@@ -340,6 +367,9 @@ class QueryAbilities:
     n_cells: int | None = None
     """The number of values that a record can have, where the query fixes it; a model that lists
     its `record_values` must agree, in number and order."""
+    point: float | None = None
+    """The one value that is counted, where the query is a count of it; a model must be able to make
+    records with whole numbers then."""
     weighted: Callable[[Floats], Any] | None = None
     """weights (d,) -> the same query with each coordinate of the total multiplied by its weight.
     The guarantee of noise with a scale for each coordinate."""
@@ -358,8 +388,9 @@ class QueryAbilities:
     regression_clamps: tuple[Floats, Floats] | None = None
     """c and f, (p + 1,) each: the total is the regression moments of records whose entries z count
     as (z - c) f, clamped to [-1, 1]. Formulas of models."""
-    class_feature_levels: tuple[int, ...] | None = None
-    """(I, J_1, ..., J_K): the total is the counts by class, feature and level. Formulas."""
+    part_columns: Callable[[tuple[int, ...]], Any] | None = None
+    """(I, J_1, ..., J_K) -> what a record of a class and K features adds to the total for its class
+    and level of each feature, (d, C), with C as in `Parts`; None if it is not a sum of such."""
     n_groups: int | None = None
     """How many groups the records are in, by their first column, of which each has as many
     coordinates, in order, to which its records alone add. `moves.GroupMove`."""
@@ -411,6 +442,12 @@ class MechanismAbilities:
     number x_i; or None if it is not that. `moves.CellMove`."""
     record_constants: Callable[[Any], Floats] | None = None
     """values -> what each of `record_laws` lacks to be normalised, (n,). `interop`'s `Noisy`."""
+    record_tails: Callable[[Any, Any], Sequence[Floats]] | None = None
+    """(records, values) -> log P(Y < s), log P(Y = s) and log P(Y > s) for each released value s,
+    Y being another one of the same record; a value that is withheld is below all others, and one
+    that was not asked for has P(Y = s) = 1. Whether the release fits the model."""
+    noise_sds: Callable[[int], Floats] | None = None
+    """n -> about the standard deviation of the noise of each of n values. The same, in words."""
     column_laws: Callable[[Any, int], Any] | None = None
     """(values, width) -> for each of so many columns of a record its `CellLaws`, or None where it
     is not released; None if what is seen is not of this form. `moves.ConditionalMove`."""

@@ -49,7 +49,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.files import write_table, write_whole
 from noiseaware.basics.numerals import numeral, tick_texts
 from noiseaware.basics.text_files import printable
-from noiseaware.contract import Mechanism, Model, Query
+from noiseaware.contract import Mechanism, Model, Query, model_abilities
 from noiseaware.documents.model_file import read_toml
 from noiseaware.registry import nearest
 from noiseaware.studies.replicate import Plan as StudyPlan
@@ -72,8 +72,10 @@ _NEEDS: dict[str, set[str]] = {
 """The noise that a plan can name, and what it needs besides epsilon."""
 
 COLOURS = ("#2b6ca3", "#c7662b", "#3d8f4f", "#8a5aa8", "#b03a5b", "#6b6b2b")
+OURS = "noise-aware"
+"""What a plan calls the default sampler."""
 DRAWN = {
-    "default": ("o-", "noise-aware"),
+    OURS: ("o-", OURS),
     "naive": ("x--", "naive (noisy numbers taken as exact)"),
     "non-private": ("k:", "non-private"),
     "bootstrap": ("s-.", "parametric bootstrap"),
@@ -267,7 +269,14 @@ class PlanResult:
         """The answer for each number of records, in words."""
         if self.spec.width is None:
             return ["No width was asked for: see the table."]
-        return [self._answer(n, self.spec.width) for n in self.spec.n_records]
+        words = [self._answer(n, self.spec.width) for n in self.spec.n_records]
+        prior = _prior_width(self.spec)
+        if self.spec.width > prior:
+            words.append(
+                f"The wanted width, {self.spec.width:,g}, is more than that of the prior alone, "
+                f"{numeral(prior)}: is it in other units, such as percent for a share?"
+            )
+        return words
 
     def _part(self, method: str, n_records: int) -> DataFrame:
         table = self.table
@@ -280,7 +289,7 @@ class PlanResult:
             return numeral(number) + unit
 
         wanted = f"{width:,g}{unit}"
-        ours = self._part("default", n)
+        ours = self._part(OURS, n)
         enough = ours[ours["width"] <= width]
         if len(enough):
             best = enough.sort_values(["epsilon", "width"]).iloc[0]
@@ -290,6 +299,8 @@ class PlanResult:
                 f"{wanted} (it gives {said(best['width'])}, coverage "
                 f"{best['coverage']:.2f} ± {best['coverage_error']:.2f})."
             )
+            if best["epsilon"] == min(self.spec.epsilons):
+                words += " Smaller ones were not tried."
         else:
             best = ours.sort_values("width").iloc[0]
             words = (
@@ -323,10 +334,15 @@ class PlanResult:
             bottom.axhline(spec.interval, color="black", linewidth=0.8)
             bottom.set_ylim(-0.02, 1.05)
             if spec.width is not None:
-                top.axhline(spec.width, color="black", linewidth=0.8, label="wanted, and promised")
+                top.axhline(
+                    spec.width,
+                    color="black",
+                    linewidth=0.8,
+                    label="width wanted; coverage promised",
+                )
         self._scales(axes[0, 0])
         unit = f", {spec.unit}" if spec.unit else ""
-        title = printable(f"Intervals of {spec.parameter}{unit}")
+        title = printable(f"Width and coverage of the intervals of “{spec.parameter}”{unit}")
         figure.suptitle(textwrap.fill(title, 13 * columns + 47))
         axes[0, 0].set_ylabel(f"mean width of {spec.interval:.0%} intervals")
         axes[1, 0].set_ylabel("coverage")
@@ -355,11 +371,11 @@ class PlanResult:
     def _draw(self, n: int, top: Any, bottom: Any) -> None:
         """Draw widths and coverages of all queries and methods for n records."""
         for q, query in enumerate(self.spec.queries):
-            for method in ("default", *self.spec.baselines):
+            for method in (OURS, *self.spec.baselines):
                 style, label = DRAWN[method]
                 colour: dict[str, str] = {}
                 if method != "non-private":
-                    colour, label = {"color": COLOURS[q % len(COLOURS)]}, f"{label}, {query}"
+                    colour, label = {"color": COLOURS[q % len(COLOURS)]}, f"{label}: {query}"
                 elif q:
                     continue  # it does not depend on the query
                 part = self._part(method, n)
@@ -380,6 +396,19 @@ class PlanResult:
         write_whole(png, lambda part: figure.savefig(part, dpi=110))
         write_whole(svg, lambda part: figure.savefig(part, metadata={"Date": None}))
         return [table, png, svg]
+
+
+def _prior_width(spec: PlanSpec) -> float:
+    """Return how wide the interval is before any release; NaN for a derived quantity."""
+    rng = np.random.default_rng(0)
+    for parameter in spec.model.parameters:
+        if spec.parameter in parameter.labels:
+            place = parameter.labels.index(spec.parameter)
+            thetas = [spec.model.sample_prior(rng) for _ in range(1000)]
+            drawn = [np.ravel(theta[parameter.name])[place] for theta in thetas]
+            tails = (0.5 - spec.interval / 2.0, 0.5 + spec.interval / 2.0)
+            return float(np.ptp(np.quantile(drawn, tails)))
+    return math.nan
 
 
 # ------------------------------------------------------------------ the simulation
@@ -405,7 +434,13 @@ def prepare(spec: PlanSpec | str | Path) -> Prepared:
     if not isinstance(spec, PlanSpec):
         spec = read_plan(spec)
     whole_number("replicates", spec.replicates)
-    made = {name: _study(spec, query) for name, query in spec.queries.items()}
+    _check_names(spec)
+    made = {}
+    for name, query in spec.queries.items():
+        try:
+            made[name] = _study(spec, query)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"[queries.{name}]: {error}") from None
     return Prepared(
         spec,
         {name: study for name, (study, _) in made.items()},
@@ -445,9 +480,24 @@ def plan(
             folder = None if checkpoint is None else Path(checkpoint) / f"query-{number}"
             table = run_plan(study, asked.replicates, cores, advance, folder).table
             table = table[table["parameter"] == asked.parameter]
+            table = table.assign(method=table["method"].replace("default", OURS))
             table.insert(0, "query", name)
             frames.append(table)
     return PlanResult(asked, concat(frames, ignore_index=True), prepared.notes)
+
+
+def _check_names(spec: PlanSpec) -> None:
+    """Raise unless the model has the parameters that the plan names."""
+    shown = model_abilities(spec.model).shown
+    labels = [label for parameter in shown for label in parameter.labels]
+    if spec.parameter not in labels:
+        raise ValueError(f"parameter must be one of {', '.join(labels)}; got {spec.parameter!r}")
+    names = [parameter.name for parameter in spec.model.parameters]
+    given = names if spec.true_parameters is None else list(spec.true_parameters)
+    if set(given) != set(names):
+        raise ValueError(
+            f"[true_parameters] must hold {', '.join(names)}; got {', '.join(given) or 'nothing'}"
+        )
 
 
 def _study(spec: PlanSpec, query: Query) -> tuple[StudyPlan, str]:
@@ -464,10 +514,6 @@ def _study(spec: PlanSpec, query: Query) -> tuple[StudyPlan, str]:
         random_seed=spec.random_seed,
     )
     study = make(baselines=spec.baselines)
-    if spec.parameter not in study.labels:
-        raise ValueError(
-            f"parameter must be one of {', '.join(study.labels)}; got {spec.parameter!r}"
-        )
     if "naive" not in spec.baselines:
         return study, ""
     note = naive_note(spec.model, simulate(study, (0, 0, 0))[2])

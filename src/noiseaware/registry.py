@@ -9,6 +9,7 @@ returns a small one.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -46,11 +47,10 @@ class Registry(Generic[Kind]):
         """Return the name of a class, or raise ValueError with the nearest."""
         if isinstance(name, str) and name in self._classes:
             return name
-        near = nearest(name, self.names)
-        hint = near if near.endswith("?") else ""
-        raise ValueError(
-            f"type of a {self.kind} must be one of {', '.join(self.names)}; got {name!r}{hint}"
-        )
+        near, listed = nearest(name, self.names), ", ".join(self.names)
+        if near.endswith("?"):
+            raise ValueError(f"type of a {self.kind} is {name!r}{near} There are {listed}")
+        raise ValueError(f"type of a {self.kind} must be one of {listed}; got {name!r}")
 
     def read(self, description: Any) -> Kind:
         """Return what `to_dict` described: a `type`, and the arguments of its constructor.
@@ -66,12 +66,33 @@ class Registry(Generic[Kind]):
         if own is not None:
             return own(dict(description))
         arguments = {name: value for name, value in description.items() if name != "type"}
+        where = f"the arguments of the {self.kind} {made.__name__} are not right"
+        for said in wrong_arguments(made, arguments):
+            raise ValueError(f"{where}: {said}")
         try:
             return made(**arguments)
         except TypeError as error:
-            raise ValueError(
-                f"the arguments of the {self.kind} {made.__name__} are not right: {error}"
-            ) from error
+            raise ValueError(f"{where}: {error}") from error
+
+
+def wrong_arguments(made: type, given: Iterable[str], also: Iterable[str] = ()) -> list[str]:
+    """Return what is wrong with the names of the arguments of a class: unknown and missing ones.
+
+    `also` are names that may be there beside the arguments.
+    """
+    known = inspect.signature(made).parameters
+    given = list(given)
+    unknown = [name for name in given if name not in (*known, *also)]
+    missing = [
+        name
+        for name, argument in known.items()
+        if argument.default is inspect.Parameter.empty and name not in given
+    ]
+    return [
+        *(f"unknown key {name!r} for {made.__name__}{nearest(name, [*known, *also])}"
+          for name in unknown),
+        *(f"{name} is missing: {made.__name__} needs it" for name in missing),
+    ]  # fmt: skip
 
 
 def nearest(word: Any, choices: Iterable[str]) -> str:

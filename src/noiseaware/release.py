@@ -12,6 +12,7 @@ Example
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -23,7 +24,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.files import write_json
 from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Mechanism, MechanismAbilities, mechanism_abilities, missing
-from noiseaware.registry import MECHANISMS
+from noiseaware.registry import MECHANISMS, nearest
 
 __all__ = ["ImpossibleRelease", "Release"]
 
@@ -144,7 +145,8 @@ class Release:
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{name}: {value:.4g}" for name, value in zip(self.names, self.values, strict=True)
+            f"{name}: {_shown(value, '.4g')}"
+            for name, value in zip(self.names, self.values, strict=True)
         )
         if len(shown) > 200:
             shown = shown[:200] + " ..."
@@ -172,7 +174,7 @@ class Release:
         shown = list(zip(self.names, self.values, strict=True))[:_SHOWN]
         rows = "".join(
             f"<tr><td style='text-align:left'>{escape(name)}</td>"
-            f"<td>{'withheld' if np.isnan(value) else f'{value:.6g}'}</td></tr>"
+            f"<td>{_shown(value, '.6g')}</td></tr>"
             for name, value in shown
         )
         more = len(self.values) - len(shown)
@@ -225,21 +227,26 @@ class Release:
             raise ValueError(
                 f'the release has "version" {version!r}; this noiseaware reads version {VERSION}'
             )
+        known = ["format", "version", "n_records", "mechanism", "guarantee", "values"]
+        known.append("record_names")
+        unknown = sorted(set(content) - set(known))
+        if unknown:
+            near = nearest(unknown[0], known)
+            raise ValueError(
+                f"the release has unknown fields: {', '.join(unknown)}"
+                f"{near if near.endswith('?') else ''}"
+            )
         for field in ("n_records", "mechanism", "values"):
             if field not in content:
                 raise ValueError(f'the release lacks the field "{field}"')
-        known = {"format", "version", "n_records", "mechanism", "guarantee", "values"}
-        known |= {"record_names"}
-        unknown = sorted(set(content) - known)
-        if unknown:
-            raise ValueError(f"the release has unknown fields: {', '.join(unknown)}")
         mechanism = MECHANISMS.read(content["mechanism"])
         values = content["values"]
         if isinstance(values, dict | list):
             listed = values.values() if isinstance(values, dict) else values
             for value in np.ravel(np.array(list(listed), dtype=object)):
-                if isinstance(value, bool):  # NumPy would take it for 0 or 1
-                    raise ValueError(f"values must be numbers; got {json.dumps(value)}")
+                if isinstance(value, bool | str):  # NumPy would take it for 0 or 1
+                    marks = _MARKS if isinstance(value, str) else ""
+                    raise ValueError(f"values must be numbers{marks}; got {json.dumps(value)}")
         names = content.get("record_names")
         if names is not None and not isinstance(names, list):
             raise ValueError(f"record_names must be a list of texts; got {names!r}")
@@ -255,12 +262,29 @@ class Release:
         try:
             content = json.loads(read_text(path))
         except (json.JSONDecodeError, UnicodeError) as error:
-            raise ValueError(f"{path} is not JSON{kind_of(path) or f': {error}'}") from None
+            marks = _number_words(error)
+            raise ValueError(f"{path} is not JSON{kind_of(path) or f': {error}{marks}'}") from None
         try:
             json.dumps(content, ensure_ascii=False).encode()  # no half of a pair of UTF-16
             return cls.from_dict(content)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+_MARKS = ", with a decimal point and no thousands separators"
+
+
+def _number_words(error: Exception) -> str:
+    """Return how to write numbers, if a comma inside of one is where the JSON breaks off."""
+    if isinstance(error, json.JSONDecodeError):
+        broken = re.search(r"\d,\s?\d?$", error.doc[: error.pos + 1])
+        return f"; numbers are written{_MARKS[1:]}" if broken else ""
+    return ""
+
+
+def _shown(value: float, form: str) -> str:
+    """Return a released value for people."""
+    return "withheld" if np.isnan(value) else format(value, form)
 
 
 def check_values(mechanism: Any, values: Any) -> np.ndarray:

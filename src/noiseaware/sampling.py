@@ -20,7 +20,7 @@ from noiseaware.running.run import run
 from noiseaware.running.workers import terminable
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.progress import Progress, Rows, Silent
-from noiseaware.scrutiny import conflict, scouts
+from noiseaware.scrutiny import conflict, scouts, surprise
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -127,7 +127,8 @@ def sample(
             checkpoint=store,
         )
     with terminable():  # the draws are there: SIGTERM ends the looks at them, as Ctrl-C does
-        result = posterior.collect(made, scouts.send(made), conflict.look(made))
+        looks = scouts.send(made), conflict.look(made), surprise.look(made)
+        result = posterior.collect(made, *looks)
     if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result

@@ -5,6 +5,7 @@ import pytest
 
 import noiseaware as na
 from behaviour.examples import small_release
+from noiseaware.agreement.fit import check_fit
 from noiseaware.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from noiseaware.sampler import chain
 
@@ -70,7 +71,7 @@ TABLE = {
     ),
     "discrete Laplace on floats": (
         lambda: DiscreteLaplace(SUM, epsilon=1.0),
-        r"query must be integer-valued for DiscreteLaplace; Sum is not \(use Laplace\)",
+        r"query must be integer-valued for DiscreteLaplace; Sum is not \(use Laplace, or integer_v",
     ),
     "discrete Gaussian on floats": (
         lambda: DiscreteGaussian(na.queries.RegressionMoments(1, -1, 1), rho=1.0),
@@ -123,11 +124,26 @@ TABLE = {
     ),
     "levels": (
         lambda: fit(na.models.Categorical(4), na.queries.Histogram(n_levels=3)),
-        r"Categorical\(n_levels=4\) does not fit .*records must be from 0 to 2; got 3",
+        r"the query has 3 levels, the model 4; got Histogram.* and Categorical\(n_levels=4\)",
+    ),
+    "fewer levels": (
+        lambda: fit(na.models.Categorical(2), na.queries.Histogram(n_levels=3)),
+        "the query has 3 levels, the model 2",
+    ),
+    "levels of local noise": (
+        lambda: na.sample(
+            na.models.Bernoulli(),
+            na.Release([0, 2], na.mechanisms.RandomizedResponse(n_levels=3, epsilon=1.0), 2),
+        ),
+        "the query has 3 levels, the model 2",
+    ),
+    "a count of no number": (
+        lambda: fit(na.models.Normal(), COUNT),
+        "a count of the value 1 needs a model with whole-number records; those of Normal are other",
     ),
     "rare levels": (
         lambda: fit(na.models.Categorical(12, 5.0), na.queries.Histogram(n_levels=11)),
-        r"Categorical\(.*\) does not fit .*records must be from 0 to 10; got 11",
+        "the query has 11 levels, the model 12",
     ),
     "levels of a feature": (
         lambda: fit(na.models.NaiveBayes(2, [2, 3]), na.queries.ClassFeatureCounts(2, [2, 2])),
@@ -175,7 +191,14 @@ TABLE = {
     "not a move": (lambda: sample(moves=[7]), "moves must hold moves only; got 7, which has no"),
     "not a release": (
         lambda: na.sample(COIN, [8.0]),
-        "release must be a noiseaware.Release; got list",
+        "release must be a noiseaware.Release; got list: join .* with mechanisms.Several",
+    ),
+    "raw sums as moments": (
+        lambda: na.sample(
+            na.models.MultivariateNormal(1),
+            na.Release([1520.3, 19800.0], Laplace(na.queries.Moments(1, 0, 30), epsilon=1.0), 150),
+        ),
+        r"150 records can give.*'x1.*' is at most 150; got 1.*scaled to \[-1, 1\]",
     ),
     "not a model": (lambda: na.sample(None, small_release()), "model must have `parameters`"),
     "swapped": (lambda: na.sample(small_release(), COIN), "release must be a .*; got Bernoulli"),
@@ -232,3 +255,16 @@ def test_the_values_of_a_release_cannot_be_changed():
     made = release([3.0])
     with pytest.raises(ValueError, match="read-only"):
         made.values[0] = 5.0
+
+
+def test_a_count_of_zeros_of_a_model_with_many_of_them():
+    class Doubled(na.models.Normal):
+        """Normal records, of which half are 0."""
+
+        build_records = recover_innovations = innovations = update_parameters = None
+
+        def sample_records(self, theta, n, rng, **_):
+            return np.where(rng.random(n) < 0.5, 0.0, rng.normal(theta["mean"], 1.0, n))
+
+    release = na.Release([3.0], na.mechanisms.Laplace(na.queries.Count(0), epsilon=1.0), 8)
+    check_fit(Doubled(variance=1.0), release)

@@ -12,7 +12,7 @@ from numba import njit
 from numba.core.dispatcher import Dispatcher
 
 import noiseaware
-from noiseaware._cache_folder import choose_cache_folder
+from noiseaware._cache_folder import _place_for_pictures, choose_cache_folder
 
 NOWHERE = "/dev/null/nowhere"
 
@@ -152,3 +152,16 @@ def test_the_package_itself_starts_from_a_folder_that_cannot_be_written_to(tmp_p
     assert ran.stdout.startswith(f"{tmp_path}/tmp/noiseaware-")
     assert ran.stderr.count("\n") == 1
     assert "compiled functions are kept in" in ran.stderr
+
+
+def test_matplotlib_has_a_folder_where_the_home_folder_cannot_be_written_to(tmp_path, monkeypatch):
+    for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _place_for_pictures(tmp_path / "kept")
+    assert "MPLCONFIGDIR" not in os.environ
+    monkeypatch.setenv("MPLCONFIGDIR", "")  # so that it is taken away at the end
+    monkeypatch.delenv("MPLCONFIGDIR")
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    _place_for_pictures(tmp_path / "kept")
+    assert os.environ["MPLCONFIGDIR"] == str(tmp_path / "kept")

@@ -1,5 +1,7 @@
 """A CSV or Parquet file of cells and a TOML file that names its columns."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,24 +84,41 @@ def test_rounded_cells(files):
 
 
 BAD = [
-    (("a,north,14,2", "a,north,14,0"), None, "scale must be|sd must be above 0; got 0 in row 0"),
-    (("c,south,25,3.5", "c,south,25,"), None, "got nan in row 2 .*sd is column 'sd'"),
-    (("d,west,9", "d,west,9.5"), None, "integers .*; got 9.5 for record 3 .*column 'noisy'"),
-    (("d,west,9", "d,west,2"), None, "above the threshold or NaN; got 2.0 for record 3"),
+    (("a,north,14,2", "a,north,14,0"), None, "cells.csv, line 2 .a.: sd must be above 0; got 0"),
+    (
+        ("c,south,25,3.5", "c,south,25,"),
+        None,
+        "cells.csv, line 4 .c.: .*; got nan .*sd is column 'sd'",
+    ),
+    (("d,west,9", "d,west,9.5"), None, "line 5 .d.: .*integers .*; got 9.5 .*column 'noisy'"),
+    (("d,west,9", "d,west,2"), None, "line 5 .d.: .* above the threshold or NaN; got 2.0"),
     (
         ("d,west,9", "d,west,many"),
         None,
-        "value must be numbers; column 'noisy' has 'many' in row 3",
+        "^cells.csv, line 5 .d.: noisy must be a number; got 'many'$",
     ),
-    (("80,1.1", "80,"), None, "column 'income' has nan in row 3"),
-    (("150,-0.2", "0,-0.2"), None, "exposure must be positive; got 0.0 in row 2"),
-    (("b,north,", "b,,"), None, "groups must have a label in every row; row 1 has none"),
+    (
+        ("150,-0.2", '"12,345",-0.2'),
+        None,
+        "^cells.csv, line 4 .c.: people must be a number; got '12,345' .remove the thousands",
+    ),
+    (("d,west,9", "\n\nd,west,many"), None, "^cells.csv, line 7 .d.: noisy must be a number"),
+    (("80,1.1", "80,"), None, "line 5 .d.: .* column 'income' has nan$"),
+    (("150,-0.2", "0,-0.2"), None, "line 4 .c.: exposure must be positive; got 0.0$"),
+    (("b,north,", "b,,"), None, "line 3 .b.: groups must have a label in every row$"),
     (None, ('"income"', '"incme"'), "features names the column 'incme'.*did you mean 'income'"),
     (None, ('value = "noisy"', ""), "value is missing in .cells."),
     (None, ("[cells]", "[other]"), "cells is missing"),
     (None, ('sd = "sd"', 'sdd = "sd"'), "unknown key 'sdd' in .cells.; did you mean 'sd'"),
     (None, ('"discrete gaussian"', '"cauchy"'), "law must be laplace"),
-    (None, ('"discrete gaussian"', '"Laplace"'), "unknown key|own number"),
+    (None, ('"discrete gaussian"', '"Laplace"'), "cells.toml: law .*; did you mean 'laplace'"),
+    (None, ("discrete gaussian", "DiscreteGaussian"), "did you mean 'discrete gaussian'"),
+    (
+        None,
+        ('name = "area"', 'nmae = "area"'),
+        "unknown key 'nmae' in .cells.; did you mean 'name'",
+    ),
+    (None, ('["income"]', '["region"]'), "line 2 .a.: region .* 'north' .a column of labels goes"),
 ]
 
 
@@ -114,6 +133,62 @@ def test_bad_input_is_one_line_that_names_column_and_row(files, table, model, wo
     assert "\n" not in str(caught.value)
 
 
+TABLES = {
+    "no rows": (TABLE.splitlines()[0] + "\n", "cells.csv has no rows"),
+    "semicolons": (TABLE.replace(",", ";"), "the columns seem to be separated by ;"),
+    "tabs": (TABLE.replace(",", "\t"), "the columns seem to be separated by tabs"),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_cannot_be_used(files, table):
+    text, words = TABLES[table]
+    with pytest.raises(ValueError, match=words):
+        read_cells(*files(text))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cells.xlsx", "a table must end in .csv or .parquet"),
+        ("cells.txt", "a table must end in .csv or .parquet"),
+        ("release.json", "[cells] is for a table; "),
+    ],
+)
+def test_a_file_of_another_kind(files, tmp_path, name, words):
+    release = na.Release([3.0], na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0), 9)
+    text = json.dumps(release.to_dict()) if name.endswith("json") else TABLE
+    cells, model = files(text, name=name)
+    out = str(tmp_path / "out.nc")
+    result = CliRunner().invoke(app, ["fit", str(cells), "--model", str(model), "--out", out])
+    assert result.exit_code == 3
+    assert words in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        ('law = "laplace"\nscale = 3.0', "; if small numbers were withheld, give threshold"),
+        ('law = "RandomRounding"\nbase = 2', None),
+        ('law = "laplace"\nscale = 3.0\nthreshold = 2.0', None),
+    ],
+)
+def test_empty_cells_without_a_threshold_are_told(files, law, words):
+    model = f'type = "CountRegression"\n[cells]\nvalue = "noisy"\n{law}\n'
+    notes = read_cells(*files(TABLE.replace("25", "24").replace(",9,", ",8,"), model)).notes
+    said = "1 of 4 cells are empty and taken as not asked for"
+    if "threshold" in law:
+        assert notes == []
+    else:
+        assert notes == [said + (words or "")]
+
+
+def test_a_column_of_labels_is_no_feature():
+    for features in (pd.DataFrame({"side": ["N", "S"]}), {"side": ["N", "S"]}):
+        with pytest.raises(TypeError, match=r"column 'side'.*'N'.*a column of labels goes into gr"):
+            na.models.CountRegression(features)
+
+
 def test_the_command(files, tmp_path):
     cells, model = files()
     out, better = tmp_path / "posterior.nc", tmp_path / "better.csv"
@@ -123,6 +198,7 @@ def test_the_command(files, tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code in (0, 1), result.output
     assert "2 of the 3 groups" in result.output
+    assert "The release: 4 cells; the privacy promise is not part of the table." in result.output
     table = pd.read_csv(better)
     assert list(table.columns[:7]) == TABLE.splitlines()[0].split(",")
     assert list(table.columns[7:]) == [
@@ -130,6 +206,13 @@ def test_the_command(files, tmp_path):
     ]
     page = (tmp_path / "report.html").read_text()
     assert 'id="cells"' in page
+    assert "naive analysis is not computed for tables of cells; compare the column" in page
+    assert page.count("No promise can be stated") == 1
+    assert "the promise holds for it as well" not in page
+    assert "it is not computed for this model" in page
+    assert "update_parameters" not in page
+    assert "noisy numbers about 4 confidential cells" in page
+    assert "What was asked of 4 cells" in page
     assert "probability of being among the 4 largest" in page
     found = na.estimates(na.load(out))
     assert found["name"].tolist() == list("abcd")
@@ -150,6 +233,7 @@ def test_pictures():
         )  # fmt: skip
         axes = Figure().subplots(pictures)
         assert len(na.plot_estimates(posterior, axes=axes, top=5)) == pictures
+        assert all(ax.get_title(loc="left") for ax in axes)
         handles = axes[0].get_legend_handles_labels()[1]
         assert handles[-1] == f"released ({np.isnan(values[:m]).sum()} were not)"
         assert (axes[0].get_yscale() == "asinh") == (m == n)

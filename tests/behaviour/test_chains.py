@@ -10,7 +10,7 @@ import noiseaware as na
 from behaviour.examples import Coin, regression, same_draws, small_release
 from noiseaware.running.run import pick_moves
 from noiseaware.sampler import chain
-from noiseaware.sampler.chain import Schedule
+from noiseaware.sampler.chain import Schedule, blas
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
 
@@ -157,3 +157,30 @@ def test_any_length_of_warm_up_will_do(warmup, model):
 @pytest.mark.parametrize("warmup", [0, 1, 2, 3])
 def test_any_length_of_warm_up_will_do_in_many_dimensions(warmup):
     na.sample(*regression(), warmup=warmup, draws=5, chains=1, random_seed=1, progressbar=False)
+
+
+def test_blas_has_one_thread_while_a_chain_runs():
+    """Its matrices are small; other threads would only wait, and cost processor time."""
+    seen = []
+
+    class Watching:
+        reports = ()
+
+        def check(self, target):
+            pass
+
+        def start(self, target, state):
+            return {}
+
+        def step(self, target, state, tuning):
+            seen.append({one["num_threads"] for one in blas().info() if one["user_api"] == "blas"})
+            return ()
+
+        def learn(self, target, state, tuning):
+            pass
+
+    with blas().limit(limits=2, user_api="blas"):
+        na.sample(*regression(), moves=[*na.moves.algorithm1(), Watching()], cores=1, **SHORT)
+        after = {one["num_threads"] for one in blas().info() if one["user_api"] == "blas"}
+    assert seen[0] == seen[-1] == {1}
+    assert after == {2}

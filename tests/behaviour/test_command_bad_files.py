@@ -274,6 +274,8 @@ def test_an_output_that_cannot_be_written(folder):
     (folder / "directory").mkdir()
     refused(fit(folder, out="directory"), "--out must be a file", "is a directory")
     refused(fit(folder, out="nowhere/p.nc"), "the directory", "does not exist")
+    refused(fit(folder, out="p.csv"), "--out must end in .nc or .netcdf; got", "p.csv")
+    refused(fit(folder, "--report", folder / "r.pdf"), "--report must end in .html or .htm; got")
     refused(fit(folder, out="release.json/p.nc"), "is not a directory")
     refused(fit(folder, out="release.json"), "--out would overwrite", "release.json")
     refused(fit(folder, out="model.toml"), "--out would overwrite")

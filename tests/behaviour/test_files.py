@@ -212,7 +212,7 @@ def mechanism(**changes):
         (broken(mechanism=mechanism(scale=-1)), "scale must be .*; got -1"),
         (broken(mechanism=mechanism(colour=1)), "Laplace may have type,.*; got 'colour'"),
         (broken(mechanism={"type": "Laplace"}), "'scale' is missing"),
-        (broken(mechanism=mechanism(query={"type": "Mode"})), "must be one of .*; got 'Mode'"),
+        (broken(mechanism=mechanism(query={"type": "Mode"})), "'Mode'; did you mean 'Moments'"),
         (broken(mechanism=mechanism(query={"type": "Sum"})), "the arguments of the query Sum"),
         (
             broken(mechanism=mechanism(guarantee={"kind": "pure", "epsilon": 0.1})),
@@ -226,6 +226,11 @@ def mechanism(**changes):
         (broken(values=[1.0, 2.0]), "values must be 1 numbers.*; got 2"),
         (broken(values={"count of 1": float("nan")}), "values must be finite; got nan"),
         (broken(values={"count of 1": "many"}), "values must be numbers"),
+        (
+            broken(values={"count of 1": 7.5}).replace("7.5", "7,5"),
+            "with a decimal point and no thou",
+        ),
+        (broken(values={"count of 1": "7,5"}), "with a decimal point and no thou"),
     ],
 )
 def test_a_release_file_that_is_wrong(text, message, tmp_path):

@@ -52,7 +52,7 @@ def test_the_examples_are_copied_and_all_of_them_are_read(tmp_path):
     again = run("examples", copied)
     assert again.exit_code == 3
     assert again.stderr.count("\n") == 1
-    assert "is there already" in again.stderr
+    assert "already exists; choose another name" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,25 @@ def test_values_by_name():
         na.Release({n: v for n, v in values.items() if n != names[1]}, MECHANISM, 100)
     with pytest.raises(ValueError, match="names that the query does not give: level=7"):
         na.Release({**values, "level=7": 1.0}, MECHANISM, 100)
+
+
+def test_the_inputs_are_looked_at_before_the_outputs(files):
+    result = run(
+        "fit", files / "none.json", "-m", files / "model.toml", "-o", files / "no" / "p.nc"
+    )
+    assert result.exit_code == 3
+    assert "none.json" in result.stderr
+
+
+def test_one_group_of_a_posterior_is_not_a_posterior(files):
+    with pytest.raises(TypeError, match="give the whole tree, not one group"):
+        na.check(na.load(files / "posterior.nc")["posterior"])
+
+
+def test_a_table_of_the_model_file_that_is_misspelt(files):
+    (files / "model.toml").write_text(MODEL + "[reports]\n")
+    with pytest.raises(ValueError, match=r"unknown key 'reports' .* did you mean 'report'"):
+        read_model_file(files / "model.toml")
 
 
 def test_one_chain_is_refused(files):

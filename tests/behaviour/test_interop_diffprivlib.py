@@ -209,5 +209,6 @@ def test_a_planted_bug_is_caught(bug):
         checks()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SciPy, about diffprivlib
 def test_the_blocks_of_the_docs_run():
     run_blocks("diffprivlib")

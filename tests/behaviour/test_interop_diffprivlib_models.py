@@ -144,6 +144,8 @@ def test_what_a_tool_cannot_read():
     }.items():
         with pytest.raises(ValueError, match=words):
             call()
+    with pytest.raises(AttributeError, match=r"no diffprivlib.tools.std, because .* square root"):
+        _ = tools.std
 
 
 def fitted(estimator, *data):
@@ -281,6 +283,8 @@ def test_the_noise_of_a_linear_regression(library):
         folded = type(part).__name__ == "Folded"
         u = cdf(values) - cdf(-values) if folded else cdf(values)
         assert kstest(u, "uniform").pvalue > 1e-5, release.names[j]
+    assert release.names[:2] == ("y^2", "x1*y")
+    assert "Query(function=product, names=('y^2',)" in repr(release)
 
 
 def test_what_cannot_be_read_of_a_model(library):

@@ -301,6 +301,8 @@ def test_a_query_of_a_context():
         domain=dp.vector_domain(dp.atom_domain(T=float, nan=False), size=60),
     )
     question = context.query().clamp((0.0, 5.0)).sum().laplace()
+    with pytest.raises(TypeError, match=r"got .*Query: give query.resolve\(\)"):
+        read(question, 3.0)
     measurement = question.resolve()
     for form in (measurement, dp.serialize(measurement)):
         release = read(form, question.release() if form is measurement else 3.0)

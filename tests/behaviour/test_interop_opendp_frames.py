@@ -294,8 +294,9 @@ def test_what_cannot_be_read(made):
         "unique": "number of different values is not a sum over records",
         "counts": "say what it counts",
     }.items():
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=words) as caught:
             read(*made[name], bounds={"income": (0.0, 100.0)})
+        assert "by hand" not in str(caught.value)
     with pytest.raises(ValueError, match="'len' was released without noise"):
         read(LEN | {"scale": [0.0]}, {"region": ["a"], "len": [12]}, signed=True)
     with pytest.raises(ValueError, match="n_records is needed"):
@@ -325,6 +326,36 @@ def test_plain_tables_without_types():
         read(LEN, released, signed=True, keys={"town": ["a"]})
     numbers = read(LEN, {"year": [10, 9, 11], "len": [1, 2, 3]}, signed=True)
     assert numbers.names == ("year=9", "year=10", "year=11")
+
+
+def test_csv_files(tmp_path):
+    """Everything in them is a text."""
+    says, table = tmp_path / "s.csv", tmp_path / "f.csv"
+    says.write_text(
+        "column,aggregate,distribution,scale,threshold\n"
+        "len,Frame Length,Integer Laplace,2.0,20\nhours,Sum,Float Laplace,50.5,\n"
+    )
+    table.write_text("region,len,hours\nb,31,402.5\na,25,99.0\n")
+    options = {"bounds": {"hours": (0, 80)}, "signed": False, "keys": {"region": "abc"}}
+    release = read(str(says), table, **options)
+    assert release.values[:3] == pytest.approx([25, 31, np.nan], nan_ok=True)
+    assert "withheld" in repr(release)
+    length, *sums = release.mechanism.mechanisms
+    assert (length.threshold, length.mechanism.mechanism.scale) == (20.0, 2.0)
+    assert {part.scale for part in sums} == {50.5}
+    with pytest.raises(ValueError, match=r"for the sum of 'hours': .*; got 'hour'"):
+        read(says, table, **options | {"bounds": {"hour": (0, 80)}})
+    says.write_text("column,aggregate,distribution,scale\nlen,Frame Length,Integer Laplace,two\n")
+    with pytest.raises(ValueError, match="scale must be numbers: could not convert"):
+        read(says, table, **options)
+
+
+def test_a_frame_that_is_not_collected():
+    class OnceFrame:
+        def collect(self): ...
+
+    with pytest.raises(TypeError, match=r"call .collect\(\) on this OnceFrame"):
+        read(LEN, OnceFrame(), signed=True)
 
 
 def test_the_other_columns_of_a_withheld_group_say_nothing():

@@ -221,7 +221,9 @@ def test_a_plain_table(law, tmp_path):
     release = tables.release(path)
     kind, _ = LAWS[law]
     expected = kind(na.queries.Value(), scale=[10.0, 20.0], threshold=[90.0, 90.0])
-    assert release.to_dict() == na.Release([140, math.nan], expected, 2).to_dict()
+    named = na.Release([140, math.nan], expected, 2, ["north", "south"])
+    assert release.to_dict() == named.to_dict()
+    assert tables.release(path, name="none of these").names == ("record 0", "record 1")
     assert na.Release.from_dict(release.to_dict()).to_dict() == release.to_dict()
 
 

@@ -188,7 +188,7 @@ def without(*methods):
         (["log_prior"], "Lacking has build_records, so it needs `log_prior` too"),
         (
             ["update_parameters", "build_records", "log_likelihood"],
-            "must have update_parameters.* Lacking has no update_parameters, log_likelihood and no",
+            "must have update_parameters.* Lacking has none of update_parameters, log_likelihood",
         ),
         (["build_records"], "Lacking has recover_innovations, so it needs build_records too"),
     ],

@@ -68,7 +68,7 @@ def test_a_derived_quantity(file):
     file.write_text(text.replace('parameter = "probability"', 'parameter = "odds"'))
     table = plan(file, cores=1, progressbar=False).table
     assert set(table["parameter"]) == {"odds"}
-    assert table["method"].tolist() == ["default", "naive"]
+    assert table["method"].tolist() == ["noise-aware", "naive"]
     np.testing.assert_allclose(table["true"], 0.4 / 0.6)
     assert (table["width"] > 0.5).all()  # of the share itself, with 20 people, it is below 0.4
 
@@ -89,16 +89,22 @@ def test_answers():
     rows = [
         {"query": q, "n_records": n, "epsilon": e, "method": m, "width": w, "coverage": 0.9}
         for q, n, e, m, w in (
-            ("wide", 200, 1.0, "default", 5.0),
-            ("wide", 200, 3.0, "default", 3.5),
-            ("tight", 200, 1.0, "default", 3.9),
+            ("wide", 200, 1.0, "noise-aware", 5.0),
+            ("wide", 200, 3.0, "noise-aware", 3.5),
+            ("tight", 200, 1.0, "noise-aware", 3.9),
             ("tight", 200, 1.0, "non-private", 2.0),
-            ("tight", 1000, 3.0, "default", 6.0),
+            ("tight", 1000, 3.0, "noise-aware", 6.0),
         )
     ]
     answers = PlanResult(spec, pd.DataFrame(rows).assign(coverage_error=0.03)).answers
     assert answers[0].startswith("With 200 records: epsilon = 1 with 'tight' is the smallest tried")
     assert answers[0].endswith("Without privacy it would be 2.00.")
+    assert "Smaller ones were not tried" not in answers[0]
+    assert len(answers) == 2
+    table = pd.DataFrame(rows).assign(coverage_error=0.03)
+    percent = PlanResult(replace(spec, width=400.0, epsilons=(1.0, 3.0)), table).answers
+    assert "Smaller ones were not tried." in percent[0]
+    assert percent[-1].startswith("The wanted width, 400, is more than that of the prior alone, 6")
     assert "no epsilon and query that was tried gives a mean width of 4" in answers[1]
 
 
@@ -114,7 +120,7 @@ def test_the_picture_is_whole(name, size):
         for k, q in enumerate(spec.queries)
         for n in spec.n_records
         for e in spec.epsilons
-        for m in ("default", *spec.baselines)
+        for m in ("noise-aware", *spec.baselines)
     ]
     table = pd.DataFrame(rows).assign(coverage=0.9, coverage_error=0.03)
     figure = PlanResult(spec, table).figure()
@@ -137,13 +143,23 @@ def test_the_picture_is_whole(name, size):
         ("width = 0.3", "width = -1", "width must be positive; got -1"),
         ("epsilons = [0.2, 5.0]", "", "epsilons is missing in .plan."),
         ("epsilons = [0.2, 5.0]", "epsilons = [0]", "epsilons must be positive; got 0"),
-        ('type = "Bernoulli"', 'type = "Binomial"', "type of a model must be one of"),
-        ('type = "Count"', 'type = "Counts"', r"\[queries.ones\]: type of a query"),
-        ('"probability"', '"p"', "parameters must be names out of probability"),
+        ('type = "Bernoulli"', 'type = "Binomial"', "type of a model is 'Binomial'; did you"),
+        (
+            'type = "Count"',
+            'type = "Counts"',
+            r"\[queries.ones\]: type of a query is 'Counts'; did you",
+        ),
+        (
+            'type = "Count"',
+            'type = "Sum"',
+            r"\[queries.ones\]: .* Sum .*lower is missing: Sum needs",
+        ),
+        ("probability = 0.4", "p = 0.4", r"\[true_parameters\] must hold probability; got p"),
+        ('"probability"', '"p"', "parameter must be one of probability; got 'p'"),
         ("[model]", '[mechanism]\ntype = "Cauchy"\n[model]', "type in .mechanism. must be one of"),
         ("[model]", '[mechanism]\ntype = "Gaussian"\n[model]', "delta is missing in .mechanism."),
         ("replicates = 1", "replicates = 0", "replicates must be a positive integer"),
-        ("replicates = 1", 'baselines = ["mle"]', "baselines must be names out of naive"),
+        ("replicates = 1", 'baselines = ["mle"]', "baselines must be among naive"),
         ("replicates = 1", 'interval = "a"', "interval must be between 0 and 1; got 'a'"),
         ("probability = 0.4", 'probability = "x"', "probability in .true_parameters. must be a"),
         ("[plan]", "plan", "is not TOML"),
@@ -154,6 +170,9 @@ def test_bad_plans(file, old, new, message):
     file.write_text(PLAN.replace(old, new))
     with pytest.raises(ValueError, match=message):
         plan(file, cores=1, progressbar=False)
+    said = CliRunner().invoke(app, ["plan", str(file), "--quiet"])
+    assert said.exit_code == 3
+    assert str(file) in said.stderr
 
 
 @pytest.mark.parametrize("name", ["mean", "coefficient"])

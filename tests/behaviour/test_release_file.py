@@ -146,6 +146,7 @@ def changed_mechanism(kind, **changes):
 BAD = {
     "version": (changed("Laplace", version=2), 'has "version" 2; this noiseaware reads version 1'),
     "unknown field": (changed("Laplace", code="1"), "the release has unknown fields: code"),
+    "a field like another": (changed("Laplace", value=[1]), "fields: value; did you mean 'values'"),
     "withheld": (
         changed("Laplace", values={"count of 1": None}),
         r"values must be finite; got nan for 'count of 1' \(a withheld value needs Thresholded\)",

@@ -385,7 +385,8 @@ def test_promises_in_words():
 def test_queries_and_noise_in_words():
     words = " ".join(query_words(na.queries.RegressionMoments(1, lower=[-6, -3], upper=[6, 3])))
     assert "below (−6, −3), column by column," in words
-    assert "below 0 counts as that" in " ".join(query_words(na.queries.Sum(0, 5)))
+    clamped = " ".join(query_words(na.queries.Sum(0, 5)))
+    assert "values below 0 count as 0, values above 5 as 5." in clamped
     one = na.queries.InGroup(na.queries.Count(), group=1)
     assert query_words(one)[0] == "Of the records of group 1 only."
     assert "each group" in query_words(na.queries.ByGroup(na.queries.Count(), n_groups=2))[0]
@@ -460,3 +461,23 @@ def test_a_scale_divides_what_is_shown(incomes, tmp_path):
     shown = page.numbers["answer middle mean"][1]
     assert f"is about {shown} thousand dollars;" in re.sub(r"<[^>]*>", "", text)
     assert len(re.findall(r"<text[^>]*>thousand dollars</text>", text)) == 2  # density, trace
+
+
+def test_every_check_says_what_is_behind_it():
+    from noiseaware.report.page import MEANINGS
+    from noiseaware.results.checks import CHECKS
+
+    assert set(CHECKS) == {"complete", *MEANINGS}
+    assert "Releases simulated from the prior" in MEANINGS["the prior fits the release"]
+    assert "other starting points" in MEANINGS["no other mode"]
+
+
+def test_a_check_that_could_not_be_made_is_not_called_passed(tmp_path):
+    parts = [
+        na.mechanisms.Laplace(na.queries.Count(), epsilon=1.0),
+        na.mechanisms.RandomizedResponse(n_levels=2, truth=0.7),
+    ]
+    release = na.Release([2.0, 1.0, 0.0, 1.0], na.mechanisms.Several(parts), 3)
+    text = write(na.sample(na.models.Bernoulli(), release, **QUICK), tmp_path)
+    place = text.index("Not checked: there is no test for Several")
+    assert "For information" in text[place - 150 : place]

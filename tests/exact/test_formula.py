@@ -25,7 +25,7 @@ from mutants.planting import Edit, planted
 from noiseaware.maths import formulas
 from noiseaware.sampler.moves import formula as module
 from noiseaware.sampler.moves import row as row_module
-from noiseaware.sampler.moves.formula import JUMP, WALK, WALK_GIVEN_U, FormulaJump
+from noiseaware.sampler.moves.exploring import JUMP, WALK, WALK_GIVEN_U, ExploringJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.moves.transport import Position, Transport, make_proposals
@@ -74,30 +74,11 @@ def test_without_clamping_the_formula_of_a_regression_is_exact(unknown):
     np.testing.assert_allclose(constants, constants[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("levels", [[3, 3], [2, 4]])
-def test_the_formula_of_naive_bayes_is_the_mean(levels):
-    """5.8 standard errors for each of at most 18 cells: below 2e-7."""
-    model = na.models.NaiveBayes(3, levels)
-    query = na.queries.ClassFeatureCounts(3, levels)
-    d = len(query.names)
-    n = 40_000
-    target = Target(model, na.Release(np.zeros(d), na.mechanisms.Laplace(query, 1.0), n))
-    rng = np.random.default_rng(SEED)
-    for _ in range(3):
-        theta = model.sample_prior(rng)
-        total, _ = target.formula().totals(flat(theta), np.empty(0))
-        counts = target.total(model.sample_records(theta, n, rng))
-        error = np.sqrt(np.maximum(total * (1 - total / n), 1.0))
-        assert (np.abs(counts - total) < LIMIT * error).all()
-
-
 @pytest.mark.parametrize(
     ("model", "query"),
     [
         (na.models.LinearRegression(2), na.queries.RegressionMoments(1, -1, 1)),
         (na.models.LinearRegression(1), na.queries.Histogram(edges=[0.0, 1.0])),
-        (na.models.NaiveBayes(2, [2, 3]), na.queries.ClassFeatureCounts(2, [3, 2])),
-        (na.models.NaiveBayes(3, [2, 3]), na.queries.ClassFeatureCounts(2, [2, 3])),
     ],
 )
 def test_another_query_has_no_formula(model, query):
@@ -218,12 +199,12 @@ def test_the_chain_draws_from_its_target(kinds):
 BUGS = {
     "the ratio of the formula left out": (
         1000,
-        Edit(FormulaJump, "propose", "return before - after", "return 0.0"),
+        Edit(ExploringJump, "propose", "return before - after", "return 0.0"),
     ),
     "the offset moves with the chain": (
         CHAINS,
         Edit(
-            FormulaJump,
+            ExploringJump,
             "propose",
             "proposed[:] = v",
             "proposed[:] = v\n        self.noise.offset[:] += 0.05 * self.total(v)",
@@ -451,7 +432,7 @@ def test_a_release_that_is_open_below(name):
     theta = target.sample_prior(rng)
     state = ChainState(theta, model.sample_records(theta, 20, rng), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
-    assert isinstance(jump, FormulaJump)
+    assert isinstance(jump, ExploringJump)
     floor = jump.noise.floor
     assert not np.isnan(floor).any()
     assert np.isfinite(floor).all() == (name == "regression")

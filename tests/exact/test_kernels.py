@@ -531,7 +531,9 @@ def test_a_model_without_a_likelihood_is_told_what_is_missing():
         log_prior = Proportion.log_prior
 
     release = small_release()
-    with pytest.raises(TypeError, match="has no update_parameters, log_likelihood and no build"):
+    with pytest.raises(
+        TypeError, match="has none of update_parameters, log_likelihood, build_records"
+    ):
         na.sample(OnlyPrior(), release)
     with pytest.raises(TypeError, match="for a ready kernel"):
         na.sample(NoLikelihood(), release)

@@ -397,7 +397,7 @@ def read(**changes):
             lambda: na.sample(
                 na.models.Categorical(4), na.Release([0, 1], RandomizedResponse(3, epsilon=1.0), 2)
             ),
-            "does not fit the query",
+            "the query has 3 levels, the model 4",
         ),
     ],
 )

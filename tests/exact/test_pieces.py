@@ -89,7 +89,8 @@ def check_totals(name):
 
 
 def test_many_records_are_held_in_the_smallest_type(small, monkeypatch):
-    model, query = na.models.NaiveBayes(5, [5, 5, 5]), na.queries.ClassFeatureCounts(5, [5, 5, 5])
+    model = na.models.NaiveBayes(5, [5, 5, 5])
+    query = na.queries.Margins([5, 5, 5, 5], [[1, 2], [0, 3]])  # more than one feature at a time
     records = model.sample_records(_theta(model), N, _rng())
     release = na.mechanisms.Laplace(query, scale=2.0).privatize(records, _rng())
 

@@ -139,10 +139,10 @@ BUGS = {
         Edit(sampler_size.SizedCoordinates, "from_vector", "log_jacobian + v[-1]", "log_jacobian"),
     ),
     "counts without n!": (
-        "default", Edit(counts, "with_size_rows", "[-1.0, 1.0]", "[-1.0, 0.0]"),
+        "default", Edit(counts, "with_orders", "1.0, 1.0, 1.0", "1.0, 0.0, 1.0"),
     ),
     "counts without the prior's constant": (
-        "default", Edit(counts, "with_size_rows", "[-1.0, 1.0]", "[0.0, 1.0]"),
+        "default", Edit(counts, "with_orders", "whole, -1.0, 0.0", "whole, 0.0, 0.0"),
     ),
     "counts without the prior of n": (
         "default", Edit(counts, "tabulate", "size.log_pmf(n) for", "0.0 for"),

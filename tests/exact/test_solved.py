@@ -24,7 +24,7 @@ import noiseaware as na
 from mutants.planting import Edit, planted
 from noiseaware.maths.formulas import log_volume, make_room, solve
 from noiseaware.sampler.moves import formula as module
-from noiseaware.sampler.moves.formula import WALK_GIVEN_U
+from noiseaware.sampler.moves.exploring import WALK_GIVEN_U
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.moves.transport import Transport

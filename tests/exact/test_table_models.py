@@ -22,10 +22,10 @@ from exact.test_counts import chi_square
 from later import all_but, only
 from mutants.planting import Edit, planted, same
 from noiseaware.counts import move as moves
-from noiseaware.counts import transport
 from noiseaware.models import count_tables
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
+from noiseaware.sampler.moves import count_transport as transport
 from noiseaware.sampler.state import ChainState
 
 SEED = int(os.environ.get("NOISEAWARE_TEST_SEED", "20220605"))
@@ -228,8 +228,9 @@ def peak_memory(n):
 
 
 def test_memory_does_not_grow_with_the_number_of_records():
-    peak_memory(100)
-    assert peak_memory(10**8) < 1.5 * peak_memory(10**3)
+    """A byte for each hundred records would be a megabyte; the chain itself has a tenth of it."""
+    peak_memory(10**8)  # what Python and numba keep of a first call is not the chain's
+    assert peak_memory(10**8) < peak_memory(10**3) + 10**6
 
 
 # ------------------------------------------------------------------ bad input

@@ -249,10 +249,10 @@ def test_exactly_one_way_of_setting_the_noise(kind, setting, message):
 def test_discrete_noise_needs_an_integer_valued_query():
     with pytest.raises(
         ValueError,
-        match=r"query must be integer-valued for DiscreteLaplace; Sum is not \(use Laplace\)",
+        match=r"for DiscreteLaplace; Sum is not \(use Laplace, or integer_valued=True",
     ):
         DiscreteLaplace(SUM, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"for DiscreteGaussian; Sum is not \(use Gaussian\)"):
+    with pytest.raises(ValueError, match=r"for DiscreteGaussian; Sum is not \(use Gaussian, or"):
         DiscreteGaussian(SUM, rho=1.0)
 
 

@@ -23,7 +23,7 @@ from noiseaware.running.plain import pack, pack_state, unpack_state
 from noiseaware.sampler import chain
 from noiseaware.sampler.chain import Schedule
 from noiseaware.sampler.default import make_target
-from noiseaware.sampler.moves.formula import FormulaJump, RegressionJump
+from noiseaware.sampler.moves.formula import RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.learned import LearnedJump
 from noiseaware.sampler.moves.proposals import Jump, Walk
@@ -167,7 +167,7 @@ MOVES = {
     "GroupMove": (na.moves.GroupMove(), {"strata"}),
     "Transport(hold_levels=True)": (na.moves.Transport(hold_levels=True), {"strata"}),
     "CountMove": (na.moves.CountMove(), {"cells", "count", "categories", "table"}),
-    "CountTransport": (na.moves.CountTransport(), {"cells", "count", "categories", "table"}),
+    "CountTransport": (na.moves.CountTransport(), {"count", "categories", "table"}),
     "MirrorMove": (na.moves.MirrorMove(), {"squares"}),
     "LevelMove": (
         na.moves.LevelMove(),
@@ -393,9 +393,8 @@ LEARNED = [
     (Gains, "inside", "Transport/own"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),
-    (RegressionJump, "mean", "Transport/dense"),
-    (RegressionJump, "steps", "Transport/dense"),
-    (FormulaJump, "mean", "Transport/cells"),
+    (RegressionJump, "mean", "Transport(steps=1)/dense"),
+    (RegressionJump, "steps", "Transport(steps=1)/dense"),
     (LearnedJump, "fit", "Transport(steps=1)/count"),
 ]
 

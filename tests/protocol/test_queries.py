@@ -767,8 +767,8 @@ def test_words():
     ]
     asked, clamped = queries.Sum([-1, 0], 2).words()
     assert asked == "The sum of the records."
-    assert "below (\N{MINUS SIGN}1, 0), column by column, counts as that" in clamped
-    assert "above 2 counts as that" in clamped
+    assert "below (\N{MINUS SIGN}1, 0), column by column, count as that" in clamped
+    assert "above 2 as 2." in clamped
     both = queries.StackedQuery([queries.Count(), queries.Shares(2)], ["a", "b"])
     assert both.words() == [
         "(a) How many records have the value 1.",

@@ -32,6 +32,7 @@ from noiseaware.agreement.arrays import (
 )
 from noiseaware.agreement.blame import blame
 from noiseaware.agreement.listed import can_list, column_laws
+from noiseaware.basics.described import query_words
 from noiseaware.contract import (
     Model,
     Theta,
@@ -43,7 +44,7 @@ from noiseaware.contract import (
 )
 from noiseaware.maths.coordinates import check_theta
 from noiseaware.mechanisms import SeparableDensity
-from noiseaware.mechanisms.terms import EXACT
+from noiseaware.mechanisms.terms import EXACT, GAUSSIAN, LAPLACE
 from noiseaware.parameters import NUMBER, Innovations, Parameter
 from noiseaware.release import Release
 from noiseaware.sizes import check_number, check_size
@@ -53,6 +54,9 @@ _TRY = 7
 
 _FINE = 0.01
 """How far apart neighbouring floats may be at a released number, in units of the noise."""
+
+_FAR = 50.0
+"""How far from all possible numbers a released one may be, in scales of the noise."""
 
 _MORE, _MANY = 10, 200
 """Databases, and records in each, that are shown to the query."""
@@ -64,7 +68,11 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
     `size` is the prior for the number of records, if the release does not say it.
     """
     if not isinstance(release, Release):
-        raise TypeError(f"release must be a noiseaware.Release; got {type(release).__name__}")
+        joined = ": join releases of the same records with mechanisms.Several([...]).release([...])"
+        several = joined if isinstance(release, list | tuple) else ""
+        raise TypeError(
+            f"release must be a noiseaware.Release; got {type(release).__name__}{several}"
+        )
     check_methods(model)
     check_index(model)
     able = model_abilities(model)
@@ -84,22 +92,31 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
     rng = np.random.default_rng(0)
     with blame(model, release.mechanism, release.query):
         theta = check_theta(f"{able.name}.sample_prior", model.sample_prior(rng), able.parameters)
-        check_log_prior(model, theta)
         check_derived(model, theta if size is None else {**theta, NUMBER: np.asarray(float(n))})
         index = _spread(n, _TRY)
         records = check_records(model, theta, index, rng)
         _check_query(model, release, records, n, rng)
         check_resolution(release)
+        check_possible(release)
         laws = mechanism_abilities(release.mechanism).record_laws
         summed = able.count_law is not None and laws is not None
         exact = can_list(model, release.mechanism) or column_laws(model, release) is not None
         if not (summed or exact):  # laws that may have zeros
             check_density(release, records)
-        check_kernel(model, theta, records, rng)
-        check_log_likelihood(model, theta, records)
-        # It is not told which records these are: all of them, from the first on.
-        first = np.arange(_TRY) % n
-        check_recovery(model, theta, check_records(model, theta, first, rng), first, rng)
+        if not type(model).__module__.startswith("noiseaware.models."):
+            _check_densities(model, theta, records, n, rng)
+
+
+def _check_densities(
+    model: Model, theta: Theta, records: np.ndarray, n: int, rng: np.random.Generator
+) -> None:
+    """Try the methods that a chain will use; those of the ready models are tried by the tests."""
+    check_log_prior(model, theta)
+    check_kernel(model, theta, records, rng)
+    check_log_likelihood(model, theta, records)
+    # It is not told which records these are: all of them, from the first on.
+    first = np.arange(_TRY) % n
+    check_recovery(model, theta, check_records(model, theta, first, rng), first, rng)
 
 
 def check_resolution(release: Release) -> None:
@@ -129,6 +146,31 @@ def check_resolution(release: Release) -> None:
         raise ValueError(
             f"values must be {limit}; got {values[j]:.17g}, where floats are {apart[j]:.2g} apart, "
             f"with noise of scale {scale:.2g}"
+        )
+
+
+def check_possible(release: Release) -> None:
+    """Raise ValueError for a number that n records cannot give, by far more than the noise.
+
+    It was scaled in another way, or is the answer to another question.
+    """
+    mechanism, query = mechanism_abilities(release.mechanism), query_abilities(release.query)
+    if None in (mechanism.terms, query.possible, release.n_records) or mechanism.statistic:
+        return
+    assert mechanism.terms is not None
+    assert query.possible is not None
+    terms = mechanism.terms(release.values)
+    values, inverse = terms.parameters[:, 0], terms.parameters[:, 1]
+    plain = np.isin(terms.family, (LAPLACE, GAUSSIAN))
+    nearest = query.possible(np.where(plain, values, 0.0), release.known_n)
+    away = np.where(plain, np.abs(values - nearest) * inverse, 0.0)
+    if (away > _FAR).any():
+        j = int(np.argmax(away))
+        side = "most" if values[j] > nearest[j] else "least"
+        raise ValueError(
+            f"values must be what {release.size_words} can give, up to the noise: "
+            f"{release.names[j]!r} is at {side} {nearest[j]:g}; got {values[j]:g}, {away[j]:.0f} "
+            f"scales of the noise away. Asked were: {query_words(release.query)[0]}"
         )
 
 
@@ -192,11 +234,11 @@ def check_methods(model: Any) -> None:
     elif able.update_parameters is None and not able.has_density:
         densities = {"log_prior": able.log_prior, "log_likelihood": able.log_likelihood}
         lacks = [method for method, found in densities.items() if found is None]
+        lacks = ["update_parameters", *lacks, "build_records"]
         raise TypeError(
             f"model must have update_parameters(theta, records, rng), or log_prior(theta) and "
             f"log_likelihood(theta, records) for a ready kernel, or build_records(theta, "
-            f"innovations) to be sampled without one; {name} has no update_parameters, "
-            f"{' and no '.join([*lacks, 'build_records'])}"
+            f"innovations) to be sampled without one; {name} has none of {', '.join(lacks)}"
         )
 
 
@@ -391,8 +433,7 @@ def _check_query(
     refuse, n_cells = query_abilities(query).check_records, query_abilities(query).n_cells
     if values is not None and n_cells not in (None, len(values)):
         raise ValueError(
-            f"the query {query!r} is about a table of {n_cells} cells; a record of the model "
-            f"{model!r} can have {len(values)} values"
+            f"the query has {n_cells} levels, the model {len(values)}; got {query!r} and {model!r}"
         )
     if refuse is None:
         return
@@ -408,6 +449,22 @@ def _check_query(
         raise ValueError(
             f"the model {model!r} does not fit the query {query!r} of the release: {error}"
         ) from None
+    _check_point(model, query, n, rng)
+
+
+def _check_point(model: Model, query: Any, n: int, rng: np.random.Generator) -> None:
+    """Raise ValueError if one value is counted, and records are numbers that never are one."""
+    point = query_abilities(query).point
+    if point is None:
+        return
+    for _ in range(_MORE):
+        records = np.asarray(draw_records(model, model.sample_prior(rng), _spread(n, _MANY), rng))
+        if records.dtype.kind != "f" or ((records == np.rint(records)) | (records == point)).any():
+            return
+    raise ValueError(
+        f"a count of the value {point:g} needs a model with whole-number records; those of "
+        f"{type(model).__name__} are other numbers, of which none is ever {point:g}"
+    )
 
 
 def statistic_name(release: Release) -> str:

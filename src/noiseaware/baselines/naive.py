@@ -256,6 +256,16 @@ def naive_note(model: Model, release: Release) -> str:
 def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
     """Return the note, the closed form if there is one, and whether there is any way at all."""
     mechanism = mechanism_abilities(release.mechanism)
+    if mechanism.per_record:
+        summed = model_abilities(model).summed_kernel is not None
+        note = (
+            "The naive analysis is not computed for tables of cells; compare the column 'released' "
+            "with the estimates."
+            if summed and mechanism.record_laws is not None
+            else f"There is no naive analysis of a release by {mechanism.name}: it is computed for "
+            "noisy totals, and here every record has a value of its own."
+        )
+        return note, None, False
     if not mechanism.noisy_totals:
         note = (
             f"There is no naive analysis of a release by {mechanism.name}: its values are not "

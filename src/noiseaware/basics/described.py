@@ -67,7 +67,7 @@ class Described(WithExample):
         """Write the call that makes it, without the arguments left at their defaults."""
         signature = inspect.signature(type(self)).parameters
         shown = [
-            f"{name}={value!r}"
+            f"{name}={value.__name__ if inspect.isfunction(value) else repr(value)}"
             for name, value in self._arguments().items()
             if value != signature[name].default
         ]
@@ -112,11 +112,15 @@ def query_words(query: Any) -> list[str]:
 
 def clamped_words(lower: Any, upper: Any) -> str:
     """Return the sentence about what was clamped."""
+    low, high = bound_words(lower), bound_words(upper)
     return (
-        f"For this, every value was clamped: what is below {bound_words(lower)} counts as that, "
-        f"what is above {bound_words(upper)} counts as that. This analysis takes the clamping into "
-        "account."
+        f"For this, every value was clamped: values below {low} count as {_same(low)}, values "
+        f"above {high} as {_same(high)}. This analysis takes the clamping into account."
     )
+
+
+def _same(bound: str) -> str:
+    return bound if " " not in bound else "that"
 
 
 def bound_words(bound: Any) -> str:

@@ -81,7 +81,10 @@ def columns_of(
             named = {f"{default}{k}": column for k, column in enumerate(columns, start=1)}
     found = {}
     for name, column in named.items():
-        array = np.asarray(column) if labels else as_floats(column)
+        try:
+            array = np.asarray(column) if labels else as_floats(column)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{argument} must be numbers; column {name!r}: {error}") from None
         if array.ndim != 1 or array.size == 0:
             raise ValueError(
                 f"{argument} must have one entry for each record; {name!r} has shape {array.shape}"

@@ -5,7 +5,7 @@
 | 0    | done, and the checks passed                                                      |
 | 1    | done, but a check failed: the result is there, and should not be used as it is   |
 | 2    | the command was not understood (an unknown option, a missing argument)           |
-| 3    | a file could not be read or written, or says something that cannot be            |
+| 3    | a file could not be read or written, or contains an impossible value             |
 | 70   | a fault in noiseaware itself                                                     |
 | 130  | Ctrl-C; what was drawn until then has been saved                                 |
 
@@ -34,12 +34,15 @@ INTERRUPTED = 130
 
 
 class BadInput(Exception):
-    """A file or an option says something that cannot be."""
+    """A file or an option contains an impossible value."""
 
 
 @contextmanager
-def reading(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors inside the block into `BadInput`: those of `kinds`, or all that readers raise."""
+def reading(*kinds: type[Exception], about: object = None) -> Iterator[None]:
+    """Turn errors inside the block into `BadInput`: those of `kinds`, or all that readers raise.
+
+    `about` is the file that they are about, if they do not say it themselves.
+    """
     expected = kinds or (ValueError, TypeError, RecursionError, ArithmeticError)
     try:
         yield
@@ -49,7 +52,7 @@ def reading(*kinds: type[Exception]) -> Iterator[None]:
             words = "the file is nested too deeply"
         elif isinstance(error, ArithmeticError):
             words = f"a number in the file is too large, or too small, to work with: {error}"
-        raise BadInput(words) from error
+        raise BadInput(words if about is None else f"{about}: {words}") from error
 
 
 class PlainErrors(TyperGroup):

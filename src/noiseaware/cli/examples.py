@@ -27,7 +27,7 @@ def examples(
     """
     source = next(at for at in (_PACKAGE, _PACKAGE.parents[1]) if (at / "examples").is_dir())
     if folder.exists():
-        raise BadInput(f"{folder} is there already: name a folder that is not")
+        raise BadInput(f"{folder} already exists; choose another name")
     folder.mkdir(parents=True)
     for name in COPIED:
         copied = source / "examples" / name

@@ -9,7 +9,7 @@ import typer
 
 from noiseaware.cli import show
 from noiseaware.cli.errors import reading
-from noiseaware.cli.files import check_output, write_or_say
+from noiseaware.cli.files import check_ending, check_output, write_or_say
 
 
 def export(
@@ -43,8 +43,7 @@ def export(
             return
         check_output("--out", out, posterior)
         tree = na.load(posterior)
-        if out.suffix not in (".csv", ".parquet"):
-            raise ValueError(f"--out must end in .csv or .parquet; got {out}")
+        check_ending("--out", out, (".csv", ".parquet"))
         write_or_say(out, lambda path: na.write_draws(tree, path))
     sizes = tree["posterior"].sizes
     print(f"Written: {out}, {sizes['chain']} chains of {sizes['draw']:,} draws")

@@ -12,6 +12,9 @@ from noiseaware.basics.files import part_of, write_whole
 from noiseaware.basics.interrupts import held_back
 from noiseaware.cli.errors import fail
 
+NETCDF, PAGE = (".nc", ".netcdf"), (".html", ".htm")
+"""How the names of a posterior and of a report may end."""
+
 
 def check_output(option: str, path: Path, *inputs: Path) -> None:
     """Raise an error that says why `path` cannot be written, before anything is computed.
@@ -44,6 +47,12 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
         part.unlink()
     except OSError as error:
         raise ValueError(f"{option} cannot be written to {path}: {error.strerror}") from None
+
+
+def check_ending(option: str, path: Path, endings: tuple[str, ...]) -> None:
+    """Raise ValueError unless the name of a file ends as what is written into it should."""
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(f"{option} must end in {' or '.join(endings)}; got {path}")
 
 
 @contextmanager

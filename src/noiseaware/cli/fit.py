@@ -14,7 +14,7 @@ import typer
 from noiseaware.basics.numerals import INTERVAL
 from noiseaware.cli import show
 from noiseaware.cli.errors import CHECKS_FAILED, INTERRUPTED, fail, reading
-from noiseaware.cli.files import check_output, stopping, write_or_say
+from noiseaware.cli.files import NETCDF, PAGE, check_ending, check_output, stopping, write_or_say
 
 DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
@@ -121,8 +121,8 @@ def fit(
 
     with reading():
         _check_options(draws, warmup, chains, cores, seed, keep_records, interval)
-        _check_outputs(out, report, estimates, release, model)
         stated, described, notes = _read(release, model, estimates)
+        _check_outputs(out, report, estimates, release, model)
     for note in () if quiet else notes:
         typer.echo(f"Note: {note}.", err=True)
     command = _command(
@@ -279,7 +279,8 @@ def _check_outputs(
 ) -> None:
     """Raise ValueError if a file could not be written, or would overwrite another."""
     seen: dict[Path, str] = {}
-    for option, path in (("--out", out), ("--report", report), ("--estimates", estimates)):
+    outputs = (("--out", out, NETCDF), ("--report", report, PAGE), ("--estimates", estimates, ()))
+    for option, path, endings in outputs:
         if path is None:
             continue
         if path.resolve() in seen:
@@ -287,14 +288,21 @@ def _check_outputs(
             raise ValueError(f"{option} and {other} must be two files; got {path} for both")
         seen[path.resolve()] = option
         check_output(option, path, release, model)
+        check_ending(option, path, endings)
 
 
 def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any, list[str]]:
     """Return what the files say, and notes; ValueError also if the model does not fit them."""
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
-    from noiseaware.documents.cells_file import SUFFIXES, is_cells_file, read_cells
-    from noiseaware.documents.model_file import read_model_file
+    from noiseaware.documents.cells_file import (
+        OTHER_TABLES,
+        SUFFIXES,
+        check_kinds,
+        is_cells_file,
+        read_cells,
+    )
+    from noiseaware.documents.model_file import read_model_file, read_toml
 
     if estimates is not None and not (is_cells_file(release) and is_cells_file(estimates)):
         names = " or ".join(SUFFIXES)
@@ -303,7 +311,11 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
     if is_cells_file(release):
         stated, described, _, notes = read_cells(release, model)
     else:
-        stated, described = na.Release.from_json(release), read_model_file(model)
+        if release.suffix.lower() in (".txt", *OTHER_TABLES):
+            check_kinds(release, read_toml(model, dict))
+        stated = na.Release.from_json(release)
+        check_kinds(release, read_toml(model, dict))
+        described = read_model_file(model)
     check_fit(described.model, stated, described.size)
     return stated, described, notes
 
@@ -368,7 +380,7 @@ def _show(
 
 
 def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
-    from noiseaware.documents.stored import number_of_records, wishes_of
+    from noiseaware.documents.stored import kind_of_records, number_of_records, wishes_of
     from noiseaware.results.units import Units
 
     to = show.console()
@@ -376,7 +388,10 @@ def _print(posterior: Any, rows: Any, checks: Any, interval: float) -> None:
     if said.question:
         to.print(f"\n[bold]{show.escaped(said.question)}[/]")
     promise = posterior.attrs["guarantee"] or "a mechanism that states no guarantee"
-    to.print(f"\nThe release: {number_of_records(posterior)} records, {show.escaped(promise)}.\n")
+    kind, words = kind_of_records(posterior), f", {show.escaped(promise)}"
+    if kind == "cells" and promise.startswith("no promise"):
+        words = "; the privacy promise is not part of the table"
+    to.print(f"\nThe release: {number_of_records(posterior)} {kind}{words}.\n")
     to.print(show.summary_table(rows, interval, Units.of(posterior)))
     to.print()
     show.print_checks(checks, to)

@@ -30,19 +30,25 @@ class Published(NamedTuple):
         As a release file has it.
     model
         The keys of a model file, each with a comment.
+    assumes
+        What the model takes the records to be, in a sentence.
     n_records
         Their number, None if it is to be asked for.
     times
         What a published number is multiplied with to make it a total: n, of a mean.
     name
         What the published number is called, if it is not what the query calls it.
+    wanted
+        What to say of the published numbers when they are asked for, if it is not their names.
     """
 
     query: dict[str, Any]
     model: dict[str, tuple[Any, str]]
+    assumes: str
     n_records: int | None = None
     times: int = 1
     name: str | None = None
+    wanted: str | None = None
 
 
 def new(
@@ -53,7 +59,8 @@ def new(
     """Ask what was published, and write a release file and a model file for it.
 
     A few questions: what was published, its bounds, how many records there are, the noise, and the
-    numbers. An answer that cannot be is asked for again.
+    numbers. An impossible answer is asked for again. Numbers about different columns: run it once
+    for each.
 
     **Example**
 
@@ -66,14 +73,14 @@ def new(
     release_file, model_file = folder / "release.json", folder / "model.toml"
     for path in (release_file, model_file):
         if path.exists():
-            raise BadInput(f"{path} is there already: name a folder that has none")
+            raise BadInput(f"{path} already exists; choose another folder")
     lines = [f"  {k}  {kind.words}" for k, kind in enumerate(KINDS, 1)]
     print("What was published?", *lines, sep="\n")
     kind = ask("A number from 1 to " + str(len(KINDS)), one_of(KINDS))
     published = kind.ask()
     n, size = published.n_records, None
     if n is None:
-        n = ask("How many records are there, or ? if nobody says", number_or_unknown)
+        n = ask("How many records are there (? if not published)", number_or_unknown)
     if n is None:
         size = ask("At most how many can there be", whole)
     mechanism, values = _ask_noise(published)
@@ -81,13 +88,13 @@ def new(
     with reading():
         release = Release(values, mechanism, n)
         release.to_json(release_file)
-        text = _toml(published.model, size)
+        text = _toml(published, size)
         write_whole(model_file, lambda part: part.write_text(text, encoding="utf-8"))
         read = read_model_file(model_file)
         check_fit(read.model, release, read.size)
     print(
-        f"\nWritten: {release_file} and {model_file}. The priors in the second are wide; set them "
-        "to what you know. Then:\n\n"
+        f"\nWritten: {release_file} and {model_file}. The model is {published.model['type'][0]}: "
+        f"{published.assumes}. Its priors are wide; set them to what you know. Then:\n\n"
         f"  noiseaware fit {release_file} --model {model_file} --out {folder / 'posterior.nc'} "
         f"--report {folder / 'report.html'}"
     )
@@ -150,35 +157,38 @@ def split(text: str) -> list[str]:
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?,?")
 
 
-def numbers(text: str) -> list[float]:
-    """Read finite numbers, with commas or spaces between them."""
+def numbers(text: str, open_ends: bool = False) -> list[float]:
+    """Read numbers, with commas or spaces between them; infinite ones only with `open_ends`."""
     try:
         found = [float(part) for part in split(text)]
     except ValueError:
         found = []
-    if not found or not all(map(math.isfinite, found)):
+    inside = found[1:-1] if open_ends else found
+    if not found or not all(map(math.isfinite, inside)):
         raise ValueError(f"numbers with spaces between them, such as 37.2 40.5; got {text!r}")
     return found
 
 
-def rising(at_least: int) -> Callable[[str], list[float]]:
-    """Read numbers that rise, at least so many."""
-
-    def read(text: str) -> list[float]:
-        found = numbers(text)
-        if len(found) < at_least or any(a >= b for a, b in pairwise(found)):
-            raise ValueError(f"at least {at_least} numbers, each larger than the last; got {text}")
-        return found
-
-    return read
+def edges_of_bins(text: str) -> list[float]:
+    """Read numbers that rise, at least three; the ends may be infinite."""
+    found = numbers(text, open_ends=True)
+    finite = sum(map(math.isfinite, found))
+    if len(found) < 3 or finite < 2 or not all(a < b for a, b in pairwise(found)):
+        raise ValueError(f"at least 3 numbers, each larger than the last; got {text}")
+    return found
 
 
 def two(text: str) -> list[float]:
     """Read a lower and an upper bound."""
-    found = rising(2)(text)
-    if len(found) != 2:
-        raise ValueError(f"two numbers, the lower first, such as 0 100; got {text}")
+    found = numbers(text)
+    if len(found) != 2 or not found[0] < found[1]:
+        raise ValueError(f"two numbers on one line, the lower first, such as 0 100; got {text}")
     return found
+
+
+def names(text: str) -> list[str]:
+    """Read names with commas between them."""
+    return [part.strip() for part in text.split(",")]
 
 
 # ------------------------------------------------------------------ what can be published
@@ -189,18 +199,28 @@ def _count() -> Published:
         {"type": "Count", "value": 1},
         {"type": ("Bernoulli", ""), "a": (1.0, "the prior of the share is Beta(a, b)"),
          "b": (1.0, "")},
+        "every record has it with the same probability, independently of the others",
+        wanted="count (a number of records, not a share or a percentage)",
     )  # fmt: skip
 
 
 def _levels() -> Published:
-    n = ask("How many kinds are there", whole)
-    labels = _ask_labels(n)
+    n, labels = ask("How many kinds are there, or their names with commas", _number_or_names)
+    labels = labels or _ask_labels(n)
     return Published(
         {"type": "Histogram", "n_levels": n, **labels},
         {"type": ("Categorical", ""), "n_levels": (n, ""),
          "concentration": (1.0, "the prior of the shares is Dirichlet(1, ..., 1)"),
          **{key: (names, "") for key, names in labels.items()}},
+        "every record is of each kind with the same probabilities, independently of the others",
     )  # fmt: skip
+
+
+def _number_or_names(text: str) -> tuple[int, dict[str, list[str]]]:
+    found = names(text)
+    if len(found) > 1 and any(map(str.isalpha, text)):
+        return len(found), {"labels": list(as_labels("names", found, len(found)))}
+    return whole(text), {}
 
 
 def _groups() -> Published:
@@ -210,6 +230,7 @@ def _groups() -> Published:
         {"type": "ByGroup", "query": _count().query, "n_groups": len(sizes), **labels},
         {"type": ("StratifiedProportions", ""), "sizes": (sizes, "people in each group"),
          **{key: (names, "") for key, names in labels.items()}},
+        "each group has a share of its own, and all shares come from one distribution",
         sum(sizes),
     )  # fmt: skip
 
@@ -218,8 +239,7 @@ def _ask_labels(count: int) -> dict[str, list[str]]:
     """Return the argument `labels` of a query or a model; empty without names."""
 
     def read(text: str) -> dict[str, list[str]]:
-        names = [part.strip() for part in text.split(",")]
-        return {"labels": list(as_labels("names", names, count))} if text else {}
+        return {"labels": list(as_labels("names", names(text), count))} if text else {}
 
     return ask("Their names with commas between them, or Enter for none", read)
 
@@ -232,30 +252,68 @@ def _sizes(text: str) -> list[int]:
 
 
 def _bins() -> Published:
-    edges = ask("The edges of the bins, such as 0 18 40 65 100", rising(3))
-    return Published({"type": "Histogram", "edges": edges}, _normal(edges[0], edges[-1]))
+    edges = ask("The edges of the bins, such as 0 18 40 65 inf", edges_of_bins)
+    finite = [edge for edge in edges if math.isfinite(edge)]
+    query = {"type": "Histogram", "edges": edges}
+    return Published(query, _normal(finite[0], finite[-1]), BELL)
 
 
 def _sum() -> Published:
     lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
     query = {"type": "Sum", "lower": lower, "upper": upper}
-    if lower >= 0.0 and ask("Is each number a count of something, 0, 1, 2, ... (y or n)", yes):
-        shape = (1.0, "the prior of the rate is Gamma(shape, rate), with mean shape / rate")
-        model = {"type": ("Poisson", ""), "rate_shape": shape, "rate_rate": (2.0 / upper, "")}
-        return Published(query | {"integer_valued": True}, model)
-    return Published(query, _normal(lower, upper))
+    if lower >= 0.0 and ask(EVENTS, yes):
+        assumes = "the counts vary as random events do, with a variance that is their mean"
+        return Published(
+            query | {"integer_valued": True},
+            {"type": ("Poisson", ""), **_gamma("rate", upper)},
+            assumes,
+        )
+    if lower >= 0.0 and ask("Was discrete noise added to a sum of whole numbers (y or n)", yes):
+        model = {
+            "type": ("NegativeBinomial", ""),
+            **_gamma("mean", upper),
+            "dispersion_shape": (1.0, "the variance is m + d m^2; the prior of d is exponential"),
+            "dispersion_rate": (1.0, ""),
+        }
+        assumes = (
+            f"the numbers are whole, and vary more than counts of events; {_before(lower, upper)}"
+        )
+        return Published(query | {"integer_valued": True}, model, assumes)
+    return Published(query, _normal(lower, upper), _bell(lower, upper))
+
+
+EVENTS = (
+    "Does each number count events, like visits or children (y), or measure something, like age "
+    "or income (n)"
+)
+BELL = "the numbers are normally distributed (a bell curve)"
+
+
+def _before(lower: float, upper: float) -> str:
+    clamping = f"clamping to [{lower:g}, {upper:g}]"
+    return f"the mean is that before {clamping}, and values outside are allowed"
+
+
+def _bell(lower: float, upper: float) -> str:
+    return f"{BELL}; {_before(lower, upper)}"
+
+
+def _gamma(name: str, upper: float) -> dict[str, tuple[Any, str]]:
+    """Return a prior with half of the upper bound for a mean."""
+    comment = f"the prior of the {name} is Gamma(shape, rate), with mean shape / rate"
+    return {f"{name}_shape": (1.0, comment), f"{name}_rate": (2.0 / upper, "")}
 
 
 def _mean() -> Published:
     lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
     n = ask("Of how many records is it the mean", whole)
     query = {"type": "Sum", "lower": lower, "upper": upper}
-    return Published(query, _normal(lower, upper), n, n, "mean")
+    return Published(query, _normal(lower, upper), _bell(lower, upper), n, n, "mean")
 
 
 def _regression() -> Published:
     n = ask("How many features, without the response", whole)
-    lower, upper = ask("The bounds of every feature and of the response, such as -5 5", two)
+    lower, upper = ask("The bounds that were scaled to -1 and 1, such as -5 5", two)
     spread = (upper - lower) / 4.0
     variance = (2.0 * spread**2, "with mean scale / (3 - 1)")
     return Published(
@@ -267,6 +325,7 @@ def _regression() -> Published:
             "noise_variance_scale": variance,
             "feature_mean_sd": (max(abs(lower), abs(upper)), "the prior of each mean of a feature"),
         },
+        "the response is a line in the features with normal noise, and the features are normal",
     )
 
 
@@ -309,43 +368,80 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
     """Return the mechanism and the released totals."""
     from noiseaware.mechanisms import from_dict
 
-    names = ("Laplace", "Gaussian", "discrete Laplace (geometric)", "discrete Gaussian")
-    print(
-        "Which noise was added?", *(f"  {k}  {name}" for k, name in enumerate(names, 1)), sep="\n"
-    )
+    laws = ("Laplace", "Gaussian", "discrete Laplace (geometric)", "discrete Gaussian")
+    print("Which noise was added?", *(f"  {k}  {law}" for k, law in enumerate(laws, 1)), sep="\n")
 
     def mechanism(text: str) -> tuple[str, Any]:
         kind = one_of(NOISES)(text)
         return kind, from_dict({"type": kind, "scale": 1.0, "query": published.query})
 
     kind, made = ask("A number from 1 to 4", mechanism)
-    letter = "sigma" if "Gaussian" in kind else "b"
-    promise = "rho=0.1" if "Gaussian" in kind else "epsilon=0.5"
+    spread = GAUSSIAN if "Gaussian" in kind else LAPLACE
 
     def scaled(text: str) -> Any:
-        name, _, value = (part.strip() for part in text.rpartition("="))
-        if name not in ("", "scale", letter, promise.split("=")[0]):
-            raise ValueError(f"a scale such as 4, or a promise such as {promise}; got {text!r}")
-        given = numbers(value)
-        if len(given) != 1:
-            raise ValueError(f"one number, the scale of the noise; got {text!r}")
-        if name in ("", "scale", letter):
-            return type(made)(made.query, scale=given[0] * published.times)
-        type(made)(made.query, **{name: given[0]})  # ValueError before the next question
-        neighbours = _ask_neighbours(made.query, norm=2 if "Gaussian" in kind else 1)
-        return type(made)(made.query, **{name: given[0]}, neighbours=neighbours)
+        name, value = _named(text, spread)
+        if name == "scale":
+            return type(made)(made.query, scale=value * published.times)
+        type(made)(made.query, **{name: value})  # ValueError before the next question
+        neighbours = _ask_neighbours(made.query, spread.norm)
+        return type(made)(made.query, **{name: value}, neighbours=neighbours)
 
-    mechanism_of = ask(f"Its scale {letter}, or the promise, as {promise}", scaled)
-    names = (published.name,) if published.name else tuple(made.query.names)
+    mechanism_of = ask(f"Its scale {spread.letter}, or the promise, as {spread.promise}", scaled)
+    return mechanism_of, _ask_values(published, mechanism_of)
+
+
+class Spread(NamedTuple):
+    """How the width of noise is stated."""
+
+    letter: str
+    promise: str
+    norm: int
+    names: dict[str, str]
+    """What a number may be called, and the argument that it is."""
+
+
+LAPLACE = Spread(
+    "b", "epsilon=0.5", 1,
+    {"": "scale", "scale": "scale", "b": "scale", "epsilon": "epsilon", "eps": "epsilon"},
+)  # fmt: skip
+GAUSSIAN = Spread(
+    "sigma (the standard deviation)", "rho=0.1", 2,
+    {"": "scale", "scale": "scale", "sigma": "scale", "sd": "scale", "rho": "rho"},
+)  # fmt: skip
+_NAMED = re.compile(r"([^\W\d]*)\s*=?\s*(.*)")
+
+
+def _named(text: str, spread: Spread) -> tuple[str, float]:
+    """Return the argument of a mechanism that an answer such as epsilon=0.5 is, and its value."""
+    found = _NAMED.fullmatch(text)
+    name, value = found.groups() if found else ("?", "")
+    if spread is GAUSSIAN and name.lower() in ("epsilon", "eps", "delta"):
+        raise ValueError(
+            "epsilon and delta do not say which formula made the scale: ask the publisher for the "
+            "standard deviation, and type it here"
+        )
+    if name.lower() not in spread.names:
+        raise ValueError(f"a scale such as 4, or a promise such as {spread.promise}; got {text!r}")
+    given = numbers(value)
+    if len(given) != 1:
+        raise ValueError(f"one number, the scale of the noise; got {text!r}")
+    return spread.names[name.lower()], given[0]
+
+
+def _ask_values(published: Published, mechanism: Any) -> list[float]:
+    """Return the released totals."""
+    called = (published.name,) if published.name else tuple(mechanism.query.names)
 
     def values(text: str) -> list[float]:
         found = [value * published.times for value in numbers(text)]
-        if len(found) != len(names):
-            raise ValueError(f"{len(names)} needed ({', '.join(names)}); got {len(found)}")
-        return mechanism_of.check_values(found).tolist()
+        if len(found) != len(called):
+            raise ValueError(f"{len(called)} needed ({', '.join(called)}); got {len(found)}")
+        return mechanism.check_values(found).tolist()
 
-    several = "number" if len(names) == 1 else "numbers"
-    return mechanism_of, ask(f"The published {several} ({', '.join(names)})", values)
+    listed = ", ".join(called)
+    if len(called) == 1:
+        return ask(f"The published {published.wanted or f'number ({listed})'}", values)
+    return ask(f"The {len(called)} published numbers ({listed}), with spaces between them", values)
 
 
 def _ask_neighbours(query: Any, norm: int) -> str:
@@ -354,19 +450,28 @@ def _ask_neighbours(query: Any, norm: int) -> str:
     if len({query.sensitivity(norm, kind) for kind in kinds}) == 1:
         return kinds[0]
     print(
-        "It is a promise about", "  1  one record changed", "  2  one record more or less", sep="\n"
+        "The promise protects against",
+        "  1  changing one record",
+        "  2  adding or removing one",
+        sep="\n",
     )
     return ask("A number from 1 to 2", one_of(kinds))
 
 
-def _toml(model: dict[str, tuple[Any, str]], size: int | None) -> str:
+def _toml(published: Published, size: int | None) -> str:
     """Return the text of a model file."""
-    lines = [
+    lines = [f"# {published.assumes[0].upper()}{published.assumes[1:]}."]
+    lines += [
         f"{key} = {json.dumps(value)}" + (f"  # {comment}" if comment else "")
-        for key, (value, comment) in model.items()
+        for key, (value, comment) in published.model.items()
     ]
     if size is not None:
-        lines += ["", "[size]  # of the number of records", 'type = "Uniform"', "lower = 1"]
+        lines += [
+            "",
+            "[size]  # the prior of the number of records",
+            'type = "Uniform"',
+            "lower = 1",
+        ]
         lines += [f"upper = {size}"]
     question = 'question = "What do the published numbers say?"'
     return "\n".join([*lines, "", "[report]", question, ""])

@@ -59,6 +59,7 @@ def plan(
         wanted = read_plan(spec)
         if replicates is not None:
             wanted = replace(wanted, replicates=replicates)
+    with reading(about=spec):
         prepared = prepare(wanted)
     with reading(CheckpointError):
         result = run(

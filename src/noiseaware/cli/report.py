@@ -9,7 +9,7 @@ import typer
 
 from noiseaware.cli import show
 from noiseaware.cli.errors import reading
-from noiseaware.cli.files import check_output, write_or_say
+from noiseaware.cli.files import PAGE, check_ending, check_output, write_or_say
 
 
 def report(
@@ -42,6 +42,7 @@ def report(
     with reading():
         check_output("--out", out, posterior)
         tree = na.load(posterior)
+        check_ending("--out", out, PAGE)
     write_or_say(out, lambda path: na.write_report(tree, path, title=title, question=question))
     if as_json:
         show.print_json({"out": str(out)})

@@ -98,7 +98,8 @@ def print_checks(checks: Any, to: Any) -> None:
     import textwrap
 
     for verdict in checks.verdicts:
-        mark = "[green]ok  [/]" if verdict.passed else "[bold red]FAIL[/]"
+        passed = "[green]ok  [/]" if verdict.checked else "--  "
+        mark = passed if verdict.passed else "[bold red]FAIL[/]"
         to.print(f"{mark}  [bold]{escaped(verdict.name)}[/]")
         words = textwrap.wrap(verdict.message, max(40, to.width - 6))
         to.print(escaped(textwrap.indent("\n".join(words), 6 * " ")), soft_wrap=True)

@@ -89,9 +89,10 @@ LOOKS = 4
 SHORT_STEP = 8
 """Steps of a count up to which a product is quicker than two logarithms of gamma functions."""
 
-STEPS_PER_CELL, LEAST_PER_CELL = 4.0, 0.5
-"""Steps of an iteration: the first times the number of cells less 1, times how much of the variance
-of theta is that of the counts and not that of theta given these; and never below the second."""
+STEPS_PER_CELL, STEPS_PER_PAIR, ENOUGH_STEPS, LEAST_PER_CELL = 4.0, 4.0, 256, 0.5
+"""Steps of an iteration: the first times the number of cells less 1 or, in a small table, the
+second times the number of pairs, up to the third; times how much of the variance of theta is that
+of the counts and not that of theta given these; and never below the last for each cell."""
 
 SELDOM = 1 / 32
 """How often strides are used after warm-up other than that which moved counts furthest, by the mean
@@ -100,7 +101,7 @@ of k^2, and the next finer one."""
 LEAST_SHARE = 0.05
 """A kind of direction gets steps as its mean of k^2 says, and this share of the best more: what was
 not seen to move may do so later. Pairs, which alone change every margin, get half of the steps at
-least."""
+least; of parts of records, elements, which alone change the sizes of classes."""
 
 FIRST_WINDOW = 32
 """Iterations of warm-up after which what was seen is first used."""
@@ -340,12 +341,14 @@ def pick_one(window, uniform):
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
-def bounds(table, counts, n, cells, steps, number):
+def bounds(table, counts, n, line):
     """Return the smallest and the largest k with which no count is negative, and n possible."""
+    cells, steps, number, change, rows, touched = line
     lo, hi, more = -FURTHEST, FURTHEST, 0
-    for i in range(number):
-        more += steps[i]
-    if table.size_row >= 0 and more != 0:
+    for i in range(touched):
+        if rows[i] == table.size_row:
+            more = int(change[rows[i]])
+    if more != 0:
         down, up = int(n) - table.size_range[0], table.size_range[1] - int(n)
         lo, hi = (-(down // more), up // more) if more > 0 else (-(up // -more), down // -more)
     for i in range(number):
@@ -385,7 +388,7 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
     cells, steps, number, change, rows, touched = line
     used, _, seen, _, _ = tuned
     n = sums[table.size_row] if table.size_row >= 0 else 0.0
-    lo, hi = bounds(table, counts, n, cells, steps, number)
+    lo, hi = bounds(table, counts, n, line)
     if lo == hi:
         return 0
     top, far = coarsest(hi - lo + 1), 0
@@ -492,9 +495,7 @@ def iterate_counts(density, table, slopes, counts, tuned, steps, rng, logs, tabl
         fill_tree(counts, tree)
         changes = count_steps(density, table, slopes, counts, sums, tree, tuned, steps, room, rng)
         reports[i, 0] = changes / steps
-        reports[i, 1], reports[i, 2] = look_at_records(
-            density, table, tree, sums, counts.sum(), rng
-        )
+        reports[i, 1], reports[i, 2] = look_at_records(density, table, tree, sums, counts, rng)
         if logs.shape[1] > 0:
             d = density.terms.family.shape[0]
             draw_log_gammas(table, counts, sums, d, rng, logs[i], tuned[4])
@@ -503,41 +504,73 @@ def iterate_counts(density, table, slopes, counts, tuned, steps, rng, logs, tabl
 
 
 @njit(cache=True, nogil=True)
-def look_at_records(density, table, tree, sums, n, rng):
+def fill_record(table, counts, cell, rng, cells):
+    """Fill in the cells of a random one of the records that stand in this one; return how many."""
+    cells[0] = cell
+    ends = table.part_ends
+    n_parts = ends.shape[0] - 1
+    first = cell - cell % ends[n_parts] if n_parts > 0 else 0
+    for k in range(n_parts):
+        begin, end = first + ends[k], first + ends[k + 1]
+        cells[k] = cell
+        if not begin <= cell < end:
+            left = rng.random() * counts[begin:end].sum()
+            cells[k] = begin
+            while cells[k] < end - 1 and left >= counts[cells[k]]:
+                left -= counts[cells[k]]
+                cells[k] += 1
+    return max(1, n_parts)
+
+
+@njit(cache=True, nogil=True)
+def look_at_records(density, table, tree, sums, counts, rng):
     """Score changes of one record, none of which is made; return their mean and lowest.
 
     The mean is that of min(1, r), r the ratio of g, and the lowest is of log r. The record is any,
     and gets the value of another record or, every other time, any value of its group.
     """
-    terms = density.terms
+    terms, n = density.terms, counts.sum()
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     lowest, total, seen = 0.0, 0.0, 0
+    n_parts = table.part_ends.shape[0] - 1
+    out, into = np.empty(max(1, n_parts), np.int64), np.empty(max(1, n_parts), np.int64)
     for i in range(LOOKS if n > 0 else 0):
         first, uniform = find(tree, min(int(rng.random() * n), n - 1)), rng.random()
         pool = table.of_cell[table.of_cell_start[first, 0]]
-        begin = table.pool_start[pool]
-        second = table.pools[begin + int(uniform * (table.pool_start[pool + 1] - begin))]
+        begin, end = table.pool_start[pool], table.pool_start[pool + 1]
+        second = table.pools[begin + int(uniform * (end - begin))]
+        if n_parts > 0:
+            second = int(uniform * counts.shape[0])
         if i % 2 == 0:
             second = find(tree, min(int(uniform * n), n - 1))
-            if table.of_cell[table.of_cell_start[second, 0]] != pool:
+            if n_parts == 0 and table.of_cell[table.of_cell_start[second, 0]] != pool:
                 continue
+        number = fill_record(table, counts, first, rng, out)
+        fill_record(table, counts, second, rng, into)
         log_ratio = 0.0
-        for cell, step in ((first, -1.0), (second, 1.0)):
-            for e in range(table.start[cell], table.start[cell + 1]):
-                row = table.row[e]
-                if row < family.shape[0]:
-                    log_ratio -= term(long, family, parameters, row, sums[row])
-                    sums[row] += step * table.weight[e]
-                    log_ratio += term(long, family, parameters, row, sums[row])
-        for cell, step in ((first, 1.0), (second, -1.0)):
-            for e in range(table.start[cell], table.start[cell + 1]):
-                if table.row[e] < family.shape[0]:
-                    sums[table.row[e]] += step * table.weight[e]
+        for cells, step in ((out, -1.0), (into, 1.0)):
+            log_ratio += shift_sums(long, family, parameters, table, cells, number, step, sums)
+        for cells, step in ((out, 1.0), (into, -1.0)):
+            shift_sums(long, family, parameters, table, cells, number, step, sums)
         lowest = min(lowest, log_ratio)
         if i % 2 == 0:
             total += math.exp(min(0.0, log_ratio))
             seen += 1
     return total / seen if seen > 0 else 1.0, lowest
+
+
+@njit(cache=True, nogil=True)
+def shift_sums(long, family, parameters, table, cells, number, step, sums):
+    """Add a record to the noisy rows, or take one away; return what that adds to log g."""
+    more = 0.0
+    for i in range(number):
+        for e in range(table.start[cells[i]], table.start[cells[i] + 1]):
+            row = table.row[e]
+            if row < family.shape[0]:
+                more -= term(long, family, parameters, row, sums[row])
+                sums[row] += step * table.weight[e]
+                more += term(long, family, parameters, row, sums[row])
+    return more
 
 
 class CountMove:
@@ -566,7 +599,7 @@ class CountMove:
         return {
             "used": np.ones((LEVELS, LEVELS)),
             "chances": _chances(target, np.ones(target.table.kinds)),
-            "per_cell": STEPS_PER_CELL,
+            "share": 1.0,
             "seen": _nothing_seen(target),
         }
 
@@ -606,7 +639,7 @@ class CountMove:
             target.slopes_at(state.theta),
             state.records,
             (tuning["used"], tuning["chances"], *seen),
-            math.ceil(tuning["per_cell"] * max(1, target.n - 1)),
+            steps_of(target.n, tuning["share"]),
             state.rng,
             logs,
             tables,
@@ -657,13 +690,24 @@ class CountMove:
             mean = total / number
             varied = np.maximum(squares / number - mean**2, 0.0)
             share = float((varied / (varied + mean)).max()) if target.size is None else 1.0
-            tuning["per_cell"] = max(LEAST_PER_CELL, STEPS_PER_CELL * share)
+            tuning["share"] = share
+
+
+def steps_of(cells: int, share: float) -> int:
+    """Return the steps of an iteration, for this share of the variance."""
+    others = max(1, cells - 1)
+    most = max(STEPS_PER_CELL * others, min(STEPS_PER_PAIR * others * cells / 2, ENOUGH_STEPS))
+    return math.ceil(max(LEAST_PER_CELL * others, share * most))
 
 
 def _chances(target: CountTarget, shares: np.ndarray) -> np.ndarray:
-    """Return the cumulative probabilities of the kinds, by these shares; pairs get half or more."""
-    pairs = len(target.table.most_pools)
-    shares[:pairs] *= max(1.0, shares[pairs:].sum() / shares[:pairs].sum())
+    """Return the cumulative probabilities of the kinds, by these shares.
+
+    What alone changes every margin, pairs, or of parts elements, gets half or more.
+    """
+    pairs, parts = len(target.table.most_pools), len(target.table.part_ends) > 1
+    alone, others = (slice(pairs, None), slice(pairs))[:: 1 if parts else -1]
+    shares[alone] *= max(1.0, shares[others].sum() / shares[alone].sum())
     return np.asarray(np.cumsum(shares / shares.sum()))
 
 

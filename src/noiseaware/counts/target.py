@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ from noiseaware.basics.arguments import check_memory
 from noiseaware.contract import (
     CountsPrior,
     Model,
+    Parts,
     Size,
     Theta,
     mechanism_abilities,
@@ -51,6 +52,7 @@ from noiseaware.contract import (
 )
 from noiseaware.counts.gammas import add_up, draw_log_gammas
 from noiseaware.counts.lattice import (
+    Directions,
     cells_of,
     connect,
     find_table,
@@ -76,8 +78,10 @@ MOST_SIZES = 10**7
 """Numbers of records for which log p(n) is tabulated, unless it is flat."""
 
 
-def why_not(model: Model, release: Release, size: Size | None = None) -> str:
-    """Return why the state cannot be counts, in words; "" if it can."""
+def why_not(
+    model: Model, release: Release, size: Size | None = None, parts: Parts | None = None
+) -> str:
+    """Return why the state cannot be counts, of possible records or parts; "" if it can."""
     able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
     if release.n_records is None and size is None and not able.random_size:
         return "the number of records is not known"
@@ -86,6 +90,8 @@ def why_not(model: Model, release: Release, size: Size | None = None) -> str:
     wide = size is not None and size.upper - size.lower >= MOST_SIZES
     if wide and not size_abilities(size).flat:
         return f"the prior for the number of records is not flat on {MOST_SIZES:,} numbers"
+    if parts is not None:
+        return ""
     if able.record_values is None:
         return f"{able.name} does not list all possible records in record_values"
     if mechanism.terms is None or mechanism.statistic is not None:
@@ -98,6 +104,44 @@ def why_not(model: Model, release: Release, size: Size | None = None) -> str:
     if able.counts_prior is None and not (held and able.log_likelihood is not None):
         return f"{able.name} has no log_likelihood with a log_prior or an update_from_counts"
     return ""
+
+
+class Cells(NamedTuple):
+    """The cells of a table, and what a chain is told of their counts x.
+
+    Attributes
+    ----------
+    columns : (d, C)
+        What each cell adds to the total.
+    held, held_values
+        Rows that are fixed, (m, C), beside the exact ones of the release, and at which values.
+    number : (1, C)
+        The row that counts the records.
+    prior, from_gammas
+        log p of a database, theta integrated out, and theta given the gammas of that, or None.
+    orders, order_sign
+        Rows (R, C) of numbers y of records that can be put in order several times: the logarithm of
+        how many databases have these counts has order_sign log Gamma(1 + y) in it.
+    grid
+        The levels of each variable, if cells are all their combinations in order.
+    elements
+        Directions that lead everywhere with pairs, by a cell of each set; None: they are looked
+        for.
+    part_ends
+        Where the parts of a record end among the cells of a class (`counts.parts`), from 0.
+    """
+
+    columns: sparse.csr_array
+    held: sparse.csr_array
+    held_values: np.ndarray
+    number: sparse.csr_array
+    prior: CountsPrior | None
+    from_gammas: Callable[[np.ndarray], Theta] | None
+    orders: sparse.csr_array | None = None
+    order_sign: float = 0.0
+    grid: tuple[int, ...] = ()
+    elements: list[dict[int, int]] | None = None
+    part_ends: np.ndarray = np.zeros(1, np.int64)
 
 
 class Table(NamedTuple):
@@ -141,6 +185,8 @@ class Table(NamedTuple):
         The smallest and the largest number of records.
     size_logs
         log p(n) for each of them; one number if they are all alike.
+    part_ends
+        As in `Cells`; of possible records, only a 0.
     """
 
     start: np.ndarray
@@ -168,6 +214,7 @@ class Table(NamedTuple):
     size_row: int = -1
     size_range: np.ndarray = np.zeros(2, np.int64)
     size_logs: np.ndarray = np.zeros(1)
+    part_ends: np.ndarray = np.zeros(1, np.int64)
 
     @property
     def kinds(self) -> int:
@@ -198,53 +245,26 @@ class CountTarget(Target):
 
     on_counts = True
 
-    def __init__(self, model: Model, release: Release, size: Size | None = None) -> None:
-        reason = why_not(model, release, size)
+    def __init__(
+        self,
+        model: Model,
+        release: Release,
+        size: Size | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        reason = why_not(model, release, size, parts)
         if reason:
             raise ValueError(f"a chain of counts is not possible: {reason}")
         super().__init__(model, release, size)
-        able = self.abilities
-        self.cell_values = np.ascontiguousarray(able.record_values)
-        n_cells = self.n = len(self.cell_values)
-        check_memory(f"a table of {n_cells} cells", 8 * n_cells * (2 + len(release.values) // 100))
-        n = release.n_records
-        self.groups, self._sizes = able.value_groups or (
-            np.zeros(n_cells, np.int64),
-            np.zeros(0, np.int64) if n is None else np.array([n]),
-        )
-        self.order = np.argsort(self.groups, kind="stable")
-        self.last = np.append(np.diff(self.groups[self.order]) != 0, True)
-        self._by_cell = self._columns()
-        self.integrated = able.counts_prior is not None
-        prior = able.counts_prior or CountsPrior(np.zeros(n_cells))
-        if size is not None:
-            prior = with_size_rows(prior)
-        self.slopes = np.zeros(n_cells) if prior.slopes is None else prior.slopes
-        sized = sparse.csr_array(
-            (np.ones(n_cells), (self.groups, np.arange(n_cells))),
-            shape=(int(self.groups.max()) + 1, n_cells),
-        )[: len(self._sizes)]
-        rows = [self._by_cell, sized]
-        if prior.matrix is not None:
-            rows.insert(1, sparse.csr_array(prior.matrix))
-        matrix, fixed = sparse.csc_array(sparse.vstack(rows)), self._fixed(len(prior.shifts))
-        assert self.terms is not None
-        exact = self.terms.family == EXACT
-        self._held = sparse.csr_array(matrix)[fixed]
-        self._held_values = np.append(self.terms.parameters[exact, 0], self._sizes)
-        seen = sparse.vstack([self._by_cell, sized])
-        self.table = make_table(matrix, fixed, prior, self._grid(), sparse.csc_array(seen))
-        if size is not None:
-            # The last of the prior's rows, as nothing is fixed but what is exact.
-            possible, logs = tabulate(size)
-            self.table = self.table._replace(
-                size_row=matrix.shape[0] - 1, size_range=possible, size_logs=logs
-            )
-        self._density = able.log_likelihood
+        able, cells = self.abilities, self._find_cells()
+        self._by_cell, self.n = cells.columns, cells.columns.shape[1]
+        self._density, self.integrated = able.log_likelihood, cells.prior is not None
         self.n_gammas = 0
-        if able.counts_prior is not None and able.from_gammas is not None:
-            plus = (able.counts_prior.concentrations > 0, able.counts_prior.signs > 0)
+        self._from_gammas = cells.from_gammas
+        if cells.prior is not None and cells.from_gammas is not None:
+            plus = (cells.prior.concentrations > 0, cells.prior.signs > 0)
             self.n_gammas = int(sum(map(np.sum, plus)))
+        self.table = self._make_table(cells)
         self.abilities = replace(
             able,
             log_likelihood=None if able.log_likelihood is None else self._log_likelihood,
@@ -259,14 +279,59 @@ class CountTarget(Target):
         )
         self.kernel = self._find_kernel()
 
+    def _find_cells(self) -> Cells:
+        """Lay out the cells, and what is known of their counts: here, of the possible records."""
+        able, n = self.abilities, self.release.n_records
+        self.cell_values = np.ascontiguousarray(able.record_values)
+        n_cells, n_values = len(self.cell_values), len(self.release.values)
+        check_memory(f"a table of {n_cells} cells", 8 * n_cells * (2 + n_values // 100))
+        self.groups, self._sizes = able.value_groups or (
+            np.zeros(n_cells, np.int64),
+            np.zeros(0, np.int64) if n is None else np.array([n]),
+        )
+        self.order = np.argsort(self.groups, kind="stable")
+        self.last = np.append(np.diff(self.groups[self.order]) != 0, True)
+        sized = sparse.csr_array(
+            (np.ones(n_cells), (self.groups, np.arange(n_cells))),
+            shape=(int(self.groups.max()) + 1, n_cells),
+        )[: len(self._sizes)]
+        return Cells(
+            columns=self._columns(),
+            held=sized,
+            held_values=self._sizes,
+            number=sparse.csr_array(np.ones((1, n_cells))),
+            prior=able.counts_prior,
+            from_gammas=able.from_gammas,
+            grid=self._grid(),
+        )
+
+    def _make_table(self, cells: Cells) -> Table:
+        """Put all rows together, for compiled code."""
+        prior = cells.prior or CountsPrior(np.zeros(self.n))
+        self.slopes = np.zeros(self.n) if prior.slopes is None else prior.slopes
+        prior, self._signs_given = with_orders(prior, cells, sized=self.size is not None)
+        rows = [self._by_cell, cells.held]
+        if prior.matrix is not None:
+            rows.insert(1, prior.matrix)
+        matrix = sparse.csc_array(sparse.vstack(rows))
+        assert self.terms is not None
+        exact, last = self.terms.family == EXACT, self.d + len(prior.shifts)
+        fixed = np.arange(matrix.shape[0]) >= last
+        fixed[: self.d] = exact
+        self._held, self._number = sparse.csr_array(matrix)[fixed], cells.number
+        self._held_values = np.append(self.terms.parameters[exact, 0], cells.held_values)
+        seen = sparse.csc_array(sparse.vstack([self._by_cell, cells.held]))
+        table = make_table(matrix, fixed, prior, cells, seen)
+        if self.size is None:
+            return table
+        possible, logs = tabulate(self.size)
+        return table._replace(size_row=last - 1, size_range=possible, size_logs=logs)
+
     def given(self, theta: Theta) -> CountTarget:
         """Return the target p(x | theta, s_dp): b_c is log f(v_c | theta), and theta is held."""
         other = copy.copy(self)
         other.slopes = self.log_values(theta)
-        signs = np.zeros_like(self.table.signs)
-        if self.size is not None:
-            signs[-1] = 1.0  # log n!
-        other.table = self.table._replace(concentrations=np.zeros(self.n), signs=signs)
+        other.table = self.table._replace(concentrations=np.zeros(self.n), signs=self._signs_given)
         other.n_gammas = 0
         other.abilities = replace(
             self.abilities, update_from_counts=lambda theta, counts, rng: theta
@@ -275,8 +340,8 @@ class CountTarget(Target):
 
     def theta_of(self, logs: np.ndarray) -> Theta:
         """Return draws of theta, one for each row of logarithms of gammas."""
-        assert self.abilities.from_gammas is not None
-        return self.abilities.from_gammas(logs)
+        assert self._from_gammas is not None
+        return self._from_gammas(logs)
 
     def shown(self, theta: Theta, records: np.ndarray) -> Theta:
         """Return theta and, if the model shows them, the counts; of one draw or of several."""
@@ -293,9 +358,12 @@ class CountTarget(Target):
         return {name: np.array(drawn[0]) for name, drawn in self.theta_of(logs).items()}
 
     def log_values(self, theta: Theta) -> np.ndarray:
-        """Return log f of each possible record, (C,)."""
+        """Return log f of each possible record, or what is its sum over their parts, (C,)."""
+        return np.maximum(self._log_cells(theta), IMPOSSIBLE)
+
+    def _log_cells(self, theta: Theta) -> np.ndarray:
         assert self._density is not None
-        return np.maximum(self._density(theta, self.cell_values), IMPOSSIBLE)
+        return self._density(theta, self.cell_values)
 
     def _columns(self) -> sparse.csr_array:
         """Return t(v_c) as columns, (d, C)."""
@@ -308,13 +376,6 @@ class CountTarget(Target):
         cell, which = np.nonzero(made >= 0)
         entries = np.ones(len(cell)), (made[cell, which], cell)
         return sparse.csr_array(entries, shape=(self.d, n_cells))
-
-    def _fixed(self, n_prior: int) -> np.ndarray:
-        assert self.terms is not None
-        rows = self.d + n_prior + len(self._sizes)
-        fixed = np.arange(rows) >= self.d + n_prior
-        fixed[: self.d] = self.terms.family == EXACT
-        return fixed
 
     def _grid(self) -> tuple[int, ...]:
         """Return the levels of each variable, if the values are all their combinations in order."""
@@ -337,8 +398,7 @@ class CountTarget(Target):
         """Return b_c: log f(v_c | theta) if theta is held, else that of the integrated prior."""
         if self.integrated and not held:
             return self.slopes
-        assert self._density is not None
-        return np.ascontiguousarray(self._density(theta, self.cell_values), dtype=np.float64)
+        return np.ascontiguousarray(self._log_cells(theta), dtype=np.float64)
 
     def rates(self, theta: Theta) -> np.ndarray:
         """Return f(v_c | theta), of which each group adds up to 1, or Poisson means, (C,)."""
@@ -370,7 +430,7 @@ class CountTarget(Target):
         """Return a table with all that is fixed, (C,); ValueError if there is none."""
         if self.size is None:
             return find_table(self._held, self._held_values, self._held_values, rng)
-        rows = sparse.vstack([self._held, sparse.csr_array(np.ones((1, self.n)))])
+        rows = sparse.vstack([self._held, self._number])
         low, high = (np.append(self._held_values, n) for n in (self.size.lower, self.size.upper))
         return find_table(rows, low, high, rng)
 
@@ -407,18 +467,28 @@ class CountTarget(Target):
         return self.cell_values[np.concatenate(parts)]
 
 
-def with_size_rows(prior: CountsPrior) -> CountsPrior:
-    """Return the prior of counts with what is constant for one n: -log Gamma(w + n) and log n!."""
-    cells = len(prior.concentrations)
-    shifts, signs = ([prior.whole, 1.0], [-1.0, 1.0]) if prior.whole else ([1.0], [1.0])
-    rows = [sparse.csr_array(np.ones((len(shifts), cells)))]
-    if prior.matrix is not None:
-        rows.insert(0, sparse.csr_array(prior.matrix))
-    return prior._replace(
-        matrix=sparse.vstack(rows),
-        shifts=np.append(prior.shifts, shifts),
-        signs=np.append(prior.signs, signs),
-    )
+def with_orders(prior: CountsPrior, cells: Cells, sized: bool) -> tuple[CountsPrior, np.ndarray]:
+    """Return the prior with the rows of what is no constant of how many databases there are.
+
+    These are the orders of parts and, where n is not known, log n! and the prior's own -log Gamma(w
+    + n). Beside it, the signs of all rows where theta is held: then the prior has none.
+    """
+    more = []  # rows, with their shift, sign, and sign where theta is held
+    if cells.orders is not None:
+        more.append((cells.orders, 1.0, cells.order_sign, cells.order_sign))
+    if sized and prior.whole:
+        more.append((cells.number, prior.whole, -1.0, 0.0))
+    if sized:
+        more.append((cells.number, 1.0, 1.0, 1.0))
+    rows = [] if prior.matrix is None else [sparse.csr_array(prior.matrix)]
+    shifts, signs, given = prior.shifts, prior.signs, np.zeros(len(prior.signs))
+    for matrix, shift, sign, held in more:
+        rows.append(matrix)
+        ones = np.ones(matrix.shape[0])
+        shifts, signs = np.append(shifts, shift * ones), np.append(signs, sign * ones)
+        given = np.append(given, held * ones)
+    stacked = sparse.vstack(rows) if rows else None
+    return prior._replace(matrix=stacked, shifts=shifts, signs=signs), given
 
 
 def tabulate(size: Size) -> tuple[np.ndarray, np.ndarray]:
@@ -431,16 +501,21 @@ def tabulate(size: Size) -> tuple[np.ndarray, np.ndarray]:
 def make_table(
     matrix: sparse.csc_array,
     fixed: np.ndarray,
-    prior: Any,
-    grid: tuple[int, ...],
+    prior: CountsPrior,
+    cells: Cells,
     seen: sparse.csc_array,
 ) -> Table:
     """Put together what compiled code is told; `seen` are the noisy rows with what is fixed."""
     matrix.sum_duplicates()
     held = sparse.csc_array(sparse.csr_array(matrix)[fixed])
     classes = same_columns(held)
-    needed = connect(held, classes, grid)
-    more = [] if grid else open_directions(seen)
+    grid, more = cells.grid, []
+    if cells.elements is None:
+        needed = connect(held, classes, grid)
+        more = [] if grid else open_directions(seen)
+    else:
+        chosen = [{int(classes[c]): z for c, z in e.items()} for e in cells.elements]
+        needed = Directions(chosen, [])
     pools = make_pools(sparse.csr_array(matrix)[~fixed], classes)
     levels = np.array(grid, dtype=np.int64)
     strides = [math.prod(grid[k + 1 :]) for k in range(len(grid))]
@@ -457,6 +532,7 @@ def make_table(
         strides=np.array(strides, dtype=np.int64),
         patterns=patterns_of(len(grid), needed.separations),
         **_elements(needed.elements, more, classes),
+        part_ends=cells.part_ends,
     )
 
 

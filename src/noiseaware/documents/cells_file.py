@@ -19,12 +19,17 @@ are names of columns, with a table `[cells]` that says how the numbers were publ
 `scale`, `sd` or `variance`, `threshold` and so on, each a number or, as a text, the name of a
 column with one for each row; and, if there is one, the column with the `name` of each cell.
 
-Messages count the rows from 0, the header left out.
+A mistake in the table is told with its line of the file and the name of the cell, one in the model
+file with the name of that file.
 """
 
 from __future__ import annotations
 
+import csv
 import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +57,19 @@ OWN = ("value", "law", "name")
 NOISE = ("scale", "sd", "variance", "threshold", "clamp", "step")
 """Those of additive noise."""
 
+LAWS = ("laplace", "gaussian", "discrete laplace", "discrete gaussian")
+
+SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}
+"""What other files have in place of commas."""
+
+OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")
+"""Ends of the names of tables that are not read."""
+
+IN_ROW = re.compile(r" (?:in row|for record) (\d+)|; row (\d+) has none")
+"""How messages of models and mechanisms name the row, counted from 0."""
+
+THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*")
+
 
 class Cells(NamedTuple):
     """What the two files say."""
@@ -68,32 +86,132 @@ def is_cells_file(path: str | Path) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
+class WrongEntry(ValueError):
+    """A mistake in the table, with its place; not in the model file."""
+
+
+@dataclass
+class Table:
+    """A table of cells, as messages need it."""
+
+    path: Path
+    frame: Any
+    names: list[str] | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [str(name) for name in self.frame.columns]
+
+    def column(self, key: str, name: Any) -> Any:
+        """Return the column that a key names."""
+        if name not in self.columns:
+            raise ValueError(
+                f"{key} names the column {name!r}, which is not there{nearest(name, self.columns)}"
+            )
+        return self.frame[name]
+
+    def numbers(self, key: str, name: Any) -> np.ndarray:
+        """Return a column of numbers, NaN where an entry is empty; an error names the line."""
+        column = self.column(key, name)
+        try:
+            return np.asarray(as_floats(column), dtype=np.float64)
+        except Exception:  # of pandas or polars; the entry is found below
+            for row, entry in enumerate(column):
+                try:
+                    np.float64(np.nan if entry is None else entry)
+                except (ValueError, TypeError):
+                    words = f"{name} must be a number; got {entry!r}"
+                    raise WrongEntry(f"{self.where(row)}: {words}{_hint(key, entry)}") from None
+            raise
+
+    def where(self, row: int) -> str:
+        """Return the file, the line and the cell of a row, which is counted from 0."""
+        line = f"row {row + 1}"
+        if self.path.suffix.lower() == ".csv":
+            with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+                reader = csv.reader(lines)
+                written = [reader.line_num for entries in reader if entries]  # pandas skips others
+            line = f"line {written[row + 1]}" if row + 1 < len(written) else line
+        cell = f" ({self.names[row]})" if self.names is not None else ""
+        return f"{self.path.name}, {line}{cell}"
+
+    def placed(self, words: str) -> str | None:
+        """Return what a model or mechanism says of a row as an error of this file, or None."""
+        found = IN_ROW.search(words)
+        if found is None:
+            return None
+        row = int(found[1] or found[2])
+        return f"{self.where(row)}: {words[: found.start()]}{words[found.end() :]}"
+
+
+def _hint(key: str, entry: Any) -> str:
+    """Return what to do about an entry that is no number, or ""."""
+    if isinstance(entry, str) and THOUSANDS.fullmatch(entry):
+        return " (remove the thousands separator)"
+    return " (a column of labels goes into groups)" if key == "features" else ""
+
+
 def read_cells(path: str | Path, model: str | Path) -> Cells:
     """Read a table of cells, and the model file that names its columns.
 
     Raises
     ------
     ValueError
-        In one line: the file, the column, the row, and what would be right.
+        In one line: the file, the line or the key, and what would be right.
     """
-    frame = read_frame(Path(path))
-    return read_toml(model, lambda content: _read(content, frame))
+    table = Table(Path(path), read_frame(Path(path)))
+    content = read_toml(model, lambda content: content)
+    try:
+        return _read(content, table)
+    except WrongEntry as error:
+        raise ValueError(str(error)) from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(table.placed(str(error)) or f"{model}: {error}") from None
+
+
+def check_kinds(release: str | Path, content: dict[str, Any]) -> None:
+    """Raise ValueError if a file that is no table goes with a model file of cells, or seems one."""
+    path, kinds = Path(release), " or ".join(SUFFIXES)
+    if is_cells_file(path):
+        return
+    if path.suffix.lower() == ".json" and "cells" in content:
+        raise ValueError(f"[cells] is for a table; {path} is a release file")
+    if "cells" in content or path.suffix.lower() in OTHER_TABLES:
+        raise ValueError(f"a table must end in {kinds}; got {path}")
 
 
 def read_frame(path: Path) -> Any:
     """Return a table as a frame of pandas (CSV) or polars (Parquet)."""
     try:
         if path.suffix.lower() == ".parquet":
-            return _polars().read_parquet(path)
+            return _with_rows(_polars().read_parquet(path), path)
         import pandas
 
-        return pandas.read_csv(path)
+        _check_separator(path)
+        frame = pandas.read_csv(path)
     except (ValueError, UnicodeError) as error:  # those of pandas are kinds of ValueError
         raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
     except Exception as error:  # polars has its own, of no common kind
         if type(error).__module__.partition(".")[0] != "polars":
             raise
         raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
+    return _with_rows(frame, path)
+
+
+def _with_rows(frame: Any, path: Path) -> Any:
+    if len(frame) == 0:
+        raise ValueError(f"{path} has no rows")
+    return frame
+
+
+def _check_separator(path: Path) -> None:
+    """Raise ValueError if the header has no comma and many of something else."""
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        header = lines.readline()
+    for mark, name in SEPARATORS.items():
+        if mark in header and "," not in header:
+            raise ValueError(f"the columns seem to be separated by {name}; commas are needed")
 
 
 def write_cells(frame: Any, path: str | Path) -> None:
@@ -124,56 +242,83 @@ def _first(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _read(content: dict[str, Any], frame: Any) -> Cells:
+def _read(content: dict[str, Any], table: Table) -> Cells:
     said = content.pop("cells", None)
     if not isinstance(said, dict):
         raise ValueError("cells is missing: a table [cells] with value, law, scale and so on")
-    columns = [str(name) for name in frame.columns]
     for key in OWN[:2]:
         if not isinstance(said.get(key), str):
             raise ValueError(f"{key} is missing in [cells], or no text; got {said.get(key)!r}")
-    values = _numbers(frame, columns, "value", said["value"])
-    names = None
+    _check_keys(said, table.columns)
     if "name" in said:
-        names = [str(entry) for entry in _column(frame, columns, "name", said["name"])]
+        table.names = [str(entry) for entry in table.column("name", said["name"])]
+    values = table.numbers("value", said["value"])
     given = {k: v for k, v in said.items() if k not in OWN}
     used = {k: v for k, v in {"value": said["value"], **given}.items() if isinstance(v, str)}
     for key, entry in given.items():
         if isinstance(entry, str):
-            given[key] = _numbers(frame, columns, key, entry)
+            given[key] = table.numbers(key, entry)
     try:
-        made = _mechanism(said["law"], given, frame, columns)
-        release = Release(values, made, len(values), names)
+        made = _mechanism(said["law"], given, table)
+        release = Release(values, made, len(values), table.names)
     except (ValueError, TypeError) as error:
         where = ", ".join(f"{key} is column {name!r}" for key, name in used.items())
         raise ValueError(f"{error} ({where})") from None
     for key in COLUMNS:
         if key in content:
-            content[key] = _columns(frame, columns, key, content[key])
-    grouped = content.get("groups", {})
+            content[key] = _columns(table, key, content[key])
+    notes = [*_empty(values, said), *_lone(content.get("groups", {}))]
+    return Cells(release, read_content(content), table.frame, notes)
+
+
+def _empty(values: np.ndarray, said: dict[str, Any]) -> list[str]:
+    """Say how many cells are empty, where nothing says that they were withheld."""
+    count = int(np.isnan(values).sum())
+    if not count or "threshold" in said:
+        return []
+    words = f"{count} of {len(values)} cells are empty and taken as not asked for"
+    can = "threshold" in _arguments(said["law"])
+    return [f"{words}; if small numbers were withheld, give threshold" if can else words]
+
+
+def _lone(grouped: dict[str, Any]) -> list[str]:
+    """Say which groups have one cell."""
     lone = filter(None, [lone_groups(name, labels) for name, labels in grouped.items()])
     known = "its effect is known from that cell, and from the spread of the others"
-    notes = [f"{said}: {known}" for said in lone]
-    return Cells(release, read_content(content), frame, notes)
+    return [f"{said}: {known}" for said in lone]
 
 
-def _mechanism(law: str, given: dict[str, Any], frame: Any, columns: list[str]) -> Any:
+def _arguments(law: str) -> Iterable[str]:
+    """Return the keys of [cells] that go with a law, or with a mechanism by its name."""
+    if law not in MECHANISMS.names:
+        return NOISE
+    return [name for name in inspect.signature(MECHANISMS[law]).parameters if name != "query"]
+
+
+def _check_keys(said: dict[str, Any], columns: list[str]) -> None:
+    """Raise ValueError for a law that is one of totals, or an unknown key."""
+    law = said["law"]
+    plain = {name.replace(" ", ""): name for name in LAWS}.get(law.lower())
+    if law in MECHANISMS.names and plain is not None and law not in columns:
+        raise ValueError(
+            f"law must be the noise of each cell; got {law!r}; did you mean {plain!r}?"
+        )
+    known = (*OWN, *_arguments(law))
+    for key in said:
+        if key not in known:
+            raise ValueError(f"unknown key {key!r} in [cells]{nearest(key, known)}")
+
+
+def _mechanism(law: str, given: dict[str, Any], table: Table) -> Any:
     """Return the local mechanism of these arguments: of a law, or of a mechanism by its name."""
     if law not in MECHANISMS.names:
-        n = len(frame)
-        unknown = [key for key in given if key not in NOISE]
-        if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r} in [cells]{nearest(unknown[0], NOISE)}")
+        n = len(table.frame)
         after = {key: given[key] for key in ("clamp", "step") if key in given}
-        table = {k: np.broadcast_to(v, n) for k, v in given.items() if k not in after}
-        if law in columns:
-            table["law"], law = frame[law], "law"
-        return tables.release({"value": np.zeros(n) + np.nan, **table}, law=law, **after).mechanism
+        each = {k: np.broadcast_to(v, n) for k, v in given.items() if k not in after}
+        if law in table.columns:
+            each["law"], law = table.frame[law], "law"
+        return tables.release({"value": np.zeros(n) + np.nan, **each}, law=law, **after).mechanism
     kind = MECHANISMS[law]
-    arguments = [name for name in inspect.signature(kind).parameters if name != "query"]
-    for key in given:
-        if key not in arguments:
-            raise ValueError(f"unknown key {key!r} in [cells]{nearest(key, (*OWN, *arguments))}")
     takes = "query" in inspect.signature(kind).parameters
     made = kind(**({"query": Value()} if takes else {}), **given)
     if not (mechanism_abilities(made).per_record and query_abilities(made.query).is_value):
@@ -181,36 +326,12 @@ def _mechanism(law: str, given: dict[str, Any], frame: Any, columns: list[str]) 
     return made
 
 
-def _column(frame: Any, columns: list[str], key: str, name: Any) -> Any:
-    if name not in columns:
-        raise ValueError(
-            f"{key} names the column {name!r}, which is not there{nearest(name, columns)}"
-        )
-    return frame[name]
-
-
-def _numbers(frame: Any, columns: list[str], key: str, name: Any) -> np.ndarray:
-    """Return a column of numbers, NaN where an entry is empty; an error names the row."""
-    column = _column(frame, columns, key, name)
-    try:
-        return np.asarray(as_floats(column), dtype=np.float64)
-    except Exception:  # of pandas or polars; the entry is found below
-        for row, entry in enumerate(column):
-            try:
-                np.float64(np.nan if entry is None else entry)
-            except (ValueError, TypeError):
-                raise ValueError(
-                    f"{key} must be numbers; column {name!r} has {entry!r} in row {row}"
-                ) from None
-        raise
-
-
-def _columns(frame: Any, columns: list[str], key: str, names: Any) -> Any:
+def _columns(table: Table, key: str, names: Any) -> Any:
     """Return the columns that a model's argument names: several by name, one as it is."""
     listed = [names] if isinstance(names, str) else names
     if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
         raise ValueError(f"{key} must be a column's name, or a list of names; got {names!r}")
     if key == "groups":
-        return {name: np.asarray(_column(frame, columns, key, name)) for name in listed}
-    found = {name: _numbers(frame, columns, key, name) for name in listed}
+        return {name: np.asarray(table.column(key, name)) for name in listed}
+    found = {name: table.numbers(key, name) for name in listed}
     return found if key == "features" else found[listed[0]]

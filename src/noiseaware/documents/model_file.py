@@ -39,7 +39,6 @@ number is a table too, one of `noiseaware.sizes`:
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,12 +48,13 @@ from typing import Any, TypeVar
 from noiseaware import models
 from noiseaware.basics.text_files import kind_of, read_text
 from noiseaware.contract import Model, Size, model_abilities
-from noiseaware.registry import MODELS, nearest
+from noiseaware.registry import MODELS, nearest, wrong_arguments
 from noiseaware.results.units import check_units
 from noiseaware.sizes import from_dict as read_size
 
 __all__ = ["ModelFile", "read_content", "read_model_file"]
 
+TABLES = ("report", "size", "derived")
 REPORT_KEYS = ("title", "question", "parameters", "units", "scales")
 Content = TypeVar("Content")
 
@@ -108,7 +108,9 @@ def read_content(content: dict[str, Any]) -> ModelFile:
     derived = content.pop("derived", {})
     if "type" not in content:
         raise ValueError('type is missing: which model, for example type = "LinearRegression"')
-    _check_keys(MODELS.check(content["type"]), content)
+    kind = MODELS.check(content["type"])
+    for said in wrong_arguments(MODELS[kind], content, ("type", *TABLES)):
+        raise ValueError(f"{said}; see `noiseaware models {kind}`" if "missing" in said else said)
     model = models.from_dict(content)
     if derived:
         model = models.derived(model, derived)
@@ -138,13 +140,3 @@ def _read_report(report: Any, names: dict[str, list[str]]) -> dict[str, Any]:
                 f"unknown name {name!r} in parameters of [report]{nearest(name, names)}"
             )
     return {**report, "parameters": tuple(chosen)}
-
-
-def _check_keys(kind: str, content: dict[str, Any]) -> None:
-    arguments = inspect.signature(MODELS[kind]).parameters
-    for key in content:
-        if key != "type" and key not in arguments:
-            raise ValueError(f"unknown key {key!r} for {kind}{nearest(key, arguments)}")
-    for name, argument in arguments.items():
-        if argument.default is inspect.Parameter.empty and name not in content:
-            raise ValueError(f"{name} is missing: {kind} needs it; see `noiseaware models {kind}`")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Wishes",
+    "kind_of_records",
     "model_of",
     "naive_draws",
     "naive_note",
@@ -60,6 +61,11 @@ def number_of_records(posterior: DataTree) -> str:
     """Return how many records the release is about, to stand before "records"."""
     number = float(posterior["constant_data"]["n_records"])
     return "an unknown number of" if np.isnan(number) else f"{number:.0f}"
+
+
+def kind_of_records(posterior: DataTree) -> str:
+    """Return what the records are called: "cells" if there are estimates of each, or "records"."""
+    return "cells" if "record_estimates" in posterior.children else "records"
 
 
 def naive_draws(

@@ -41,6 +41,21 @@ __all__ = ["NoisyVariance", "count_nonzero", "histogram", "mean", "sum", "var"]
 
 Bounds = tuple[ArrayLike, ArrayLike]
 
+NOT_READ = {
+    "std": "it is the square root of what var returns: tools.var(result**2, bounds=..., ...)",
+    **dict.fromkeys(
+        ("median", "quantile", "percentile"),
+        "one candidate is chosen with noise; it is not a noisy sum",
+    ),
+}
+"""Tools of diffprivlib that have no function here, and why."""
+
+
+def __getattr__(name: str) -> Any:
+    """Say of a tool that is not read why it is not."""
+    reason = f", because {NOT_READ[name]}" if name in NOT_READ else ""
+    raise AttributeError(f"noiseaware reads no diffprivlib.tools.{name}{reason}")
+
 
 def mean(
     result: ArrayLike, *, bounds: Bounds, n_records: int, epsilon: float = 1.0, axis: Any = None
@@ -96,7 +111,9 @@ def histogram(
     `range` is needed.
     """
     if density:
-        raise cannot_read("density=True gives the counts divided by their own noisy sum")
+        raise cannot_read(
+            "density=True gives the counts divided by their own noisy sum", by_hand=False
+        )
     n = whole_number("n_records", n_records)
     if isinstance(result, tuple):
         result, edges = result

@@ -9,6 +9,9 @@ BY_HAND = (
 )
 
 
-def cannot_read(what: str) -> ValueError:
-    """Return the error to raise: what cannot be read, and what to do instead."""
-    return ValueError(f"{what}. {BY_HAND}")
+def cannot_read(what: str, by_hand: bool = True) -> ValueError:
+    """Return the error to raise: what cannot be read, and what to do instead.
+
+    `by_hand` is False for what no release can state: a ratio, or a choice among candidates.
+    """
+    return ValueError(f"{what}. {BY_HAND}" if by_hand else what)

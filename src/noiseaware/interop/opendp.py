@@ -197,9 +197,10 @@ def _root(measurement: Any) -> Any:
     """Return the tree: the parsed text, or the measurement itself, whose nodes are objects."""
     if not isinstance(measurement, str | bytes):
         if not hasattr(measurement, "__opendp_dict__"):
+            advice = ": give query.resolve()" if hasattr(measurement, "resolve") else ""
             raise TypeError(
                 "measurement must be an OpenDP measurement (0.16 or newer) or the text that "
-                f"opendp.prelude.serialize made of it; got {type(measurement).__name__}"
+                f"opendp.prelude.serialize made of it; got {type(measurement).__name__}{advice}"
             )
         return measurement
     try:
@@ -289,13 +290,15 @@ def _domain(node: Any) -> Data:
 
 def _noise_input(noise: Call) -> Data:
     if "input_domain" not in noise.arguments:
-        raise cannot_read(f"the measurement is {noise.function}{_why(noise)}")
+        raise _not_read("the measurement is", noise)
     return _domain(noise.arguments["input_domain"])
 
 
-def _why(call: Call) -> str:
-    """Return the reason why a constructor is not read, to be added to what it is."""
-    return f" ({REASONS[call.function]})" if call.function in REASONS else ""
+def _not_read(what: str, call: Call, where: str = "") -> ValueError:
+    """Return the error for a constructor, with the reason why it is not read, where it is known."""
+    reason = REASONS.get(call.function)
+    why = f" ({reason})" if reason else ""
+    return cannot_read(f"{what} {call.function}{where}{why}", by_hand=reason is None)
 
 
 def _pair(bounds: Any) -> tuple[float, float] | None:
@@ -325,7 +328,7 @@ def _after(step: Call, data: Data) -> Data:
         return data._replace(kind="usize", bounds=None, edges=edges)
     if step.function == "make_identity":
         return data
-    raise cannot_read(f"the data goes through {step.function} before the query{_why(step)}")
+    raise _not_read("the data goes through", step, " before the query")
 
 
 def _size(known: int | None, n_records: int | None) -> int | None:
@@ -367,7 +370,7 @@ def _asked(step: Call, data: Data, n: int | None, query: Any) -> Asked:
         kind = str(step.arguments["TOA"])
         _check_overflow(kind, n)
         return _histogram(step, data, kind)
-    raise cannot_read(f"the query is {step.function}{_why(step)}")
+    raise _not_read("the query is", step)
 
 
 def _counted_value(data: Data, query: Any) -> Asked:

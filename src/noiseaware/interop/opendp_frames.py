@@ -37,7 +37,7 @@ import numpy as np
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import whole_number
 from noiseaware.interop.errors import cannot_read
-from noiseaware.interop.tables import columns_by_name
+from noiseaware.interop.tables import columns_by_name, numbers_of
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 
@@ -149,6 +149,8 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
     for field in ("column", "aggregate", "distribution", "scale"):
         if field not in says:
             raise ValueError(f"summary must have a column {field!r}; it has {', '.join(says)}")
+    for field in {"scale", "threshold"} & set(says):  # texts in a CSV
+        says[field] = numbers_of(field, says[field]).tolist()
     lines = [dict(zip(says, line, strict=True)) for line in zip(*says.values(), strict=True)]
     keys = tuple(name for name in table if name not in {line["column"] for line in lines})
     index = list(zip(*([str(level) for level in table[key]] for key in keys), strict=True))
@@ -158,15 +160,15 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
         if name not in table:
             raise ValueError(f"released must have the column {name!r}; it has {', '.join(table)}")
         first, factor = _read_line(mine, bool(keys), n)
-        numbers = [factor * float(value) for value in table[name]]
-        limit = first.get("threshold")
+        numbers = (factor * numbers_of(name, table[name])).tolist()
+        limit = first.get("threshold", np.nan)
         found.append(
             Column(
                 name,
                 first["aggregate"],
                 NOISE[first["distribution"]],
-                float(first["scale"]),
-                None if limit is None or limit != limit else float(limit),
+                first["scale"],
+                None if np.isnan(limit) else limit,
                 _unsigned(name, table[name], first, signed),
                 keys,
                 dict(zip(index if keys else [()], numbers, strict=True)),
@@ -185,19 +187,22 @@ def _read_line(lines: list[dict[str, Any]], grouped: bool, n: int | None) -> tup
     if first["distribution"] not in NOISE:
         raise cannot_read(
             f"column {name!r} is {first['aggregate']} with {first['distribution']} noise, which is "
-            "not additive"
+            "not additive",
+            by_hand=False,
         )
     if not first["scale"] > 0:
         raise cannot_read(
             f"column {name!r} was released without noise (scale 0): where lengths are invariant, "
-            "one changed record is two contributions, and the unit of privacy has fewer"
+            "one changed record is two contributions, and the unit of privacy has fewer",
+            by_hand=False,
         )
     if len(lines) == 1:
         return first, 1.0
     if [line["aggregate"] for line in lines] != ["Sum", "Length"] or lines[1]["scale"] > 0:
         raise cannot_read(
             f"column {name!r} is the ratio of two noisy numbers, of which neither is released; ask "
-            "for the sum and for the length instead, with dp.sum and dp.len"
+            "for the sum and for the length instead, with dp.sum and dp.len",
+            by_hand=False,
         )
     if grouped or n is None:
         raise cannot_read(
@@ -271,7 +276,8 @@ def _asked(column: Column, shape: Shape, bounds: Any, given: Any) -> list[tuple[
                 "the number of different values is not a sum over records"
                 if column.aggregate == "N Unique"
                 else "say what it counts, queries={...}, without groups"
-            )
+            ),
+            by_hand=False,
         )
     if not column.keys:
         if column.aggregate == "Sum" and shape.keys:  # the group is the first column
@@ -310,7 +316,7 @@ def _plain(column: Column, bounds: Any) -> Any:
     if column.name not in bounds:
         raise ValueError(
             f"bounds is needed for the sum of {column.name!r}: bounds={{{column.name!r}: (lower, "
-            "upper)}"
+            f"upper)}}; got {', '.join(map(repr, bounds)) or 'none'}"
         )
     whole = column.noise in (mechanisms.DiscreteLaplace, mechanisms.DiscreteGaussian)
     return queries.Sum(*bounds[column.name], integer_valued=whole)

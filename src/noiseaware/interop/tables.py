@@ -10,7 +10,8 @@ Every row is a record with its own noise, as for `noiseaware.models.CountRegress
 - one of `scale` (b of exp(-abs(e) / b) for Laplace laws, sigma for Gaussian ones), `sd` (the
   standard deviation of the noise) and `variance`;
 - `law`: `laplace`, `gaussian`, `discrete laplace` (or `geometric`), `discrete gaussian`;
-- `threshold`, if values up to it were withheld.
+- `threshold`, if values up to it were withheld;
+- `name`, if the cells have names.
 
 The standard deviation of Laplace noise is sqrt(2) b. The variance of discrete Laplace noise is
 v = 2 p / (1 - p)^2 with p = exp(-1 / b), so that 1 + 1 / v = (p + 1 / p) / 2 = cosh(1 / b), and
@@ -36,7 +37,7 @@ from noiseaware import mechanisms, queries
 from noiseaware.interop.errors import cannot_read
 from noiseaware.release import Release
 
-__all__ = ["columns_by_name", "release", "rows_of", "text_of"]
+__all__ = ["columns_by_name", "numbers_of", "release", "rows_of", "text_of"]
 
 LAWS = {
     "laplace": mechanisms.LocalLaplace,
@@ -58,6 +59,7 @@ def release(
     sd: str = "sd",
     variance: str = "variance",
     threshold: str = "threshold",
+    name: str = "name",
     clamp: tuple[float | None, float | None] | None = None,
     step: float | None = None,
 ) -> Release:
@@ -67,7 +69,7 @@ def release(
     ----------
     table
         A path (CSV, TSV, Parquet, JSON lines), a pandas or polars frame, or a mapping of columns.
-    value, law, scale, sd, variance, threshold
+    value, law, scale, sd, variance, threshold, name
         The names of the columns. `law` may be the law itself, such as `"laplace"`, if the table has
         no column for it. One of `scale`, `sd` and `variance` must be there.
     clamp, step
@@ -84,23 +86,24 @@ def release(
     kind = _law(columns, law)
     if value not in columns:
         raise ValueError(f"the table must have a column {value!r}; it has {_listed(columns)}")
-    values = _floats(value, columns[value])
+    values = numbers_of(value, columns[value])
     known = [name for name in (scale, sd, variance) if name in columns]
     if len(known) != 1:
         raise ValueError(
             f"the table must have one of the columns {scale!r}, {sd!r} and {variance!r}; it has "
             f"{' and '.join(map(repr, known)) or 'none of them: ' + _listed(columns)}"
         )
-    noise = _floats(known[0], columns[known[0]])
+    noise = numbers_of(known[0], columns[known[0]])
     if not (noise > 0).all():
         row = int(np.argmin(noise > 0))
         raise ValueError(f"{known[0]} must be above 0; got {noise[row]:g} in row {row}")
     if known[0] != scale:
         noise = scale_of(kind, noise if known[0] == sd else np.sqrt(noise))
-    limit = _floats(threshold, columns[threshold]) if threshold in columns else None
+    limit = numbers_of(threshold, columns[threshold]) if threshold in columns else None
     each: Any = noise if np.ptp(noise) > 0 else float(noise[0])
     mechanism = kind(queries.Value(), scale=each, threshold=limit, step=step, clamp=clamp)
-    return Release(values, mechanism, len(values))
+    names = [str(entry) for entry in columns[name]] if name in columns else None
+    return Release(values, mechanism, len(values), names)
 
 
 def scale_of(kind: type, sd: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,6 +169,8 @@ def columns_by_name(table: Any) -> dict[str, Any]:
         return {name: [row[name] for row in rows] for name in rows[0]}
     if isinstance(table, Mapping):
         return {str(name): column for name, column in table.items()}
+    if hasattr(table, "collect"):  # a LazyFrame of polars, or the OnceFrame of OpenDP
+        raise TypeError(f"table must be collected: call .collect() on this {type(table).__name__}")
     if not hasattr(table, "columns"):
         raise TypeError(f"table must be a path, a frame or a mapping of columns; got {table!r}")
     return {str(name): table[name] for name in table.columns}
@@ -187,7 +192,7 @@ def _law(columns: Mapping[str, Any], law: str) -> Any:
     return kinds.pop()
 
 
-def _floats(name: str, column: Any) -> NDArray[np.float64]:
+def numbers_of(name: str, column: Any) -> NDArray[np.float64]:
     """Return a column as numbers; what is empty is NaN."""
     blank = {"", "nan", "none", "null", "na", "<na>"}
     try:

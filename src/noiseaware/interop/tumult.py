@@ -111,7 +111,9 @@ def _read(noise_info: Any) -> tuple[str, float]:
             raise ValueError(f"noise_info lacks {field!r}; got {dict(noise)!r}")
     name = _name(noise["noise_mechanism"])
     if name not in NOISE:
-        raise cannot_read(f"noise_mechanism must be one of {', '.join(NOISE)}; got {name!r}")
+        raise cannot_read(
+            f"noise_mechanism must be one of {', '.join(NOISE)}; got {name!r}", by_hand=False
+        )
     parameter = positive("noise_parameter", noise["noise_parameter"])
     return name, math.sqrt(parameter) if NOISE[name][1] else parameter
 
@@ -125,7 +127,8 @@ def _one(noise_info: Any) -> Mapping[str, Any]:
         raise cannot_read(
             f"noise_info has {len(noise_info)} entries: the query has several noisy parts, as an "
             "average has, which Tumult makes from a noisy sum and a noisy count and releases only "
-            "as their ratio"
+            "as their ratio",
+            by_hand=False,
         )
     if not isinstance(noise_info[0], Mapping):
         raise TypeError(f"noise_info must hold a dictionary; got {noise_info[0]!r}")

@@ -151,6 +151,14 @@ def log_mass(code, rate, size, x):
     return log_binomial_mass(x, size, rate / (1.0 + rate), 1.0 / (1.0 + rate))
 
 
+@njit(cache=True, nogil=True)
+def log_masses(code, rate, size, records, out):
+    """Write log f(x_i)."""
+    for i in range(records.shape[0]):
+        inside = records[i] >= 0
+        out[i] = log_mass(code, rate[i], size[i], records[i] + 0.0) if inside else -math.inf
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def step_odds(code, rate, size):
     """Return what `growth` takes for the rate."""

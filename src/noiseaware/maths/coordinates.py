@@ -230,13 +230,15 @@ class Coordinates:
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.parameters = tuple(parameters)
         layout = []
-        self._slices: list[tuple[str, int, int, tuple[int, ...]]] = []
+        self._places: list[tuple[str, Any, tuple[int, ...]]] = []
         at = to = 0
         for parameter in self.parameters:
             support = SUPPORTS[parameter.support]
             rows, width, free = support.cut(parameter.shape)
             layout.append((support.code, to, at, rows, width))
-            self._slices.append((parameter.name, to, to + parameter.size, parameter.shape))
+            # One number is found as an array without axes, several as a vector.
+            place = slice(to, to + parameter.size) if parameter.shape else (to, ...)
+            self._places.append((parameter.name, place, parameter.shape))
             to += parameter.size
             at += free
         self.layout = np.array(layout, dtype=np.int64)
@@ -246,8 +248,8 @@ class Coordinates:
     def to_vector(self, theta: dict[str, Any]) -> np.ndarray:
         """Return v with theta(v) = theta, (size,)."""
         natural = np.empty(self.natural_size)
-        for name, start, stop, shape in self._slices:
-            natural[start:stop] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
+        for name, place, shape in self._places:
+            natural[place] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
         v = np.empty(self.size)
         unconstrain(self.layout, natural, v)
         return v
@@ -257,7 +259,8 @@ class Coordinates:
         natural = np.empty(self.natural_size)
         log_jacobian = constrain(self.layout, v, natural)
         theta = {
-            name: natural[start:stop].reshape(shape) for name, start, stop, shape in self._slices
+            name: natural[place] if len(shape) < 2 else natural[place].reshape(shape)
+            for name, place, shape in self._places
         }
         return theta, log_jacobian
 

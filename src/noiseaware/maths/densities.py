@@ -62,11 +62,16 @@ def log_inverse_wishart(covariance, df, scale_factor, constant):
     factor = np.empty((size, size))
     if not cholesky(covariance, size, factor):
         return -math.inf
+    return log_inverse_wishart_at(factor, size, df, scale_factor, constant, np.empty(size))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def log_inverse_wishart_at(factor, size, df, scale_factor, constant, column):
+    """Return `log_inverse_wishart` for Sigma = L L' with ``factor`` = L; ``column`` is room."""
     half_log_determinant = 0.0
     for j in range(size):
         half_log_determinant += math.log(factor[j, j])
     trace = 0.0
-    column = np.empty(size)
     for k in range(size):
         for j in range(size):
             column[j] = scale_factor[j, k] if k <= j else 0.0

@@ -1,16 +1,12 @@
 """What the total of the records is, about, for a given theta: fast, and without the records.
 
-The transport move holds the innovations u and asks for T(F(u; theta)) at many theta. For some
-models and queries there is a formula that is close, at a cost that does not grow with n. It is not
-used in place of T: `sampler.moves.formula` explores with it and then decides with T itself, so that
-a formula that is off costs acceptance and never exactness. A model returns one from `formula`.
+The transport move holds the innovations u and asks for T(F(u; theta)) at many theta. For a linear
+regression and its moments there is a formula that is close, at a cost that does not grow with n. It
+is not used in place of T: `sampler.moves.formula` explores with it and then decides with T itself,
+so that a formula that is off costs acceptance and never exactness. A model returns one from
+`formula`.
 
-| formula             | what the query says of itself | T(F(u; theta)) is about        |
-|---------------------|-------------------------------|--------------------------------|
-| `RegressionFormula` | `regression_clamps`           | that of clamped normal records |
-| `CellsFormula`      | `class_feature_levels`        | its mean given theta           |
-
-**Regression.** With z = (1, x, y) the scaled record without clamping and w = (1, u), the model's
+With z = (1, x, y) the scaled record without clamping and w = (1, u), the model's
 construction is z = G w, G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' =
 G U G' with U = sum_i w_i w_i', which is computed once for all theta. `approximate` stops there.
 
@@ -39,50 +35,23 @@ L_kk, in the coefficients. In the coordinates v = (coefficients, log sigma^2, me
 logarithm of its diagonal) that makes
 
     log |dT / dv| = sum_{i=1}^p (p + 4 - i) log L_ii + log sigma^2 + a constant.
-
-**Cells.** The mean of a class-feature count is n p_class p_level. It cannot be solved.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from noiseaware.basics.linear_algebra import cholesky, copy_vector
-from noiseaware.maths.densities import log_inverse_gamma, log_inverse_wishart, log_normal_iid
+from noiseaware.maths.densities import log_inverse_gamma, log_inverse_wishart_at, log_normal_iid
 
 Floats = NDArray[np.float64]
 
 HALF_ROOT, NORMAL = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
-
-
-class Formula(Protocol):
-    """What the sampler asks of a formula; its compiled chains read the named fields besides."""
-
-    @property
-    def cell_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """For a table of cells n p_a p_b: where p_a and p_b of each stand in theta."""
-        ...
-
-    @property
-    def solvable(self) -> bool:
-        """Whether `solve` finds theta from the total."""
-        ...
-
-    def summarise(self, innovations: Floats) -> Floats:
-        """Return what the formula needs of u, (n, width)."""
-        ...
-
-    def totals(self, natural: Floats, summary: Floats) -> tuple[Floats, Floats]:
-        """Return the total at theta, its parameters one after another, unclamped and clamped."""
-        ...
-
-
-# ------------------------------------------------------------------ regression
 
 
 class RegressionPrior(NamedTuple):
@@ -125,11 +94,6 @@ class RegressionFormula(NamedTuple):
     n: int
 
     @property
-    def cell_places(self) -> None:
-        """The total is not a table of cells."""
-        return None
-
-    @property
     def solvable(self) -> bool:
         """Whether `solve` finds theta from the total."""
         all_unknown = self.unknown_noise and self.unknown_mean and self.unknown_covariance
@@ -144,12 +108,10 @@ class RegressionFormula(NamedTuple):
 
     def totals(self, natural: Floats, summary: Floats) -> tuple[Floats, Floats]:
         """Return the total at theta, its parameters one after another, unclamped and clamped."""
-        room, theta = make_room(self), read_theta(self, natural)
         p = len(self.mean)
         unclamped = np.full((p + 1) * (p + 4) // 2, np.nan)
         total = np.empty_like(unclamped)
-        approximate(self, summary, theta, room, unclamped)
-        clamped(summary[0, 0], unclamped, room.moments, total)
+        fill_totals(self, natural, summary, unclamped, total)
         return unclamped, total
 
 
@@ -217,9 +179,13 @@ def sum_products(innovations, out):
             out[k, j] = out[j, k]
 
 
-@njit(cache=True, nogil=True)
-def log_prior(formula, theta):
-    """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart."""
+# Inlined, as what follows: a call counts references to every array in the tuples that it is handed.
+@njit(cache=True, nogil=True, inline="always")
+def log_prior(formula, theta, factor, column):
+    """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart.
+
+    `factor` is the Cholesky factor of the covariance, `column` room for p numbers.
+    """
     prior = formula.prior
     result = log_normal_iid(theta.coefficients, 0.0, prior.coefficient_sd)
     if formula.unknown_noise:
@@ -228,12 +194,12 @@ def log_prior(formula, theta):
     if formula.unknown_mean:
         result += log_normal_iid(theta.mean, 0.0, prior.mean_sd)
     if formula.unknown_covariance:
-        factor = prior.covariance_factor
-        result += log_inverse_wishart(theta.covariance, prior.covariance_df, factor, 0.0)
+        p, df, scale_factor = theta.mean.shape[0], prior.covariance_df, prior.covariance_factor
+        result += log_inverse_wishart_at(factor, p, df, scale_factor, 0.0, column)
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def approximate(formula, summary, theta, room, total):
     """Fill `total`, (d,), with about T without clamping; return log p(theta) up to a constant.
 
@@ -284,7 +250,7 @@ def approximate(formula, summary, theta, room, total):
         for k in range(j, p):
             total[pair] = _dot(products, k + 1, loadings, j + 1, j + 2)
             pair += 1
-    return log_prior(formula, theta)
+    return log_prior(formula, theta, factor, products[0])
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -296,7 +262,7 @@ def _dot(a, row_a, b, row_b, length):
     return product
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def clamped(n, unclamped, moments, total):
     """Fill `total` with what clamping makes of the sums that `approximate` gave.
 
@@ -353,6 +319,14 @@ def _clamp_two(product, moments, j, k):
         + covariance * moments[j, 3] * moments[k, 3]
         + 0.5 * covariance * covariance * moments[j, 4] * moments[k, 4]
     )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_totals(formula, natural, summary, unclamped, total):
+    """Fill in what `RegressionFormula.totals` returns."""
+    room = make_room(formula)
+    approximate(formula, summary, read_theta(formula, natural), room, unclamped)
+    clamped(summary[0, 0], unclamped, room.moments, total)
 
 
 @njit(cache=True, nogil=True)
@@ -415,44 +389,3 @@ def solve(formula, summary, total, v, room):
         intercept -= v[1 + k] * v[p + 2 + k]
     v[0] = intercept
     return True
-
-
-# ------------------------------------------------------------------ cells
-
-
-class CellsFormula(NamedTuple):
-    """The formula of counts by class and level, theta being rows of probabilities.
-
-    Attributes
-    ----------
-    class_place, level_place
-        For each cell, where the probabilities of its class and of its level stand in theta.
-    n
-        The number of records.
-    concentration
-        Of the Dirichlet prior of every row.
-    """
-
-    class_place: NDArray[np.int64]
-    level_place: NDArray[np.int64]
-    n: int
-    concentration: float
-
-    @property
-    def cell_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the probabilities of each cell's class and level stand in theta."""
-        return self.class_place, self.level_place
-
-    @property
-    def solvable(self) -> bool:
-        """Theta cannot be found from the total."""
-        return False
-
-    def summarise(self, innovations: Floats) -> Floats:
-        """Return nothing: the formula does not look at u."""
-        return np.empty((0, 0))
-
-    def totals(self, natural: Floats, summary: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of the total at theta, twice: nothing is clamped."""
-        total = self.n * natural[self.class_place] * natural[self.level_place]
-        return total, total

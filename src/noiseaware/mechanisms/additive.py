@@ -50,6 +50,7 @@ that agree on it.
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -225,9 +226,11 @@ def is_additive(mechanism: Any) -> bool:
 def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
     """ValueError if discrete noise would be added to what is no integer."""
     if mechanism.discrete and not query_abilities(query).integer_valued:
+        choice = "integer_valued" in inspect.signature(type(query)).parameters
+        whole = ", or integer_valued=True if the numbers are whole" if choice else ""
         raise ValueError(
             f"query must be integer-valued for {type(mechanism).__name__}; {type(query).__name__} "
-            f"is not (use {instead})"
+            f"is not (use {instead}{whole})"
         )
 
 

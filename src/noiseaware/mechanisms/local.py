@@ -84,11 +84,13 @@ from noiseaware.mechanisms.ready import as_numbers
 from noiseaware.mechanisms.terms import (
     BETWEEN,
     GAUSSIAN,
+    LAPLACE,
     LINEAR,
     N_PARAMETERS,
     CellLaws,
     SeparableDensity,
     formula,
+    log_between,
 )
 from noiseaware.queries import Sum, Value
 from noiseaware.registry import MECHANISMS
@@ -179,6 +181,28 @@ def noise_scores(family, parameters, statistic, scores):
     for i in range(family.shape[0]):
         p = parameters[i]
         scores[i, 0] = formula(family[i], p[0], p[1], p[2], p[3], statistic[i, 0])
+
+
+@njit(cache=True, nogil=True)
+def noise_tails(noise, low, high, inverse, constant, total, out):
+    """Fill in log P(Y < s), log P(Y = s) and log P(Y > s), (3, n), for Y = T + e.
+
+    What gives s is that Y is between `low` and `high`; NaN is nothing. `noise` is 0, 1, 2 or 3 as
+    in `log_between`, and `constant` what that lacks.
+    """
+    gap = 1.0 if noise >= 2 else 0.0  # the next whole number is another value
+    for i in range(low.shape[0]):
+        out[:, i] = -np.inf
+        if np.isnan(low[i]) or (low[i] == -np.inf and high[i] == np.inf):
+            out[1, i] = 0.0
+            continue
+        a, b, k, c, t = low[i], high[i], inverse[i], constant[i], total[i]
+        if a > -np.inf:
+            out[0, i] = log_between(noise, -np.inf, a - gap, k, t) + c
+        if a < b or gap > 0.0:
+            out[1, i] = log_between(noise, a, b, k, t) + c
+        if b < np.inf:
+            out[2, i] = log_between(noise, b + gap, np.inf, k, t) + c
 
 
 class LocalNoise(LocalMechanism):
@@ -303,6 +327,21 @@ class LocalNoise(LocalMechanism):
         family, parameters = self._rows(values, np.arange(len(values)))
         table = tails(family, parameters) if self.threshold is not None else np.zeros(0)
         return CellLaws(family, parameters, table)
+
+    def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
+        """Return log P(Y < s_i), log P(Y = s_i) and log P(Y > s_i) given x_i, (3, n)."""
+        low, high = self.interval(values, slice(None))
+        scale = np.broadcast_to(self.scale, len(values))
+        constant = self.law.log_constant(scale) if self.discrete else np.zeros(len(values))
+        total, out = self.query.statistic(records)[:, 0], np.empty((3, len(values)))
+        kind = self.law.family + 2 * self.law.discrete
+        noise_tails(kind, low, high, 1.0 / scale, constant, total, out)
+        return out
+
+    def noise_sds(self, n: int) -> Floats:
+        """Return the standard deviation of the noise; a little less if that is discrete."""
+        ratio = math.sqrt(2.0) if self.law.family == LAPLACE else 1.0
+        return np.broadcast_to(self.scale, n) * ratio
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         noise = drawn_by_scale(self.law.draw, self.scale, len(records), rng)

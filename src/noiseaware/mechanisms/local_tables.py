@@ -134,6 +134,13 @@ class RandomizedResponse(LocalMechanism):
         response_scores(self._log_matrix, records.astype(np.int64), index, values, scores)
         return scores
 
+    def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
+        """Return log P(Y < s_i), log P(Y = s_i) and log P(Y > s_i) given x_i, (3, n)."""
+        rows, levels = self.matrix[records.astype(np.int64)], np.arange(self.n_levels)
+        away = levels - values[:, np.newaxis]
+        with np.errstate(divide="ignore"):
+            return np.log([(rows * part).sum(axis=1) for part in (away < 0, away == 0, away > 0)])
+
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         return drawn_columns(self.matrix[records], rng).astype(np.float64)
 
@@ -216,6 +223,10 @@ class CountLaw(LocalMechanism):
     def record_constants(self, values: Floats) -> Floats:
         """Return zeros: log h is the log of a probability."""
         return np.zeros(len(values))
+
+    def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
+        """Return that s_i is certain, (3, n): it is so near the count that the count says all."""
+        return np.repeat([[-np.inf], [0.0], [-np.inf]], len(values), axis=1)
 
     def log_normaliser(self, values: ArrayLike) -> float:
         """Return 0: log g is the log of a probability."""

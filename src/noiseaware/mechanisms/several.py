@@ -456,6 +456,8 @@ class Attributes(Compound, LocalMechanism):
         self.query = ColumnQueries(queries, self.labels, self.columns)
         self.guarantee = composed([mechanism.guarantee for mechanism in self.mechanisms])
         self.can_withhold = any(part.can_withhold for part in self._abilities)
+        if any(part.record_tails is None for part in self._abilities):
+            self.record_tails = None  # type: ignore[assignment, method-assign]
 
     def _parts(self, values: Floats) -> list[Floats]:
         """Return the values that each mechanism made, (n,)."""
@@ -499,6 +501,16 @@ class Attributes(Compound, LocalMechanism):
                 return None
             laws[column] = found
         return laws
+
+    def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
+        """Return log P(Y < s), log P(Y = s) and log P(Y > s) of each value, (3, n k)."""
+        made = [
+            able.record_tails(np.ascontiguousarray(records[:, column]), part)  # type: ignore[misc]
+            for able, column, part in zip(
+                self._abilities, self.columns, self._parts(values), strict=True
+            )
+        ]
+        return np.stack(made, axis=2).reshape(3, -1)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         columns = [

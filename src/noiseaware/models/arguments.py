@@ -133,7 +133,8 @@ def feature_columns(given: Any) -> dict[str, Floats]:
     columns = columns_of("features", given, "x{}")
     for name, column in columns.items():
         if column.dtype.kind not in "iufb":
-            raise TypeError(f"features must be numbers; column {name!r} has {column[0]!r}")
+            entry = column[:1].tolist()[0]
+            raise TypeError(f"features must be numbers; column {name!r} has {entry!r}")
         columns[name] = column = column.astype(np.float64)
         wrong = ~np.isfinite(column)
         if wrong.any():

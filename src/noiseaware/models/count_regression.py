@@ -29,7 +29,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
@@ -63,14 +62,6 @@ class Factor(NamedTuple):
     def parameter(self) -> str:
         """The name of its effects in theta."""
         return "effects_" + re.sub(r"\W", "_", self.name)
-
-
-@njit(cache=True, nogil=True)
-def log_masses(code, rate, size, records, out):
-    """Write log f(x_i)."""
-    for i in range(records.shape[0]):
-        inside = records[i] >= 0
-        out[i] = cells.log_mass(code, rate[i], size[i], records[i] + 0.0) if inside else -math.inf
 
 
 @dataclass(repr=False, eq=False)
@@ -134,7 +125,10 @@ class CountRegression(ReadyModel):
             raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {self.family!r}")
         super().__post_init__()
         self.code = FAMILIES[self.family]
-        self.features = feature_columns(self.features)
+        try:
+            self.features = feature_columns(self.features)
+        except TypeError as error:
+            raise TypeError(f"{error}; a column of labels goes into groups=") from None
         named = {"exposure": self.exposure, "trials": self.trials}
         single = {name: columns_of(name, given, name) for name, given in named.items()}
         grouping = columns_of("groups", self.groups, "group", labels=True)
@@ -222,6 +216,17 @@ class CountRegression(ReadyModel):
             size[:] = np.asarray(self.trials)[self._index(n, index)]
         return self.code, rate, size
 
+    @property
+    def misfit(self) -> str:
+        """What to do about a release that varies more than the model allows."""
+        kind = self.family.replace("poisson", "Poisson").replace("-", " ")
+        options = ['family = "negative-binomial"'] if self.family == "poisson" else []
+        options += [] if self.factors else ["groups"]
+        options += [] if self.exposure is not None or self.trials is not None else ["an exposure"]
+        options += ["other features"]
+        tried = f"{', '.join(options[:-1])} or {options[-1]}" if options[1:] else options[0]
+        return f"the counts vary more than a {kind} model with these columns allows; try {tried}"
+
     def summed_kernel(self, laws: CellLaws, n: int) -> SummedRegression:
         """Return a kernel for p(theta | s_dp), the counts summed out."""
         return SummedRegression(self, laws, n)
@@ -276,7 +281,7 @@ class CountRegression(ReadyModel):
         """Return log f(x_i | theta) of each cell, (n,); of the first cells, if there are fewer."""
         array = read_integers(records, None)
         out = np.empty(len(array))
-        log_masses(*self.count_law(theta, len(array)), array, out)
+        cells.log_masses(*self.count_law(theta, len(array)), array, out)
         return out
 
     def check_records(self, records: ArrayLike) -> None:
@@ -320,7 +325,9 @@ def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
     try:
         return column.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numbers; got {column[0]!r} in row 0") from None
+        raise TypeError(
+            f"{name} must be numbers; got {column[:1].tolist()[0]!r} in row 0"
+        ) from None
 
 
 def _common_length(

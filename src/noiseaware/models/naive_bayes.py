@@ -32,6 +32,7 @@ floating point.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -40,8 +41,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from noiseaware.basics.arguments import whole_number
-from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
-from noiseaware.maths.formulas import CellsFormula
+from noiseaware.contract import (
+    ClosedForm,
+    CountsPrior,
+    Floats,
+    Parts,
+    Reading,
+    Theta,
+    query_abilities,
+)
 from noiseaware.models import estimates
 from noiseaware.models.arguments import positive_number, read_parameter
 from noiseaware.models.conjugate import normalise_rows
@@ -51,7 +59,7 @@ from noiseaware.registry import MODELS
 
 MOST_VALUES = 256
 """Possible records that are worth listing, so that the sampler may count how many there are of
-each. In a larger table most counts are 0 or 1, and the records themselves are moved."""
+each. In a larger table most counts are 0 or 1, and parts are counted, or the records are moved."""
 
 
 class NaiveBayes(Discrete):
@@ -178,25 +186,52 @@ class NaiveBayes(Discrete):
 
     from_gammas = Discrete.from_gammas  # that of the prior above
 
-    def formula(self, query: Any, n: int) -> CellsFormula | None:
-        """Return a formula for the total of counts by class and level; see `formulas`."""
-        if query_abilities(query).class_feature_levels != (self.n_classes, *self.n_levels):
-            return None
-        class_place, level_place = np.array(self._places(), dtype=np.int64).T.copy()
-        return CellsFormula(class_place, level_place, n, self.concentration)
+    def parts(self, query: Any) -> Parts | None:
+        """Return the cells of class, feature and level, if the query sees no more than them.
 
-    def _places(self) -> list[tuple[int, int]]:
-        """Return, for each cell of the counts, where its class and its level stand in theta."""
-        places = []
-        starts = self.n_classes * np.cumsum((1, *self.n_levels))
-        for c in range(self.n_classes):
-            for k, count in enumerate(self.n_levels):
-                if self._equal:
-                    first = self.n_classes + (c * self.n_features + k) * count
-                else:
-                    first = int(starts[k]) + c * count
-                places += [(c, first + level) for level in range(count)]
-        return places
+        Given the counts x_ikj, with n_i records of class i, one database has the probability
+
+            prod_i Gamma(a + n_i) prod_ikj Gamma(a + x_ikj) / prod_ik Gamma(J_k a + n_i),
+
+        up to a constant that depends on n: Dirichlet-multinomials of the classes, and of each
+        feature in each class.
+        """
+        levels = (self.n_classes, *self.n_levels)
+        see, a = query_abilities(query).part_columns, self.concentration
+        columns = None if see is None else see(levels)
+        if columns is None:
+            return None
+        first = np.arange(sum(self.n_levels)) < self.n_levels[0]
+        classes = np.kron(np.eye(self.n_classes), first)
+        shifts, signs = [a], [1.0]
+        for count, times in Counter(self.n_levels).items():
+            shifts.append(count * a)
+            signs.append(-float(times))
+        prior = CountsPrior(
+            np.full(classes.shape[1], a),
+            np.concatenate([classes] * len(shifts)),
+            np.repeat(shifts, self.n_classes),
+            np.repeat(signs, self.n_classes),
+            whole=self.n_classes * a,
+        )
+        return Parts(levels, columns, prior, self._from_part_gammas, self._log_cells)
+
+    def _from_part_gammas(self, logs: Floats) -> Theta:
+        """Return draws of theta, of gammas for the cells and then for the classes."""
+        cells = logs[:, : -self.n_classes].reshape(len(logs), self.n_classes, -1)
+        features = np.split(cells, np.cumsum(self.n_levels)[:-1], axis=2)
+        in_order = [logs[:, -self.n_classes :], *(x.reshape(len(logs), -1) for x in features)]
+        return self.from_gammas(np.concatenate(in_order, axis=1))
+
+    def _log_cells(self, theta: Theta) -> Floats:
+        """Return log p^k_ij, and with the first feature log p_i too, by class, feature, level."""
+        classes, features, _ = self._read(theta)
+        tables = features.reshape(self.n_classes, self.n_features, -1)
+        logs = np.log(
+            np.concatenate([tables[:, k, :j] for k, j in enumerate(self.n_levels)], axis=1)
+        )
+        logs[:, : self.n_levels[0]] += np.log(classes.T)
+        return logs.reshape(-1)
 
     def to_dict(self) -> dict[str, Any]:
         written = super().to_dict()

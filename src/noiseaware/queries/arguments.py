@@ -116,7 +116,11 @@ def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
         bad = array != np.floor(array)
         if bad.any():
             where = _first_record(bad)
-            raise ValueError(f"records must be whole numbers; got {array[bad][0]} in {where}")
+            raise ValueError(
+                f"records must be whole numbers; got {array[bad][0]} in {where} (the query has "
+                "integer_valued=True, for a model such as Poisson or NegativeBinomial; for Normal "
+                "floats must have been summed: in OpenDP, cast to float before dp.sum)"
+            )
 
 
 def check_range(what: str, values: NDArray[Any], n_levels: int) -> None:

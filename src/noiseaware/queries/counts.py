@@ -138,6 +138,11 @@ class Count(CountsQuery):
         return 0.0 if self._counts_all and neighbours == "change" else moved
 
     @property
+    def point(self) -> float | None:
+        """The value that is counted, if it is one value."""
+        return self.value if self.predicate is None else None
+
+    @property
     def _counts_all(self) -> bool:
         return self.value is None and self.predicate is None
 
@@ -284,6 +289,11 @@ class Histogram(CountsQuery):
             labels = names = as_labels("labels", labels, len(names))
         inner = np.array(edges or (), dtype=np.float64)
         self._hold(edges=edges, n_levels=n_levels, labels=labels, names=names, _edges=inner)
+
+    @property
+    def n_cells(self) -> int | None:
+        """The number of levels, which a model that lists its own must have too."""
+        return self.n_levels
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
         """Return the cell of each record, -1 for a record outside of all bins, (n, 1)."""

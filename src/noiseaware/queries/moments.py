@@ -222,7 +222,7 @@ def product_names(columns: list[str]) -> list[str]:
 
 
 class Moments(MomentsQuery):
-    """The clamped sums, squares and cross products of all columns.
+    """The sums, squares and products of all columns, each clamped and then scaled to [-1, 1].
 
     Records are floats (n, n_columns).
 
@@ -274,8 +274,9 @@ def _places(p: int) -> NDArray[np.int64]:
 
 
 class RegressionMoments(MomentsQuery):
-    """The clamped sums, squares and cross products that a linear regression needs.
+    """The sums, squares and products that a linear regression needs, of columns in [-1, 1].
 
+    Each column is clamped to its bounds and scaled, (x - middle) / half the width of the bounds.
     Records are floats (n, n_features + 1), the response last.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from noiseaware.basics.described import query_words
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities
@@ -47,7 +48,7 @@ class StackedQuery(LabelledQueries):
     def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
         super().__init__(queries, labels)
         self.names = tuple(
-            f"{label}: {name}"
+            label if label == name else f"{label}: {name}"
             for label, query in zip(labels, queries, strict=True)
             for name in query.names
         )
@@ -81,6 +82,12 @@ class StackedQuery(LabelledQueries):
 
     def _total(self, records: ArrayLike) -> Floats:
         return np.concatenate([query.total(records) for query in self.queries])
+
+    def part_columns(self, levels: tuple[int, ...]) -> Any:
+        """Return the columns of all queries, if all have some."""
+        see = [able.part_columns for able in self._abilities]
+        each = [None if columns is None else columns(levels) for columns in see]
+        return None if any(columns is None for columns in each) else sparse.vstack(each)
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records fit all queries."""

@@ -178,6 +178,27 @@ class Margins(LevelsQuery):
             self.check_records(records)  # says which record it is
         return cells
 
+    def part_columns(self, levels: tuple[int, ...]) -> Any:
+        """Return what parts add, if no margin has two variables beside the first, the class."""
+        if levels != self.n_levels or any(len(set(m) - {0}) > 1 for m in self.margins):
+            return None
+        # A margin of the class alone is seen through the first feature.
+        seen_by = [max((*margin, 1) if margin == (0,) else margin) for margin in self.margins]
+        parts = [
+            (i, k, j)
+            for i in range(levels[0])
+            for k in range(1, len(levels))
+            for j in range(levels[k])
+        ]
+        columns = np.zeros((len(self.names), len(parts)))
+        for c, (i, k, j) in enumerate(parts):
+            for m, by in enumerate(seen_by):
+                if by == k:
+                    columns[
+                        self._first_cell[m] + self._strides[m, 0] * i + self._strides[m, k] * j, c
+                    ] = 1.0
+        return columns
+
 
 def _level_names(
     labels: Sequence[Sequence[str]], levels: tuple[int, ...]
@@ -325,10 +346,9 @@ class ClassFeatureCounts(LevelsQuery):
         """The number of features K."""
         return len(self.n_levels)
 
-    @property
-    def class_feature_levels(self) -> tuple[int, ...]:
-        """The number of classes, then the number of levels of each feature."""
-        return (self.n_classes, *self.n_levels)
+    def part_columns(self, levels: tuple[int, ...]) -> Any:
+        """Return the cells themselves: they are those of the parts, in their order."""
+        return np.eye(len(self.names)) if levels == (self.n_classes, *self.n_levels) else None
 
     @property
     def column_names(self) -> tuple[str, ...]:

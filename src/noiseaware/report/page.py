@@ -16,8 +16,10 @@ from noiseaware import cell_plots, plots
 from noiseaware.basics.described import query_words
 from noiseaware.basics.files import write_whole
 from noiseaware.basics.text_files import for_a_page
-from noiseaware.contract import Model, mechanism_abilities
+from noiseaware.contract import Model, mechanism_abilities, model_abilities
 from noiseaware.documents.stored import (
+    kind_of_records,
+    model_of,
     naive_draws,
     naive_note,
     number_of_records,
@@ -183,9 +185,13 @@ def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> di
     """Return the parts of the variance, or why they are not known."""
     before = {scalar.label: _prior_words(scalar) for scalar in main}
     try:
-        found = variance_parts(posterior, model)
+        can = model_abilities(model_of(posterior, model)).update_parameters is not None
+        found = variance_parts(posterior, model) if can else {}
+        missing = "" if can else "it is not computed for this model"
     except (ValueError, TypeError) as error:
-        return {"sources": [], "sources_missing": str(error), "prior_words": before}
+        missing = str(error)
+    if missing:
+        return {"sources": [], "sources_missing": missing, "prior_words": before}
     kept = posterior["latent_records"].sizes
     return {
         "sources": [_source(scalar, found[scalar.label], before[scalar.label]) for scalar in main],
@@ -235,6 +241,7 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
         (str(name), Number(f"released {name}", float(value), _released(float(value))))
         for name, value in zip(observed["released"].values, observed.values, strict=True)
     ]
+    guarantee = posterior.attrs.get("guarantee", "")  # in words
     try:
         made = release_of(posterior, release)
         asked, how = query_words(made.query), mechanism_words(made.mechanism)
@@ -243,11 +250,12 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
         asked, how, meaning = [f"Not known: {error}."], [], []
     return {
         "n_records": number_of_records(posterior),
+        "kind": kind_of_records(posterior),
         "released": values[:ROWS],
         "released_hidden": max(0, len(values) - ROWS),
         "asked": asked,
         "how": how,
-        "guarantee": posterior.attrs.get("guarantee", ""),
+        "guarantee": "" if guarantee.startswith("no promise") else guarantee,
         "meaning": meaning,
     }
 
@@ -261,27 +269,36 @@ def _released(value: float) -> str:
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
 """A symbol and a word for what a check says."""
 
+ACCEPTANCE = (
+    "The sampler proposes new content for single records and accepts or rejects it. A privacy "
+    "promise limits how much one record can matter, and so how rarely a proposal is accepted."
+)
+
 MEANINGS = {
-    "R-hat": (
+    "chains agree (R-hat)": (
         "Several chains explore the answer independently, from different starts. R-hat "
         "compares the differences between them with those inside each: at 1 they agree."
     ),
-    "ESS": (
+    "effective draws (ESS)": (
         "Each draw of a chain resembles the one before. The effective sample size (ESS) says how "
         "many independent draws they are worth: for the middle of the answer (bulk) and for "
         "the ends of its intervals (tail)."
     ),
-    "fits": (
+    "no other mode": (
+        "Short runs from other starting points look for answers that the chains have not found."
+    ),
+    "the prior fits the release": (
+        "Releases simulated from the prior should look like this one. If they do not, the prior is "
+        "in the wrong units or too sure."
+    ),
+    "the release fits the model": (
         "If no database of the model could have led to these numbers with the stated noise, "
         "the model or the statement about the release is wrong."
     ),
-    "acceptance": (
-        "The sampler proposes new content for single records and accepts or rejects it. A "
-        "privacy promise limits how much one record can matter, and so how rarely a proposal "
-        "is accepted."
-    ),
+    "acceptance against exp(-epsilon)": ACCEPTANCE,
+    "acceptance (for information)": ACCEPTANCE,
 }
-"""What is behind a check, by a word of its name."""
+"""What is behind a check, by its name."""
 
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
@@ -290,10 +307,9 @@ def _verdicts(posterior: DataTree) -> dict[str, Any]:
     rows = []
     for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
-        if "for information" in verdict.name:
+        if "for information" in verdict.name or not verdict.checked:
             state = "note"
-        meaning = next((words for key, words in MEANINGS.items() if key in verdict.name), "")
-        rows.append((verdict, state, *STATES[state], meaning))
+        rows.append((verdict, state, *STATES[state], MEANINGS.get(verdict.name, "")))
     return {"verdicts": rows, "passed": bool(found)}
 
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,11 @@ LABELS = 0.2
 left with the labels in order; other differences hardly get smaller by that."""
 SURPRISE = 1e-6
 """Probability of the noise below which a release does not fit; a false alarm as rare as that."""
+RECORD_SURPRISE = 1e-5
+"""The same for a release with values of single records, where the probability is exact."""
+
+NOT_CHECKED = "not checked: "
+"""How the message of a check begins that could not be made."""
 
 ROUNDING = 1e-9
 """Relative slack in the comparison with exp(-epsilon): sums of floats, nothing statistical."""
@@ -51,6 +56,11 @@ class Verdict:
     passed: bool
     message: str
 
+    @property
+    def checked(self) -> bool:
+        """Whether the check could be made at all."""
+        return not self.message.startswith(NOT_CHECKED)
+
 
 @dataclass(frozen=True)
 class Checks:
@@ -63,7 +73,8 @@ class Checks:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{'ok  ' if v.passed else 'FAIL'}  {v.name}: {v.message}" for v in self.verdicts
+            f"{('ok  ' if v.checked else '--  ') if v.passed else 'FAIL'}  {v.name}: {v.message}"
+            for v in self.verdicts
         )
 
     def __repr__(self) -> str:
@@ -72,7 +83,7 @@ class Checks:
     def _repr_html_(self) -> str:
         """Return the verdicts as a table, for a notebook."""
         rows = "".join(
-            f"<tr><td style='text-align:left'>{'✓ passed' if v.passed else '<b>✗ failed</b>'}</td>"
+            f"<tr><td style='text-align:left'>{_mark(v)}</td>"
             f"<td style='text-align:left'>{escape(v.name)}</td>"
             f"<td style='text-align:left'>{escape(v.message)}</td></tr>"
             for v in self.verdicts
@@ -85,10 +96,20 @@ class Checks:
 
         console = Console(stderr=True, highlight=False)
         if self:
-            console.print("[green]checks passed[/]: " + ", ".join(v.name for v in self.verdicts))
+            made = [v.name for v in self.verdicts if v.checked]
+            console.print("[green]checks passed[/]: " + ", ".join(made))
         for verdict in self.verdicts:
-            if not verdict.passed:
+            if not verdict.checked:
+                console.print(f"{verdict.name}: {verdict.message}")
+            elif not verdict.passed:
                 console.print(f"[red]check failed[/] ({verdict.name}): {verdict.message}")
+
+
+def _mark(verdict: Verdict) -> str:
+    """Return what a table in a notebook says first of a verdict."""
+    if not verdict.checked:
+        return "not checked"
+    return "✓ passed" if verdict.passed else "<b>✗ failed</b>"
 
 
 def check(posterior: DataTree) -> Checks:
@@ -139,18 +160,19 @@ def _agreement(posterior: DataTree) -> Said:
         found = rhat(draws)
         worst, where = _largest(found)
         if worst <= MOST_RHAT:
-            return True, f"at most {worst:.3f} (in {where}), below {MOST_RHAT}"
+            return True, f"largest {worst:.3f}, for {where}; must be below {MOST_RHAT}"
         axis, ordered = _labels(draws, found)
     if ordered - 1.0 <= LABELS * (worst - 1.0):
         longer = "" if ordered <= MOST_RHAT else "; and run longer (draws, warmup)"
         return False, (
-            f"{worst:.3f} in {where} is above {MOST_RHAT} because the chains call different things "
-            f"{axis} 0, {axis} 1, ...: with every draw put in the same order it is {ordered:.3f}. "
-            "These are labels, which the release does not tell apart. Use quantities that do not "
-            f"depend on them, or give the prior what tells one {axis} from another{longer}"
+            f"{worst:.3f} for {where} is above {MOST_RHAT} because the chains call different "
+            f"things {axis} 0, {axis} 1, ...: with every draw put in the same order it is "
+            f"{ordered:.3f}. These are labels, which the release does not tell apart. Use "
+            "quantities that do not depend on them, or give the prior what tells one "
+            f"{axis} from another{longer}"
         )
     return False, (
-        f"{worst:.3f} in {where} is above {MOST_RHAT}: the chains have not yet found the same "
+        f"{worst:.3f} for {where} is above {MOST_RHAT}: the chains have not yet found the same "
         "distribution. Run longer (draws, warmup), and do not use these intervals"
     )
 
@@ -199,8 +221,8 @@ def _effective_draws(posterior: DataTree) -> Said:
         _largest(-ess(draws, method=kind)) for kind in ("bulk", "tail")
     )
     words = (
-        f"bulk at least {-bulk:,.0f} (in {bulk_where}), "
-        f"tail at least {-tail:,.0f} (in {tail_where})"
+        f"smallest bulk ESS {-bulk:,.0f}, for {bulk_where}; "
+        f"smallest tail ESS {-tail:,.0f}, for {tail_where}"
     )
     if min(-bulk, -tail) >= LEAST_ESS:
         return True, words
@@ -217,16 +239,19 @@ def _modes(posterior: DataTree) -> Said | None:
     if runs == 0:
         return None
     if not found["elsewhere"]:
-        return True, f"of {runs} short runs from the prior, none stayed where no chain has been"
+        return True, f"{runs} short runs from the prior found no region that the chains had missed"
     return False, (
-        f"{found['elsewhere']} of {runs} short runs from the prior stayed where no chain has been, "
-        f"and fit the release as well: {found['where']}. The posterior may have another mode, "
+        f"{found['elsewhere']} of {runs} short runs from the prior stayed in a region that the "
+        f"chains have missed, and fit the release as well: {found['where']}. The posterior may "
+        "have another mode, "
         "which these draws leave out. Run many chains (chains=16), and compare where they are"
     )
 
 
 def _fit(posterior: DataTree) -> Said | None:
     """Say whether the model and the stated noise could have made the release at all."""
+    if "surprise" in posterior.attrs:
+        return _fit_of_records(posterior, json.loads(posterior.attrs["surprise"]))
     if "release_p_value" not in posterior.attrs:
         return None
     p_value = float(posterior.attrs["release_p_value"])
@@ -242,19 +267,49 @@ def _fit(posterior: DataTree) -> Said | None:
     )
 
 
+def _fit_of_records(posterior: DataTree, found: dict[str, Any]) -> Said:
+    """Say the same of a release with values of single records (`scrutiny.surprise`)."""
+    if found["why"]:
+        return True, f"{NOT_CHECKED}{found['why']}"
+    p_value, place = found["p_value"], found["place"]
+    if p_value >= RECORD_SURPRISE:
+        return True, "the released numbers vary as the model and the stated noise make them vary"
+    chance = f"probability {p_value:.1g}" if p_value > 1e-99 else "probability below 1e-99"
+    if found["kind"] == "less":
+        return False, (
+            "the released numbers vary less than the model and the stated noise would make them "
+            f"vary ({chance}): the noise is smaller than stated, or something was done to the "
+            "numbers that the release does not say, such as rounding (step) or clamping (clamp)"
+        )
+    released = posterior["observed_data"].to_dataset()["release"]
+    value, name = float(released.values[place]), str(released["released"].values[place])
+    seen = "withheld" if math.isnan(value) else f"released as {value:.6g}"
+    words, mean = f"{name!r} was {seen}", math.nan
+    if "record_estimates" in posterior.children:
+        mean = float(posterior["record_estimates"].to_dataset()["mean"].values[place])
+        words += f" and is estimated as {mean:.4g}"
+    expected, sd = found["expected"]
+    away = abs(value - mean) / found["sd"]
+    if math.isfinite(expected):
+        words += f", where the model expects {expected:.4g} with a standard deviation of {sd:.2g}"
+    elif math.isfinite(away):
+        words += f", {away:.2g} standard deviations of the noise away"
+    return False, f"{words} ({chance} for the whole release): {found['advice']}"
+
+
 def _prior(posterior: DataTree) -> Said | None:
     """Say whether the prior and the release contradict one another (`scrutiny.conflict`)."""
     if "conflict" not in posterior.attrs:
         return None
     found = list(filter(None, json.loads(posterior.attrs["conflict"]).values()))
     if not found:
-        return True, "the prior could have made this release, and holds the posterior"
+        return True, "the release is plausible under the prior, and the posterior lies within it"
     stated = json.loads(posterior.attrs.get("model_json", "") or "{}")
     numbers = [f"{key} = {value}" for key, value in stated.items() if isinstance(value, float)]
     which = f" ({stated['type']} now has {', '.join(numbers)})" if numbers else ""
     return False, (
         f"{'; '.join(found)}. The prior is not about such records, and the posterior is no answer: "
-        f"give a prior in the units of the records{which}, or check the query's bounds"
+        f"give a prior in the units of the records{which}, or check the query's bounds or n_records"
     )
 
 
@@ -266,9 +321,11 @@ def _acceptance(posterior: DataTree) -> Said | None:
     lowest = float(posterior["sample_stats"]["lowest_log_acceptance"].min())
     slack = ROUNDING * (1 + epsilon) + float(posterior.attrs.get("rounding", 0.0))
     if lowest >= -epsilon - slack:
+        least = f"{math.exp(lowest):.4g}"
+        words = "less likely" if least == "1" else f"less than {least} times as likely"
         return True, (
-            f"changing one record never made the release less than {math.exp(lowest):.4g} times as "
-            f"likely; epsilon = {epsilon:.4g} for a changed record allows {math.exp(-epsilon):.4g}"
+            f"changing one record never made the release {words}; epsilon = {epsilon:.4g} for a "
+            f"changed record allows a factor of {math.exp(-epsilon):.4g}"
         )
     return False, (
         f"changing one record made the release {math.exp(lowest):.4g} times as likely, which is "

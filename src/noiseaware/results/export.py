@@ -53,8 +53,12 @@ def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pa
         **{scalar.label: scalar.draws.ravel() for scalar in scalars},
     }
     if as_frame == "polars":
-        from polars import DataFrame as Polars
-
+        try:
+            from polars import DataFrame as Polars
+        except ImportError:
+            raise ImportError(
+                'as_frame="polars" needs polars: pip install "noiseaware[frames]", or leave it out'
+            ) from None
         return Polars(content)
     from pandas import DataFrame
 

@@ -41,6 +41,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 from noiseaware.scrutiny.conflict import Conflict
 from noiseaware.scrutiny.scouts import Scouts
+from noiseaware.scrutiny.surprise import Surprise
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -64,7 +65,12 @@ PRIOR_KEY = 2**32 - 1
 """The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
 
-def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = None) -> DataTree:
+def collect(
+    run: Run,
+    found: Scouts | None = None,
+    conflict: Conflict | None = None,
+    surprise: Surprise | None = None,
+) -> DataTree:
     """Put the draws of all chains together; see the module's description for the groups."""
     from arviz_base import from_dict
     from xarray import Dataset
@@ -120,6 +126,8 @@ def collect(run: Run, found: Scouts | None = None, conflict: Conflict | None = N
         tree.attrs["scouts"] = json.dumps(asdict(found))
     if conflict is not None:
         tree.attrs["conflict"] = json.dumps(asdict(conflict))
+    if surprise is not None:
+        tree.attrs["surprise"] = json.dumps(asdict(surprise))
     return tree
 
 
@@ -273,12 +281,14 @@ def _name(model: Any) -> str:
 
 def need_posterior(thing: Any) -> None:
     """Raise TypeError unless this is a posterior."""
-    from xarray import DataTree
+    from xarray import Dataset, DataTree
 
     if not isinstance(thing, DataTree) or "posterior" not in thing.children:
+        group = isinstance(thing, DataTree | Dataset)
+        part = " (give the whole tree, not one group)" if group else ""
         raise TypeError(
             "posterior must be a posterior, as sample or load returns it; "
-            f"got {type(thing).__name__}"
+            f"got {type(thing).__name__}{part}"
         )
 
 

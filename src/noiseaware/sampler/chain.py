@@ -8,11 +8,13 @@ length of the segments it is cut into, or a stop and a resume in between.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from noiseaware.agreement.blame import blame
 from noiseaware.basics.arguments import check_memory
@@ -112,7 +114,8 @@ def advance(
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     # An iteration that is cut off has not been stored; what was drawn before it is kept.
     stops = contextlib.suppress(KeyboardInterrupt)
-    with held_back() as let_go, quiet, stops, blame(*_parts(target, moves)):
+    single = blas().limit(limits=1, user_api="blas")
+    with held_back() as let_go, quiet, stops, single, blame(*_parts(target, moves)):
         last = state.iteration + iterations
         while state.iteration < last:
             let_go()
@@ -141,6 +144,16 @@ def advance(
                 f"{target.abilities.name}, or the kernel of a move)"
             )
     return state, draws
+
+
+@functools.cache
+def blas() -> ThreadpoolController:
+    """Return what says how many threads BLAS has.
+
+    A chain's matrices are small: more threads than one cost processor time while they wait, and the
+    draws might depend on how many there are.
+    """
+    return ThreadpoolController()
 
 
 def _many_at_once(target: Target, moves: Sequence[Move]) -> tuple[Any, int]:

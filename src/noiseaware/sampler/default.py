@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noiseaware.contract import Model, Move, Size, move_abilities
-from noiseaware.counts.target import CountTarget, why_not
+from noiseaware.counts.parts import count_target, why_not_counts
 from noiseaware.release import Release
 from noiseaware.sampler.moves import (
     BlockSweep,
@@ -38,8 +38,8 @@ def make_target(
     size: Size | None = None,
 ) -> Target:
     """Return what is sampled by some moves: counts, if they are about these or nobody chose."""
-    on_counts = not why_not(model, release, size) if moves is None else _about_counts(moves)
-    return (CountTarget if on_counts else Target)(model, release, size)
+    on_counts = not why_not_counts(model, release, size) if moves is None else _about_counts(moves)
+    return (count_target if on_counts else Target)(model, release, size)
 
 
 def _about_counts(moves: Sequence[Move]) -> bool:

@@ -652,8 +652,11 @@ class Target:
 
     def log_g(self, total: np.ndarray) -> float:
         """Log g(s_dp, T), up to a constant, times the power."""
-        if self.density is not None:
-            return self.power * log_density(self.density, total)
+        density = self.density
+        if type(density) is Density:  # the usual one, of which its terms are all that is read
+            return self.power * log_g(density.terms, total)
+        if density is not None:
+            return self.power * log_density(density, total)
         value = self.release.mechanism.log_density(self.values, total)
         try:
             return self.power * float(value)

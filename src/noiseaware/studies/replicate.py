@@ -91,7 +91,7 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
     for name in samplers:
         if name not in SAMPLERS:
             raise ValueError(
-                f"samplers must be names out of {', '.join(SAMPLERS)}, or a mapping of names to "
+                f"samplers must be among {', '.join(SAMPLERS)}, or a mapping of names to "
                 f"Sampler(...); got {name!r}"
             )
     return {name: SAMPLERS[name] for name in samplers}
@@ -102,7 +102,7 @@ def read_baselines(baselines: Any) -> tuple[str, ...]:
     names = (baselines,) if isinstance(baselines, str) else tuple(baselines)
     for name in names:
         if name not in BASELINES:
-            raise ValueError(f"baselines must be names out of {', '.join(BASELINES)}; got {name!r}")
+            raise ValueError(f"baselines must be among {', '.join(BASELINES)}; got {name!r}")
     return names
 
 

@@ -195,7 +195,7 @@ def make_plan(
     names = tuple(known if parameters is None else parameters)
     for name in names:
         if name not in known:
-            raise ValueError(f"parameters must be names out of {', '.join(known)}; got {name!r}")
+            raise ValueError(f"parameters must be among {', '.join(known)}; got {name!r}")
     if true_parameters is not None:
         true_parameters = check_theta(
             "true_parameters", dict(true_parameters), tuple(model.parameters)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from noiseaware.basics.deprecated import renamed
 from noiseaware.counts.move import CountMove
-from noiseaware.counts.transport import CountTransport
 from noiseaware.sampler.moves.cells import CellMove
 from noiseaware.sampler.moves.conditional import ConditionalMove
+from noiseaware.sampler.moves.count_transport import CountTransport
 from noiseaware.sampler.moves.exchange import ExchangeMove
 from noiseaware.sampler.moves.finite import FiniteMove
 from noiseaware.sampler.moves.groups import GroupMove

@@ -14,7 +14,7 @@ from typing import Any
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.transport import MOST_COST
-from noiseaware.sampler.moves.tuning import ENOUGH, FEW_RECORDS
+from noiseaware.sampler.moves.tuning import ENOUGH, are_few
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -116,7 +116,7 @@ class Interweave:
             if can.take is not None:
                 can.take(own, chooser["option"])
         if self.cycles is None:
-            few = target.n < FEW_RECORDS
+            few = are_few(target.n, target.work)
             time, cost = chooser["outlook"]
             longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else 1)
             most = min(MOST_CYCLES, longest / (1.0 + cost))

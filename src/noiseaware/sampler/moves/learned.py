@@ -1,66 +1,70 @@
 """Explore with a formula that warm-up has learned, decide with the records.
 
-`formula` makes a chain of steps for each look at the records, where a model and a query have a
-formula for the total. Over the width of a posterior, any total is nearly a quadratic function of
-the parameters. So where there is no formula, and the other proposals are not enough, one is
-learned, by least squares: of T(F(u; theta)), as a function of theta or of v, whichever is closer,
-and of log p(theta), as a function of v. The fit is to points around those of the history, and is
-made anew when the geometry is learned, with the u of that time. What another u would add is
-corrected by a look at the records at the posterior mean r, as in `formula`.
+`exploring` makes a chain of steps for each look at the records, with a formula for the total. Where
+a model and a query have none, and the other proposals are not enough, one is learned:
+T(F(u; theta(v))) and log p(theta) J(v), J being the Jacobian, as functions of v. It is a spline
+through their values at points near those of the history, and made anew when the geometry is
+learned, with the u of that time. What another u would add is corrected by a look at the records at
+the posterior mean r, as in `exploring`.
 
-**The ratio** is the one of `formula`. With A and l what was fitted, and J the Jacobian of theta(v),
+**The ratio** is the one of `exploring`. With A and l the splines,
 
-    log pi*(v) = l(v) + log J(v) + sum_j log g_j(s_dp, A_j(v) + T_j(r) - A_j(r)),
+    log pi*(v) = l(v) + sum_j log g_j(s_dp, A_j(v) + T_j(r) - A_j(r)),
 
 a chain of Metropolis steps for pi* leads from v to v', and v' is accepted with probability
-min(1, pi(v') pi*(v) / (pi(v) pi*(v'))). A chain gets stuck where pi* is too low, and fits are off
-in the tails. So the noise of pi* is wider than that of pi, by 1 + the root mean square of what the
-fit is off, in units of b_j. pi* is 0 farther out than `REACH` times all points of the fit; a chain
-that is there stays where it is. Where the noise is so small that T is not quadratic to within it,
-little is accepted, and `tuning` chooses other proposals.
+min(1, pi(v') pi*(v) / (pi(v) pi*(v'))). Points, values, how far off they are and how far out they
+reach are what warm-up learned, T(r) is of the u that are held: pi* is one fixed function of v while
+u is held, and whichever it is, the ratio is exact.
+
+**Where pi* is too low** a chain gets stuck, and fits are off in the tails. So the noise of pi* is
+wider than that of pi, by 1 + the root mean square of what a point is off by a fit to the others, in
+units of b_j. Farther out than all points, where the chain was not in warm-up, A and l are those of
+where the ray from the mean leaves the sphere through the farthest, and pi* falls along the ray as a
+Student t does: where pi falls faster, pi* is not too low. Where the noise is so small that the
+spline is not close to within it, little is accepted, and `tuning` chooses other proposals.
+
+Reference
+---------
+Rippa, S. (1999). An algorithm for selecting a good value for the parameter c in radial basis
+    function interpolation. Advances in Computational Mathematics 11.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from noiseaware.basics.linear_algebra import copy_vector
-from noiseaware.maths.coordinates import constrain
 from noiseaware.mechanisms.terms import needs_long, term
-from noiseaware.sampler.moves.formula import FormulaJump, Numbers, _accepts, _place, _propose
+from noiseaware.sampler.moves.exploring import ExploringJump, Numbers, accepts, pick, propose_step
 from noiseaware.sampler.moves.geometry import Geometry
+from noiseaware.sampler.moves.proposals import DOF
 from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
-STRETCH, APART = 1.5, 0.5
-"""The points of a fit are those of the history, so many times as far from the mean, and then moved
-by so many posterior standard deviations: a fit has to hold in the tails."""
+POINTS = 25
+"""Points of a fit for each coordinate of v and one more."""
 
-POINTS = 4
-"""Looks at the records for a fit, for each of its coefficients."""
+APART = 0.25
+"""Posterior standard deviations by which a point is moved from one of the history."""
 
-REACH = 1.5
-"""pi* is 0 beyond this times the largest distance of a point from the mean."""
-
-COEFFICIENTS = 1000.0
+PRODUCTS = 4000.0
 """So many take as long as a step with a formula of `formula`, about a microsecond."""
 
-RANK = 1e-6
-"""Directions in which theta does not vary by this share of the largest have no coefficients: the
-probabilities of a simplex add up to 1."""
 
+class Spline(NamedTuple):
+    """Functions of v: a linear one of z = whiten (v - mean), and multiples of |z - z_i|^3.
 
-class Quadratic(NamedTuple):
-    """Quadratic functions of z = whiten (x - centre), x being theta or v.
-
-    The rows of the coefficients are those of 1, z_i, and z_i z_l with l <= i.
+    The rows of the coefficients are those of 1, of the z, and of the points z_i, which are the
+    columns of `points`.
     """
 
-    centre: np.ndarray
+    mean: np.ndarray
     whiten: np.ndarray
+    points: np.ndarray
     coefficients: np.ndarray
 
 
@@ -69,126 +73,120 @@ class Fit(NamedTuple):
 
     Attributes
     ----------
-    total, of_theta
-        A, and whether it is a function of theta; otherwise it is one of v.
-    prior
-        l.
+    spline
+        A, and l as the last.
     reach
-        The largest |z|^2, z being that of the prior, at which pi* is not 0.
+        The largest |z|^2 of a point.
     softer
         What 1 / b_j is multiplied by in pi*, (d,).
     """
 
-    total: Quadratic
-    of_theta: bool
-    prior: Quadratic
+    spline: Spline
     reach: float
     softer: np.ndarray
 
 
-NOTHING = Quadratic(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
-NO_FIT = Fit(NOTHING, False, NOTHING, -1.0, np.ones(1))
-"""Until there is one: pi* is 0 everywhere."""
+NOTHING = Spline(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+NO_FIT = Fit(NOTHING, -1.0, np.ones(1))
+"""Until there is one: v stays where it is."""
 
 
-def number_of_terms(k: int) -> int:
-    """Return how many coefficients a quadratic function of k coordinates has."""
-    return 1 + k + k * (k + 1) // 2
+def fit_spline(
+    x: np.ndarray, values: np.ndarray, mean: np.ndarray, factor: np.ndarray
+) -> tuple[Spline, np.ndarray]:
+    """Return the spline through `values` (m, c) at points x (m, k), and how far off it is, (c,).
 
-
-def powers(z: np.ndarray) -> np.ndarray:
-    """Return 1, z_i, and z_i z_l with l <= i, of each row of z, (m, terms)."""
-    i, low = np.tril_indices(z.shape[1])
-    return np.hstack([np.ones((len(z), 1)), z, z[:, i] * z[:, low]])
-
-
-def fit_quadratic(x: np.ndarray, values: np.ndarray) -> tuple[Quadratic, np.ndarray]:
-    """Fit the columns of `values` (m, c) to points x (m, k); return how far off they are too."""
-    centre, sds = x.mean(axis=0), x.std(axis=0)
-    sds[sds == 0.0] = 1.0
-    _, widths, directions = np.linalg.svd((x - centre) / sds, full_matrices=False)
-    kept = widths > RANK * widths[0]
-    whiten = directions[kept] / widths[kept, None] / sds * np.sqrt(len(x))
-    design = powers((x - centre) @ whiten.T)
-    coefficients = np.linalg.lstsq(design, values, rcond=None)[0]
-    off = values - design @ coefficients
-    free = max(1, len(x) - design.shape[1])
-    return Quadratic(centre, whiten, coefficients), np.sqrt((off * off).sum(axis=0) / free)
+    With K_ij = |z_i - z_j|^3 and P the rows (1, z_i'), the coefficients solve K a + P b = values,
+    P' a = 0. Without point i the spline would be off there by a_i / B_i, B being the diagonal of
+    the inverse of [K P; P' 0] (Rippa 1999); the root mean squares of these are returned. z = L^-1
+    (x - mean), L being `factor`.
+    """
+    whiten = np.linalg.inv(factor)
+    z = (x - mean) @ whiten.T
+    m, k = z.shape
+    system = np.zeros((m + k + 1, m + k + 1))
+    system[:m, :m] = ((z[:, None] - z) ** 2).sum(axis=2) ** 1.5
+    system[:m, m] = system[m, :m] = 1.0
+    system[:m, m + 1 :], system[m + 1 :, :m] = z, z.T
+    inverse = np.linalg.inv(system)
+    solved = inverse[:, :m] @ values
+    off = solved[:m] / np.diag(inverse)[:m, None]
+    coefficients = np.vstack([solved[m:], solved[:m]])
+    spline = Spline(mean, whiten, np.ascontiguousarray(z.T), coefficients)
+    return spline, np.sqrt((off * off).mean(axis=0))
 
 
 @njit(cache=True, nogil=True)
-def evaluate(quadratic, x, out):
-    """Fill `out` with all functions at x; return |z|^2."""
-    centre, whiten, coefficients = quadratic
-    z = np.empty(whiten.shape[0])
+def evaluate(fit, v, out):
+    """Fill `out` with all functions at v, or where its ray leaves the reach; return |z|^2."""
+    mean, whiten, points, coefficients = fit.spline
+    k, m = points.shape
     copy_vector(coefficients[0], out)
-    square, row = 0.0, 1 + z.shape[0]
-    for i in range(z.shape[0]):
-        z[i] = 0.0
-        for j in range(x.shape[0]):
-            z[i] += whiten[i, j] * (x[j] - centre[j])
+    z, square, apart = np.zeros(k), 0.0, np.zeros(m)
+    for i in range(k):
+        for j in range(i + 1):
+            z[i] += whiten[i, j] * (v[j] - mean[j])
         square += z[i] * z[i]
+    if square > fit.reach:
+        z *= math.sqrt(fit.reach / square)
+    for i in range(k):
+        for p in range(m):
+            apart[p] += (z[i] - points[i, p]) ** 2
         for j in range(out.shape[0]):
             out[j] += z[i] * coefficients[1 + i, j]
-        for low in range(i + 1):
-            product = z[i] * z[low]
-            for j in range(out.shape[0]):
-                out[j] += product * coefficients[row, j]
-            row += 1
+    for p in range(m):
+        cube = apart[p] * math.sqrt(apart[p])
+        for j in range(out.shape[0]):
+            out[j] += cube * coefficients[1 + k + p, j]
     return square
 
 
 @njit(cache=True, nogil=True)
-def log_fitted(fit, layout, noise, v, natural, total):
-    """Return log pi* at v, minus infinity where it is 0; `natural`, `total`: room for both."""
+def log_fitted(fit, noise, v, values):
+    """Return log pi* at v; `values`: room for A and l."""
     terms, _, offset = noise
-    log_prior = np.empty(1)
-    if not evaluate(fit.prior, v, log_prior) <= fit.reach:
-        return -np.inf
-    log_density = log_prior[0] + constrain(layout, v, natural)
-    evaluate(fit.total, natural if fit.of_theta else v, total)
+    beyond = max(evaluate(fit, v, values) / fit.reach, 1.0)
+    log_density = values[-1] - 0.5 * (v.shape[0] + DOF) * math.log(beyond)
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
-    for j in range(total.shape[0]):
-        log_density += term(long, family, parameters, j, total[j] + offset[j])
+    for j in range(offset.shape[0]):
+        log_density += term(long, family, parameters, j, values[j] + offset[j])
     return log_density
 
 
 @njit(cache=True, nogil=True)
-def explore_fit(fit, layout, natural, noise, steps, numbers, v, counts):
-    """Do all steps, in place in `v`; return log pi* before and after, both 0 where v stays."""
-    total, proposed = np.empty(noise.offset.shape[0]), np.empty_like(v)
-    before = log_fitted(fit, layout, noise, v, natural, total)
-    if before == -np.inf:
+def explore_fit(fit, noise, steps, numbers, v, counts):
+    """Do all steps, in place in `v`; return log pi* before and after, both 0 without a fit."""
+    if fit.reach < 0.0:
         return 0.0, 0.0
-    now = before
+    values, proposed = np.empty(noise.offset.shape[0] + 1), np.empty_like(v)
+    before = now = log_fitted(fit, noise, v, values)
     for k in range(numbers.uniforms.shape[0]):
-        kind = _place(numbers.uniforms[k, 0], steps.shares)
-        log_q = _propose(steps, kind, 0, numbers, k, v, proposed)
-        there = log_fitted(fit, layout, noise, proposed, natural, total)
-        if _accepts(there - now + log_q, counts, kind, 0, numbers.waits[k, 2]):
+        kind = pick(numbers.uniforms[k, 0], steps.shares)
+        log_q = propose_step(steps, kind, 0, numbers, k, v, proposed)
+        there = log_fitted(fit, noise, proposed, values)
+        if accepts(there - now + log_q, counts, kind, 0, numbers.waits[k, 2]):
             copy_vector(proposed, v)
             now = there
     return before, now
 
 
-class LearnedJump(FormulaJump):
+class LearnedJump(ExploringJump):
     """The end of a chain that was run with a learned formula for the total; all of theta."""
 
-    learned = (*FormulaJump.learned, "fit")
-    learns_formula = True
+    learned = (*ExploringJump.learned, "fit")
 
     def __init__(self, block: np.ndarray, target: Target) -> None:
-        super().__init__(None, [block], target)
+        super().__init__([block], target)
         assert target.terms is not None
         self.fit, self.exact = NO_FIT, target.terms.parameters
-        coefficients = number_of_terms(len(block)) * target.d
-        self.more_calls *= max(1.0, coefficients / COEFFICIENTS)
+        products = POINTS * (len(block) + 1) * (len(block) + target.d + 1)
+        self.more_calls *= max(1.0, products / PRODUCTS)
 
     def total(self, v: np.ndarray) -> np.ndarray:
         """Return A(v), (d,)."""
-        out = np.empty(self.fit.total.coefficients.shape[1])
-        evaluate(self.fit.total, self._natural(v) if self.fit.of_theta else v, out)
-        return out
+        out = np.empty(self.fit.spline.coefficients.shape[1])
+        evaluate(self.fit, v, out)
+        return out[:-1]
 
     def condition_on(self, target: Target, row: Row) -> None:
         """Prepare for steps with these u: one look at the records, at r."""
@@ -201,42 +199,27 @@ class LearnedJump(FormulaJump):
 
     def learn_formula(self, here: Any, geometry: Geometry) -> None:
         """Fit all functions to looks at the records near points of the history."""
-        points = self._points(geometry, here.rng)
-        totals, log_priors = [], []
-        for v in points:
-            theta, _ = here.maps.from_vector(v)
-            totals.append(here.build(theta, here.rng)[1])
-            log_priors.append(here.target.log_prior_moved(theta))
-        values = np.column_stack([np.stack(totals), log_priors])
+        mean, factor = geometry.mean, np.linalg.cholesky(geometry.covariance)
+        recent, k = np.stack(geometry.history[len(geometry.history) // 2 :]), len(mean)
+        rows = np.linspace(0, len(recent) - 1, POINTS * (k + 1)).round().astype(int)
+        points = recent[rows] + APART * here.rng.standard_normal((len(rows), k)) @ factor.T
+        values = np.empty((len(rows), here.target.d + 1))
+        for v, row in zip(points, values, strict=True):
+            theta, log_jacobian = here.maps.from_vector(v)
+            row[:-1] = here.build(theta, here.rng)[1]
+            row[-1] = here.target.log_prior_moved(theta) + log_jacobian
         good = np.isfinite(values).all(axis=1)
         self.fit = NO_FIT
         if 2 * good.sum() < len(points):
             return
-        points, values = points[good], values[good]
-        thetas = np.stack([self._natural(v) for v in points])
-        fits = [fit_quadratic(x, values[:, :-1]) for x in (points, thetas)]
-        off = [rms * self.exact[:, 1] for _, rms in fits]
-        closer = int(off[1] @ off[1] < off[0] @ off[0])
-        prior, _ = fit_quadratic(points, values[:, -1:])
-        farthest = max(float(evaluate(prior, v, np.empty(1))) for v in points)
-        softer = self.softer / (1.0 + off[closer])
-        self.fit = Fit(fits[closer][0], closer == 1, prior, REACH**2 * farthest, softer)
-
-    def _points(self, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
-        """Return where the functions are looked at, (m, k)."""
-        recent, k = np.stack(geometry.history[len(geometry.history) // 2 :]), len(geometry.mean)
-        count = POINTS * number_of_terms(k)
-        rows = np.linspace(0, len(recent) - 1, count).round().astype(int)
-        factor = np.linalg.cholesky(geometry.covariance)
-        moved = APART * rng.standard_normal((count, k)) @ factor.T
-        return geometry.mean + STRETCH * (recent[rows] - geometry.mean) + moved
+        spline, off = fit_spline(points[good], values[good], mean, factor)
+        farthest = float((spline.points**2).sum(axis=0).max())
+        softer = self.softer / (1.0 + off[:-1] * self.exact[:, 1])
+        self.fit = Fit(spline, farthest, softer)
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
         """Run the chain, in place in v; return log pi* before and after."""
-        return explore_fit(
-            self.fit, self.coordinates.layout, self._natural(v), self.noise, self.steps, numbers,
-            v, self.counts,
-        )  # fmt: skip
+        return explore_fit(self.fit, self.noise, self.steps, numbers, v, self.counts)
 
 
 def can_learn(target: Target) -> bool:

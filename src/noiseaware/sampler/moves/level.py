@@ -248,16 +248,16 @@ class LevelMove:
             size = tuning["n_size" if only_n else "size"]
             log_ratio = here.propose(state.rng, size.size, warming, only_n)
             accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
-            before = _coordinates(target, state)
             if accept:
                 here.accept(state)
             if warming:
                 tuning["looks"] += here.looks
                 size.note(log_ratio)
-                there = _and_records(_coordinates(target, state), here.renewed)
+                before, v = v, _coordinates(target, state)
+                there = _and_records(v, here.renewed)
                 gains.record_step(0, _and_records(before, 0.0), there, accept > 0.0)
         if warming:
-            history.append(_coordinates(target, state))
+            history.append(v)
         return (accept,)
 
     def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:

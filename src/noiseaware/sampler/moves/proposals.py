@@ -14,7 +14,8 @@ All but the prior's work on the unconstrained vector v, and each learns its own 
   of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
   number of dimensions.
 
-`formula` has one more, for models and queries with a formula for T; `learned`, for those without.
+`exploring` has one more, with a formula for T: a model's own (`formula`), or one that warm-up has
+learned (`learned`).
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Proposal(Protocol):
     """It leads back from far out, where a learned geometry is wrong."""
     block: int | None = None
     """The block of coordinates whose learned geometry it uses, and nothing else."""
-    learns_formula: bool = False
-    """It is made where the others are not enough, with a formula that `learn_formula` learns."""
+    if_needed: bool = False
+    """It is made only where the others are not enough; `learn_formula` is called before."""
     formula_total: Callable[[np.ndarray], np.ndarray] | None = None
     """v -> T by the formula that it works with, if it does; after `condition_on`."""
     more_calls: float = 0.0

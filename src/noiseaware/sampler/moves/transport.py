@@ -61,7 +61,7 @@ import numpy as np
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta
-from noiseaware.sampler.moves.formula import formula_jump
+from noiseaware.sampler.moves.formula import RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.learned import LearnedJump, can_learn
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Proposal, Walk
@@ -69,8 +69,8 @@ from noiseaware.sampler.moves.row import NO_LEAN, Row
 from noiseaware.sampler.moves.tuning import (
     AS_BEFORE,
     ENOUGH,
-    FEW_RECORDS,
     Gains,
+    are_few,
     choose_steps,
     costs,
     expected_time,
@@ -191,7 +191,7 @@ class Transport:
             proposal.set_geometry(geometry)
         return {
             "proposals": proposals,
-            "steps": [self.steps or int(not proposal.learns_formula) for proposal in proposals],
+            "steps": [self.steps or int(not proposal.if_needed) for proposal in proposals],
             "warming": True,
             "count": 0,
             "geometry": geometry,
@@ -265,16 +265,16 @@ class Transport:
             for proposal in proposals:
                 proposal.set_geometry(geometry)
             if count >= FIRST_WINDOW:
-                self._learn_formula(here, tuning)
+                self._use_formula(here, tuning)
 
-    def _learn_formula(self, here: Position, tuning: dict[str, Any]) -> None:
-        """Learn a formula where an effective draw would cost too many iterations without one."""
+    def _use_formula(self, here: Position, tuning: dict[str, Any]) -> None:
+        """Use a formula where an effective draw would cost too many iterations without one."""
         geometry, steps = tuning["geometry"], tuning["steps"]
         for which, proposal in enumerate(tuning["proposals"]):
-            if proposal.learns_formula:
+            if proposal.if_needed:
                 steps[which] = 0
                 gains, others = _gains(tuning)
-                few = here.target.n < FEW_RECORDS
+                few = are_few(here.target.n, here.target.work)
                 if self.steps or expected_time(gains, others, steps) > ENOUGH[few]:
                     proposal.learn_formula(here, geometry)
                     steps[which] = self.steps or 1
@@ -286,9 +286,10 @@ class Transport:
             _learn_lean(tuning)
             for proposal in tuning["proposals"]:
                 proposal.set_geometry(tuning["geometry"])
+            self._use_formula(self._position(target, state, tuning), tuning)
             self._choose(target, tuning)
             recent = tuning["images"][len(tuning["images"]) // 2 :]
-            soon = tuning["outlook"][0] < ENOUGH[target.n < FEW_RECORDS]
+            soon = tuning["outlook"][0] < ENOUGH[are_few(target.n, target.work)]
             if soon and math.fsum(recent) > 0.5 * len(recent):
                 tuning["centre"] = tuning["geometry"].mean.copy()
         tuning.update(geometry=None, gains=None, means=[], images=[], warming=False, options=None)
@@ -310,7 +311,7 @@ class Transport:
         proposals = tuning["proposals"]
         gains, others = _gains(tuning)
         cost = costs(target.n, target.work, proposals, sized=target.size is not None)
-        few = target.n < FEW_RECORDS
+        few = are_few(target.n, target.work)
         # One warm-up may be too hopeful; with few records a step of each costs little.
         each = not target.abilities.can_update or (few and target.formula() is None)
         least = [int(each and steps > 0) for steps in tuning["steps"]]
@@ -544,13 +545,11 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     whole = maps is target.moved
     proposals: list[Proposal] = [PriorJump()] if whole else []
     formula = target.formula()
-    if formula is not None and target.size is not None and formula.cell_places is not None:
-        formula = None  # it is for one n
     # Where there are many blocks, the formula's own chain goes through them.
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
         proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
     if formula is not None:
-        proposals.append(formula_jump(formula, blocks, target))
+        proposals.append(RegressionJump(formula, blocks, target))
     elif whole and len(blocks) == 1 and can_learn(target):
         proposals.append(LearnedJump(blocks[0], target))
     return proposals

@@ -22,9 +22,10 @@ the same where there are so many records. Measured by `python -m benchmarks step
 DECIDE = 2.0
 """Statistics of the proposed records, and a decision about each, in plain passes; likewise."""
 
-FEW_RECORDS = 1000
-"""With fewer an iteration is mostly calls, and takes less than a millisecond: making it longer
-costs nobody much."""
+FEW_PASSES = 8000.0
+"""Records are few where an iteration of Algorithm 1 passes over one of them less often than this:
+1,000 records of simple arithmetic. It is then mostly calls, and takes less than a millisecond:
+making it longer costs nobody much."""
 
 ENOUGH = {True: 3.0, False: 4.0}
 """Iterations that an effective draw may cost before an iteration is made longer, with few records
@@ -127,6 +128,11 @@ class Costs(NamedTuple):
             return 0.0
         hold = self.build if any(compress(steps, self.holds)) else 0.0
         return self.start + hold + float(self.each @ steps)
+
+
+def are_few(n: int, work: Work) -> bool:
+    """Whether there are few records, for a model whose methods do so much."""
+    return n * (work.update + work.draw + DECIDE) < FEW_PASSES
 
 
 def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool = False) -> Costs:
