@@ -242,9 +242,7 @@ def _sbc_replicate(
     theta, records = simulation.database(rng)
     target = simulation.target(records, rng)
     state = chain.start(target, simulation.moves, rng)
-    _, draws = chain.advance(target, simulation.moves, schedule, state, schedule.iterations)
-    if len(draws) < schedule.draws:
-        raise KeyboardInterrupt  # `advance` returned early with what it had
+    _, draws = chain.run_through(target, simulation.moves, schedule, state)
     keep = np.linspace(0, schedule.draws - 1, ranks).round().astype(int)
     result = []
     names = [parameter.name for parameter in simulation.model.parameters]

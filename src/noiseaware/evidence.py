@@ -55,7 +55,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, seed_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
@@ -149,9 +149,7 @@ def evidence(
     >>> bool(open_minded.log_evidence > fair.log_evidence)
     True
     """
-    error = positive("error", error)
-    if random_seed is not None:
-        whole_number("random_seed", random_seed, 0)
+    error, seeds = positive("error", error), np.random.SeedSequence(seed_number(random_seed))
     check_fit(model, release, size)
     constant = log_normaliser(release.mechanism, release.values)
     target, picked = prepare(model, release, moves, size)
@@ -163,7 +161,7 @@ def evidence(
     check_proper(target)
     # A move that sums records out would do so with g itself, at every power.
     picked = pick_moves(moves, target.tempered(1.0)) if target.summed_kernel else picked
-    rungs = _climb(target, picked, np.random.SeedSequence(random_seed))
+    rungs = _climb(target, picked, seeds)
     made = _bridge(rungs)
     deviations = np.sqrt(made.variances * [len(rung) for rung in rungs])
     if made.error > error:
@@ -233,15 +231,9 @@ class Rung:
     def _drawn(self, draws: int) -> Floats:
         if self.power == 0.0:
             return np.array([[self._from_prior(s) for _ in range(draws)] for s in self.states])
-        schedule = chain.Schedule(WARMUP, draws)
-        made = []
+        schedule, made = chain.Schedule(WARMUP, draws), []
         for i, state in enumerate(self.states):
-            iterations = draws + max(0, WARMUP - state.iteration)
-            self.states[i], drawn = chain.advance(
-                self.target, self.moves, schedule, state, iterations
-            )
-            if len(drawn) < draws:
-                raise KeyboardInterrupt  # `advance` returned early with what it had
+            self.states[i], drawn = chain.run_through(self.target, self.moves, schedule, state)
             made.append(drawn.reports["log_g"])
         return np.array(made)
 
@@ -263,7 +255,7 @@ def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence)
     power = 0.0
     while True:
         rung = Rung(target, moves, power)
-        rung.start(below, [np.random.Generator(np.random.SFC64(s)) for s in seeds.spawn(CHAINS)])
+        rung.start(below, chain.generators(seeds, CHAINS))
         pilot = rung.pilot()
         rung.draw(FIRST * CHAINS)
         rungs.append(rung)

@@ -47,7 +47,7 @@ import numpy as np
 
 from noiseaware import models
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, seed_number
 from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Floats, Model, Size, Theta, model_abilities
 from noiseaware.evidence import variance_of_mean
@@ -186,18 +186,12 @@ def mle(
     """
     if derived is not None:
         model = models.derived(model, derived)
-    error = positive("error", error)
-    if random_seed is not None:
-        whole_number("random_seed", random_seed, 0)
+    error, seeds = positive("error", error), np.random.SeedSequence(seed_number(random_seed))
     check_fit(model, release, size)
     target, moves = prepare(model, release, None, size)
     _check_densities(target, with_prior)
-    rngs = [
-        np.random.Generator(np.random.SFC64(seed))
-        for seed in np.random.SeedSequence(random_seed).spawn(CHAINS)
-    ]
     kind = Summed if target.summed_kernel is not None else Imputed
-    likelihood = kind(target, moves, rngs, with_prior)
+    likelihood = kind(target, moves, chain.generators(seeds, CHAINS), with_prior)
     v, look = _climb(likelihood, error)
     return _described(likelihood, v, look)
 
@@ -399,9 +393,7 @@ class Imputed(Likelihood):
         states, vectors = [], []
         for rng in rngs:
             state = chain.start(target, moves, rng)
-            state, drawn = chain.advance(target, moves, schedule, state, schedule.iterations)
-            if len(drawn) < FIRST:
-                raise KeyboardInterrupt  # `advance` returned early with what it had
+            state, drawn = chain.run_through(target, moves, schedule, state)
             states.append(state)
             vectors += self._vectors(drawn.theta)
         self.v, self.scales = _typical(np.array(vectors))

@@ -49,16 +49,13 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def check_memory(what: str, size: int) -> None:
-    """Raise MemoryError, before anything is made, if so many bytes are more than are free.
+def seed_number(random_seed: Any) -> int | None:
+    """Return a seed that was given, checked; None stays None."""
+    return None if random_seed is None else whole_number("random_seed", random_seed, 0)
 
-    Parameters
-    ----------
-    what
-        What would take so much, for the message.
-    size
-        How many bytes.
-    """
+
+def check_memory(what: str, size: int) -> None:
+    """Raise MemoryError, before anything is made, if `size` bytes are more than are free."""
     free = _free_memory()
     if size > free:
         raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; free are {free / 2**30:.3g} GiB")

@@ -146,6 +146,22 @@ def advance(
     return state, draws
 
 
+def run_through(
+    target: Target, moves: Sequence[Move], schedule: Schedule, state: ChainState
+) -> tuple[ChainState, Draws]:
+    """Do what is left of the warm-up, and then all draws; Ctrl-C stops it with nothing."""
+    iterations = max(0, schedule.warmup - state.iteration) + schedule.draws
+    state, draws = advance(target, moves, schedule, state, iterations)
+    if len(draws) < schedule.draws:
+        raise KeyboardInterrupt  # `advance` returned early with what it had
+    return state, draws
+
+
+def generators(seed: np.random.SeedSequence, count: int) -> list[np.random.Generator]:
+    """Return the random generators of so many chains."""
+    return [np.random.Generator(np.random.SFC64(child)) for child in seed.spawn(count)]
+
+
 @functools.cache
 def blas() -> ThreadpoolController:
     """Return what says how many threads BLAS has.

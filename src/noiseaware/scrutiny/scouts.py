@@ -30,7 +30,7 @@ import numpy as np
 
 from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Move, Theta
-from noiseaware.running.run import Run
+from noiseaware.running.run import SCOUTS, Run
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
 from noiseaware.sampler.target import Target
@@ -50,20 +50,12 @@ MOST_SHARE = 0.1
 LEAST_DRAWS = 400
 """With fewer draws in all, what the chains have drawn is too narrow to compare with."""
 
-SCOUTS_KEY = 2**32 - 2
-"""Their own stream of random numbers, next to those of the chains (0, 1, ...)."""
-
 
 @dataclass(frozen=True)
 class Scouts:
-    """What the runs found.
+    """How many runs were followed to their end, and how many ended so.
 
-    Attributes
-    ----------
-    runs, joined, elsewhere
-        How many were followed to their end, and how many ended so.
-    where
-        A parameter of a run that is elsewhere, what it is there and what the chains drew, in words.
+    `where` is a parameter of a run that is elsewhere, what it is there and what the chains drew.
     """
 
     runs: int
@@ -76,13 +68,9 @@ class Scouts:
 class Seen:
     """What the chains have drawn of each parameter, and how well their databases fit.
 
-    Attributes
-    ----------
-    low, high, width
-        The smallest and the largest draw of each entry; their distance, and at least a millionth of
-        the prior's, so that differences which only floats can see do not count.
-    log_g
-        The lowest log g with which a run counts as fitting the release.
+    `width` is the distance of the largest draw of each entry from the smallest, and at least a
+    millionth of the prior's, so that differences which only floats can see do not count. `log_g` is
+    the lowest with which a run counts as fitting the release.
     """
 
     low: Theta
@@ -114,11 +102,9 @@ class Seen:
                 outside = np.maximum(low - value, value - high) / self.width[name]
             k = np.unravel_index(int(np.argmax(np.nan_to_num(outside))), np.shape(outside))
             if outside[k] > worst[0]:
-                words = (
-                    f"{name}{list(map(int, k)) or ''} = {np.asarray(value)[k]:.4g}, where the "
-                    f"chains drew {low[k]:.4g} to {high[k]:.4g}"
-                )
-                worst = (float(outside[k]), words)
+                here = f"{name}{list(map(int, k)) or ''} = {np.asarray(value)[k]:.4g}"
+                drew = f"where the chains drew {low[k]:.4g} to {high[k]:.4g}"
+                worst = (float(outside[k]), f"{here}, {drew}")
         return worst
 
 
@@ -134,8 +120,7 @@ def send(run: Run) -> Scouts | None:
     if summed or not run.complete or draws < LEAST_DRAWS:
         return None
     left = int(MOST_SHARE * run.schedule.iterations * len(run.draws))
-    sequence = np.random.SeedSequence(run.random_seed, spawn_key=(SCOUTS_KEY,))
-    generators = [np.random.Generator(np.random.SFC64(seed)) for seed in sequence.spawn(RUNS + 1)]
+    generators = chain.generators(run.seed(SCOUTS), RUNS + 1)
     runs, joined, places = 0, 0, []
     try:
         seen = Seen.by(run, generators.pop())

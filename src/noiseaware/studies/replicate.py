@@ -121,12 +121,9 @@ def run_chains(
     target, moves = prepare(model, release, sampler.moves)
     schedule = chain.Schedule.make(sampler.warmup, sampler.draws, keep_records)
     parts = []
-    for child in seed.spawn(sampler.chains):
-        state = chain.start(target, moves, np.random.Generator(np.random.SFC64(child)))
-        _, draws = chain.advance(target, moves, schedule, state, schedule.iterations)
-        if len(draws) < schedule.draws:
-            raise KeyboardInterrupt  # `advance` returned early with what it had
-        parts.append(draws)
+    for rng in chain.generators(seed, sampler.chains):
+        state = chain.start(target, moves, rng)
+        parts.append(chain.run_through(target, moves, schedule, state)[1])
     drawn = {p.name: np.stack([d.theta[p.name] for d in parts]) for p in model.parameters}
     drawn = with_derived(model, drawn)
     if keep_records:
