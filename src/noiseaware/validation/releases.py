@@ -11,7 +11,7 @@ from noiseaware.agreement import fit
 from noiseaware.contract import Mechanism, Query, draw_records, missing
 from noiseaware.release import Release
 from noiseaware.sampler.target import Target
-from noiseaware.validation.case import Case, refuses, repeats
+from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import largest_difference
 
 STEPS = 10
@@ -32,10 +32,8 @@ def attributes(case: Case) -> str:
     for attribute in missing(mechanism, Mechanism):
         raise TypeError(f"mechanism must have `{attribute}`; {name} has none")
     if case.noise.privatize is None:
-        raise TypeError(
-            f"mechanism must have `privatize`; {name} has none (without it nothing can be "
-            "simulated)"
-        )
+        why = "without it nothing can be simulated"
+        raise TypeError(f"mechanism must have `privatize`; {name} has none ({why})")
     for attribute in missing(mechanism.query, Query):
         raise TypeError(f"the query of {name} must have `{attribute}`; {case.query.name} has none")
     return f"{name} of a {case.query.name} with {len(mechanism.query.names)} name(s)"
@@ -51,11 +49,9 @@ def statistic(case: Case) -> str:
         where = fit.statistic_name(release)
         rows = fit.check_statistic(release, records)
         if integers and (rows != np.rint(rows)).any():
+            why = f"because {case.query.name}.integer_valued is True"
             wrong = rows[rows != np.rint(rows)][0]
-            raise ValueError(
-                f"{where} must return whole numbers, because {case.query.name}."
-                f"integer_valued is True; got {wrong}"
-            )
+            raise ValueError(f"{where} must return whole numbers, {why}; got {wrong}")
         index = rng.permutation(n)[: max(1, n // 2)]
         part = _statistic_of(case, release, records, index)
         same = np.isclose(part, rows[index], rtol=1e-9, atol=1e-12).all(axis=1)
@@ -155,8 +151,7 @@ def privatize(case: Case) -> str:
     for _ in range(max(3, case.draws // 10)):
         _, records, release = case.draw_release(case.n, rng)
         fit.check_density(release, records)
-    again = (make(records, np.random.default_rng(case.seed)) for _ in range(2))
-    repeats(f"{case.noise.name}.privatize", *(one.values for one in again))
+    case.check_repeats(f"{case.noise.name}.privatize", lambda rng: make(records, rng).values)
     return f"makes releases of {len(release.values)} value(s)"
 
 
