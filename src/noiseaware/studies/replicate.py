@@ -68,10 +68,7 @@ class Sampler:
             object.__setattr__(self, "moves", tuple(self.moves))
 
 
-SAMPLERS = {
-    "default": Sampler(),
-    "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000),
-}
+SAMPLERS = {"default": Sampler(), "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000)}
 BASELINES = ("naive", "non-private", "bootstrap", "debiased-bootstrap")
 
 
@@ -84,9 +81,8 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
             if not isinstance(sampler, Sampler):
                 raise TypeError(f"samplers[{name!r}] must be a Sampler; got {sampler!r}")
             if name in BASELINES:
-                raise ValueError(
-                    f"{name!r} is the name of a baseline; give the sampler another name"
-                )
+                why = "is the name of a baseline; give the sampler another name"
+                raise ValueError(f"{name!r} {why}")
         return dict(samplers)
     for name in samplers:
         if name not in SAMPLERS:
@@ -212,12 +208,9 @@ class Replicate:
 def simulate(plan: Plan, key: Key) -> tuple[Mapping[str, Any] | None, np.ndarray, Release]:
     """Make the parameters, the records and the release of a replicate."""
     rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=(*key, 0)))
-    theta = plan.true_parameters
-    if plan.records is not None:
-        records = plan.records
-    else:
-        if theta is None:
-            theta = plan.model.sample_prior(rng)
+    theta, records = plan.true_parameters, plan.records
+    if records is None:
+        theta = plan.model.sample_prior(rng) if theta is None else theta
         n = plan.n_records[key[1]]
         records = np.ascontiguousarray(draw_records(plan.model, dict(theta), np.arange(n), rng))
     return theta, records, plan.mechanisms[key[0]].privatize(records, rng)

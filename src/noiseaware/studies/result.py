@@ -35,8 +35,7 @@ class Study:
     """
 
     def __init__(self, plan: Plan, replicates: int, rows: Mapping[Any, Mapping[str, Any]]) -> None:
-        self.plan = plan
-        self.replicates = replicates
+        self.plan, self.replicates = plan, replicates
         shape = (len(plan.epsilons), len(plan.n_records), replicates)
         methods, scalars = len(plan.methods), len(plan.labels)
         self._true = np.empty((*shape, scalars))
@@ -89,13 +88,11 @@ class Study:
     @property
     def _settings(self) -> dict[str, list[Any]]:
         """What a row of the table is about."""
-        plan = self.plan
-        return {
-            "epsilon": list(plan.epsilons),
-            "n_records": list(plan.n_records),
-            "method": list(plan.methods),
-            "parameter": list(plan.labels),
+        first: dict[str, list[Any]] = {
+            "epsilon": list(self.plan.epsilons),
+            "n_records": list(self.plan.n_records),
         }
+        return {**first, "method": list(self.plan.methods), "parameter": list(self.plan.labels)}
 
     @functools.cached_property
     def _summary(self) -> dict[str, np.ndarray]:
@@ -114,13 +111,11 @@ class Study:
             "rmse": np.sqrt((error**2).mean(axis=2)),
             "ess": self["ess"].mean(axis=2),
             "lowest_ess": self["ess"].min(axis=2),
-            "acceptance": self["acceptance"].mean(axis=2)[..., None],
-            "lowest_sweep": self["lowest_sweep"].min(axis=2)[..., None],
-            "lowest_probability": self["lowest_probability"].min(axis=2)[..., None],
-            "seconds": self["seconds"].mean(axis=2)[..., None],
         }
-        shape = np.broadcast_shapes(*(values.shape for values in found.values()))
-        return {name: np.broadcast_to(values, shape) for name, values in found.items()}
+        for name in PER_METHOD:  # one number for all scalars
+            of = np.min if name.startswith("lowest") else np.mean
+            found[name] = of(self[name], axis=2)[..., None]
+        return dict(zip(found, np.broadcast_arrays(*found.values()), strict=True))
 
     @functools.cached_property
     def tree(self) -> DataTree:
@@ -138,12 +133,11 @@ class Study:
             variables[field] = ([*setting, *axes], values)
         table = {name: (keys, values) for name, values in self._summary.items()}
         coords = {**self._settings, "replicate": np.arange(self.replicates)}
-        tree = DataTree.from_dict(
-            {
-                "replicates": Dataset(variables, coords),
-                "summary": Dataset(table, self._settings),
-            }
-        )
+        groups = {
+            "replicates": Dataset(variables, coords),
+            "summary": Dataset(table, self._settings),
+        }
+        tree = DataTree.from_dict(groups)
         tree.attrs = {
             "format": "noiseaware-study",
             "model": repr(self.plan.model),
@@ -169,10 +163,9 @@ class Study:
         Replicate
             The true parameters, the records, the release, and the numbers of each method.
         """
-        if not 0 <= replicate < self.replicates:
-            raise ValueError(
-                f"replicate must be from 0 to {self.replicates - 1}; got {replicate!r}"
-            )
+        last = self.replicates - 1
+        if not 0 <= replicate <= last:
+            raise ValueError(f"replicate must be from 0 to {last}; got {replicate!r}")
         i = _place("epsilon", epsilon, self.plan.epsilons)
         j = _place("n_records", n_records, self.plan.n_records)
         return run_replicate(self.plan, (i, j, int(replicate)))

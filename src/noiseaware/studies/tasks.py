@@ -45,22 +45,10 @@ def bar(words: str, total: float, shown: bool | Advance = True) -> Iterator[Adva
         yield shown or (lambda amount: None)
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    done = (BarColumn(), "{task.percentage:3.0f}%", TimeElapsedColumn())
+    columns = ("{task.description}", *done, "left", TimeRemainingColumn())
     # Pieces differ in length, so the speed is averaged over two minutes.
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, speed_estimate_period=120) as rich_bar:
@@ -145,11 +133,7 @@ def _sum(key: Key, result: Any) -> int:
 
 
 def run_tasks(
-    function: Callable[[Key], Any],
-    keys: Sequence[Key],
-    lines: Lines,
-    cores: int,
-    advance: Advance,
+    function: Callable[[Key], Any], keys: Sequence[Key], lines: Lines, cores: int, advance: Advance
 ) -> dict[Key, Any]:
     """Do what is not done yet; return the results of all keys, in their order.
 
@@ -168,12 +152,13 @@ def run_tasks(
 
 def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, Any]]:
     """Yield the key and the result of each piece as it is done; again if its worker dies."""
-    if not backend_is_chosen() and (cores == 1 or len(todo) <= 1):
+    workers = None if backend_is_chosen() else min(cores, len(todo))
+    if workers is not None and workers <= 1:
         yield from ((key, function(key)) for key in todo)
         return
     left, deaths = list(todo), 0
     while left:
-        found = unordered(None if backend_is_chosen() else cores, _with_key, function, left)
+        found = unordered(workers, _with_key, function, left)
         try:
             for key, result in found:
                 left.remove(key)
