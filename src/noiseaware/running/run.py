@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel
@@ -98,39 +98,33 @@ def run(
             began -= spent
         workers = _workers(cores, target.n * schedule.iterations * chains, chains)
         target.threads = max(1, (cores or 1) // chains)  # the cores beyond the chains
-        how = Advance(target, picked, schedule, workers, progress, checkpoint, began)
+        how = (target, picked, schedule)
         with workers or nullcontext():
-            states, draws = _advance_all(how, states, parts)
+            draws = _advance_all(how, states, parts, workers, progress, checkpoint, began)
     seconds = time.perf_counter() - began
     assert isinstance(seeds.entropy, int)
     return Run(target, picked, schedule, states, draws, seeds.entropy, seconds)
 
 
-class Advance(NamedTuple):
-    """What `_advance_all` needs besides the chains; `began` is on the clock `time.perf_counter`."""
-
-    target: Target
-    moves: Sequence[Move]
-    schedule: Schedule
-    workers: Parallel | None
-    progress: Progress
-    checkpoint: Checkpoint | None
-    began: float
-
-
 def _advance_all(
-    how: Advance, states: list[ChainState], parts: list[list[Draws]]
-) -> tuple[list[ChainState], list[Draws]]:
-    """Advance all chains together, segment by segment, until the end or Ctrl-C.
+    how: tuple[Target, Sequence[Move], Schedule],
+    states: list[ChainState],
+    parts: list[list[Draws]],
+    workers: Parallel | None,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+    began: float,
+) -> list[Draws]:
+    """Advance all chains together, in place, segment by segment, until the end or Ctrl-C.
 
-    `parts` are what the chains have drawn so far.
+    `parts` are what the chains have drawn so far, `began` is on the clock `time.perf_counter`.
     """
-    target, moves, schedule, workers, progress, checkpoint, began = how
+    target, _, schedule = how
     for i, state in enumerate(states):
         progress.update(i, state.iteration, None)
     try:
         for iterations in _segments(schedule, target.n, states[0].iteration):
-            calls = [(target, moves, schedule, state, iterations) for state in states]
+            calls = [(*how, state, iterations) for state in states]
             if workers is None:
                 results = _one_by_one(calls)
             else:
@@ -160,7 +154,7 @@ def _advance_all(
         raise KeyboardInterrupt(
             f"stopped before every chain had ended its warm-up and made a draw: {kept}"
         )
-    return states, [Draws.join(part).first(shortest) for part in parts]
+    return [Draws.join(part).first(shortest) for part in parts]
 
 
 def _one_by_one(calls: Iterable[Any]) -> list[tuple[ChainState, Draws]]:

@@ -41,6 +41,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ class Simulator:
 
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         self.target, self.rng = target, rng
-        self.privatize = target.mechanism_abilities.privatize
+        self.privatize: Any = target.mechanism_abilities.privatize
 
     def size(self) -> int:
         """Return the number of records, or about how many the prior expects."""
@@ -176,10 +177,9 @@ class Simulator:
 
     def release(self) -> np.ndarray | None:
         """Simulate a release; None if there are no records that can be counted."""
-        records = self.records()
-        assert self.privatize is not None
         try:
-            return None if records is None else self.row(self.privatize(records, self.rng).values)
+            records = self.target.simulate(self.rng)
+            return self.row(self.privatize(records, self.rng).values)
         except (ValueError, OverflowError):
             return None
 

@@ -255,22 +255,17 @@ def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[
 def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
     """Run another analysis of a release."""
     model, names = plan.model, plan.names
-    outcome = None
+    if name in ("naive", "non-private"):
+        run, data = (naive, release) if name == "naive" else (non_private, records)
+        drawn = run(model, data, draws=BASELINE_DRAWS, random_seed=seed)
+        return summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
     if name == "bootstrap":
         outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
-    elif name == "debiased-bootstrap":
-        outcome = debiased_bootstrap(model, release, random_seed=seed)
-    if outcome is not None:
-        drawn = with_derived(model, outcome.replicates)
-    elif name == "naive":
-        drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
     else:
-        drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
+        outcome = debiased_bootstrap(model, release, random_seed=seed)
+    drawn = with_derived(model, outcome.replicates)
     kept = summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
-    if outcome is not None:
-        estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
-        kept["mean"] = flatten(estimate, names, 1)[0]
-    return kept
+    return {**kept, "mean": _scalars(plan, outcome.estimate)}
 
 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:
@@ -284,17 +279,16 @@ def row_of(plan: Plan, key: Key) -> dict[str, list]:
 
 def truth(plan: Plan, theta: Mapping[str, Any] | None) -> list[float]:
     """Return the true scalars, or NaN where they are not known."""
-    if theta is None:
-        return [float("nan")] * len(plan.labels)
+    return [float("nan")] * len(plan.labels) if theta is None else _scalars(plan, theta).tolist()
+
+
+def _scalars(plan: Plan, theta: Mapping[str, Any]) -> Floats:
+    """Return the scalars of one theta that a study reports."""
     once = {name: np.asarray(value, dtype=np.float64)[None] for name, value in theta.items()}
-    return flatten(with_derived(plan.model, once), plan.names, 1)[0].tolist()
+    return flatten(with_derived(plan.model, once), plan.names, 1)[0]
 
 
 def all_keys(plan: Plan, replicates: int) -> Sequence[Key]:
     """Return the numbers of all replicates, the first one of every setting before the second."""
-    return [
-        (i, j, r)
-        for r in range(replicates)
-        for i in range(len(plan.epsilons))
-        for j in range(len(plan.n_records))
-    ]
+    counts = (replicates, len(plan.epsilons), len(plan.n_records))
+    return [(i, j, r) for r, i, j in np.ndindex(counts)]
