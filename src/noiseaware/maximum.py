@@ -499,21 +499,18 @@ def _check_not_flat(likelihood: Any, look: Look, errors: float) -> None:
     if (look.shares + errors * look.share_errors >= LEAST_SHARE).all():
         return
     direction = look.directions[:, int(np.argmin(look.shares))]
-    changes = np.abs(_natural_slopes(likelihood, likelihood.v[likelihood.active], direction))
+    # How much the numbers of theta change along it, in relation to their size.
+    step = direction / max(float(np.max(np.abs(direction) / likelihood.scales)), 1e-300)
+    v = likelihood.v[likelihood.active]
+    thetas = [likelihood.theta(v + sign * step) for sign in (-0.5, 0.5)]
+    low, high = (np.concatenate([np.ravel(x) for x in theta.values()]) for theta in thetas)
+    changes = np.abs((high - low) / np.maximum(np.abs(low) + np.abs(high), 1e-12))
     names = [name for p in likelihood.target.abilities.parameters for name in p.labels]
     raise ValueError(
         f"{likelihood.name} must not be flat; the release says too little, less than "
         f"{LEAST_SHARE:.0%} of what the records would, of {names[int(np.argmax(changes))]}, alone "
         f"or with others: {likelihood.advice}"
     )
-
-
-def _natural_slopes(likelihood: Any, v: Floats, direction: Floats) -> Floats:
-    """Return how much the numbers of theta change along a direction, in relation to their size."""
-    step = direction / max(float(np.max(np.abs(direction) / likelihood.scales)), 1e-300)
-    thetas = [likelihood.theta(v + sign * step) for sign in (-0.5, 0.5)]
-    low, high = (np.concatenate([np.ravel(x) for x in theta.values()]) for theta in thetas)
-    return (high - low) / np.maximum(np.abs(low) + np.abs(high), 1e-12)
 
 
 # ------------------------------------------------------------------ the answer

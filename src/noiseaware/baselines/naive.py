@@ -135,14 +135,6 @@ class LittleNoise:
         return log_density(self.terms(values), total)
 
 
-def noise_deviations(release: Release) -> Floats:
-    """Return the standard deviations of the published noise, a few per cent off if discrete."""
-    terms = mechanism_abilities(release.mechanism).terms
-    assert terms is not None, "plain additive noise is a sum over coordinates"
-    density = terms(release.values)
-    return np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
-
-
 def draw_with_small_noise(
     model: Model, release: Release, values: Floats, draws: int, random_seed: int | None
 ) -> Theta:
@@ -152,7 +144,10 @@ def draw_with_small_noise(
     quiet: dict[str, Any] = {"progressbar": False, "cores": 1}
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
-    scales = np.minimum(SHARE * deviations, noise_deviations(release))
+    # The standard deviations of the published noise, a few per cent off if it is discrete.
+    density: Any = mechanism_abilities(release.mechanism).terms(release.values)  # type: ignore[misc]
+    published = np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
+    scales = np.minimum(SHARE * deviations, published)
     exact = Release(values, LittleNoise(release.query, scales), release.known_n)
     result = sample(model, exact, draws=-(-draws // 4), chains=4, random_seed=seed, **quiet)
     drawn = result["posterior"].to_dataset()

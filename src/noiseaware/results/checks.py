@@ -83,7 +83,9 @@ class Checks:
         """Return the verdicts as a table, for a notebook."""
         rows = ""
         for verdict in self.verdicts:
-            texts = (_mark(verdict), escape(verdict.name), escape(verdict.message))
+            mark = "✓ passed" if verdict.passed else "<b>✗ failed</b>"
+            mark = mark if verdict.checked else "not checked"
+            texts = (mark, escape(verdict.name), escape(verdict.message))
             cells = (f"<td style='text-align:left'>{text}</td>" for text in texts)
             rows += f"<tr>{''.join(cells)}</tr>"
         return f"<table><tbody>{rows}</tbody></table>"
@@ -101,13 +103,6 @@ class Checks:
                 console.print(f"{verdict.name}: {verdict.message}")
             elif not verdict.passed:
                 console.print(f"[red]check failed[/] ({verdict.name}): {verdict.message}")
-
-
-def _mark(verdict: Verdict) -> str:
-    """Return what a table in a notebook says first of a verdict."""
-    if not verdict.checked:
-        return "not checked"
-    return "✓ passed" if verdict.passed else "<b>✗ failed</b>"
 
 
 def check(posterior: DataTree) -> Checks:

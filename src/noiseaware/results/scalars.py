@@ -45,13 +45,6 @@ class Scalar:
         array = np.asarray(values[self.variable], dtype=np.float64)
         return array.reshape(len(array), -1)[:, self.place] / self.scale
 
-    def shown_in(self, units: Units) -> Scalar:
-        """Return the scalar in its unit, divided by its scale."""
-        scale = units.scale(self.label)
-        prior = None if self.prior is None else self.prior / scale
-        unit = units.unit(self.label)
-        return replace(self, draws=self.draws / scale, prior=prior, unit=unit, scale=scale)
-
 
 def all_scalars(posterior: DataTree) -> list[Scalar]:
     """Return every scalar of every parameter, in the order of the summary."""
@@ -71,10 +64,13 @@ def all_scalars(posterior: DataTree) -> list[Scalar]:
 
 
 def shown_scalars(posterior: DataTree) -> list[Scalar]:
-    """Return every scalar as it is to be shown: in its unit."""
-    scalars = all_scalars(posterior)
-    units = Units.of(posterior)
-    return [scalar.shown_in(units) for scalar in scalars]
+    """Return every scalar as it is to be shown: in its unit, divided by its scale."""
+    shown, units = [], Units.of(posterior)
+    for one in all_scalars(posterior):
+        scale, unit = units.scale(one.label), units.unit(one.label)
+        prior = None if one.prior is None else one.prior / scale
+        shown.append(replace(one, draws=one.draws / scale, prior=prior, unit=unit, scale=scale))
+    return shown
 
 
 def in_units(

@@ -95,7 +95,7 @@ class Lines:
                 entry = json.loads(line)
                 key, result = tuple(map(int, entry["key"])), entry["result"]
                 if entry.get("sum", _sum(key, result)) == _sum(key, result):
-                    self.done[key] = _unwrapped(result)
+                    self.done[key] = _mapped(result, lambda x: float(x) if type(x) is str else x)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 continue  # cut off when the run was stopped, or damaged: it is done again
         if lines[-1]:
@@ -105,8 +105,8 @@ class Lines:
         """Keep a result, in the file too."""
         self.done[key] = result
         if self._path is not None:
-            wrapped = _wrapped(result)
-            entry = {"key": list(key), "result": wrapped, "sum": _sum(key, wrapped)}
+            result = _mapped(result, _writable)
+            entry = {"key": list(key), "result": result, "sum": _sum(key, result)}
             self._append(json.dumps(entry, allow_nan=False))
 
     def _append(self, line: str) -> None:
@@ -180,13 +180,9 @@ def pick_cores(cores: int | None, seconds: float) -> int:
     return 1 if seconds < 10.0 else (os.cpu_count() or 1)
 
 
-def _wrapped(value: Any) -> Any:
+def _writable(x: Any) -> Any:
     """Return what JSON can hold: it has no NaN and no infinity, which are written as text."""
-    return _mapped(value, lambda x: x if not isinstance(x, float) or math.isfinite(x) else str(x))
-
-
-def _unwrapped(value: Any) -> Any:
-    return _mapped(value, lambda x: float(x) if isinstance(x, str) else x)
+    return x if not isinstance(x, float) or math.isfinite(x) else str(x)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 
 from noiseaware.agreement import fit
 from noiseaware.contract import Mechanism, Query, draw_records, missing
-from noiseaware.release import Release
 from noiseaware.sampler.target import Target
 from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import largest_difference
@@ -53,7 +52,9 @@ def statistic(case: Case) -> str:
             wrong = rows[rows != np.rint(rows)][0]
             raise ValueError(f"{where} must return whole numbers, {why}; got {wrong}")
         index = rng.permutation(n)[: max(1, n // 2)]
-        part = _statistic_of(case, release, records, index)
+        some, own = np.ascontiguousarray(records[index]), case.noise.statistic
+        made = release.query.statistic(some) if own is None else own(some, index, release.values)
+        part = np.asarray(made, dtype=np.float64).reshape(len(index), -1)
         same = np.isclose(part, rows[index], rtol=1e-9, atol=1e-12).all(axis=1)
         if not same.all():
             i = int(np.argmin(same))
@@ -63,15 +64,6 @@ def statistic(case: Case) -> str:
                 f"{rows[index[i]]} among {n} records and {part[i]} among {len(index)}"
             )
     return f"(n, {rows.shape[1]}), each row from its own record only"
-
-
-def _statistic_of(
-    case: Case, release: Release, records: np.ndarray, index: np.ndarray
-) -> np.ndarray:
-    part = np.ascontiguousarray(records[index])
-    own = case.noise.statistic
-    made = release.query.statistic(part) if own is None else own(part, index, release.values)
-    return np.asarray(made, dtype=np.float64).reshape(len(index), -1)
 
 
 def sensitivity(case: Case) -> str:
