@@ -188,11 +188,8 @@ def stored_run(
         "release": _stored("release", found["release"], Release.from_dict, release),
         "moves": _stored("moves", found["moves"], lambda none: none, moves),
         "size": _stored("size", found["size"], lambda x: x and sizes.from_dict(x), size),
-        "draws": found["draws"],
-        "warmup": found["warmup"],
-        "chains": found["chains"],
+        **{name: found[name] for name in ("draws", "warmup", "chains", "keep_records")},
         "random_seed": int(found["random_seed"]),
-        "keep_records": found["keep_records"],
         "checkpoint": checkpoint,
     }
 

@@ -38,7 +38,6 @@ Evans, M. and Moshonov, H. (2006). Checking for prior-data conflict. Bayesian An
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +48,7 @@ from noiseaware.contract import Theta
 from noiseaware.running.run import CONFLICT, Run
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import harmless, long_enough
 
 RELEASES = 20_000
 PARAMETERS = 60_000
@@ -56,9 +56,6 @@ PARAMETERS = 60_000
 
 REFERENCE = 50
 """Simulations that say where the middle is, and how far is far."""
-
-LEAST_DRAWS = 400
-"""With fewer draws in all, nobody looks at the posterior; as for the search for other modes."""
 
 SHARE_OF_QUERY, SHARE_OF_NOISE = 0.01, 0.03
 """Records vary by less than this share of the sensitivity, and totals by less than this of the
@@ -110,29 +107,16 @@ class Far:
 
 
 def look(run: Run) -> Conflict | None:
-    """Answer the three questions; None if the run was stopped or is too short to matter.
-
-    The draws are there already: Ctrl-C ends this, and so does an error in a class of the user's,
-    with a warning.
-    """
-    if not run.complete or len(run.draws) * len(run.draws[0]) < LEAST_DRAWS:
+    """Answer the three questions; None if the run was stopped or is too short to matter."""
+    if not long_enough(run):
         return None
-    try:
-        with np.errstate(all="ignore"):
-            simulator = Simulator(run.target, run.stream(CONFLICT))
-            small = simulator.size() <= MOST_RECORDS
-            release = simulator.look_at_release() if small else ""
-            posterior = simulator.look_at_posterior(run.draws)
-            return Conflict(release, posterior, simulator.look_at_query() if small else "")
-    except KeyboardInterrupt:
-        return None
-    except Exception as error:  # whatever it is, the draws are worth more
-        warnings.warn(
-            f"the check of the prior ended early, without harm to the draws: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-        return None
+    with harmless("the check of the prior"), np.errstate(all="ignore"):
+        simulator = Simulator(run.target, run.stream(CONFLICT))
+        small = simulator.size() <= MOST_RECORDS
+        release = simulator.look_at_release() if small else ""
+        posterior = simulator.look_at_posterior(run.draws)
+        return Conflict(release, posterior, simulator.look_at_query() if small else "")
+    return None
 
 
 class Simulator:

@@ -21,7 +21,6 @@ others. A mode into which a share p of the prior's draws would fall escapes m ru
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from noiseaware.running.run import SCOUTS, Run
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import harmless, long_enough
 
 RUNS = 24
 """Runs in all; a mode with a tenth of the prior's draws is found with probability .92."""
@@ -46,9 +46,6 @@ PATIENCE = 4
 
 MOST_SHARE = 0.1
 """Iterations that all runs may take together, as a share of those of the chains."""
-
-LEAST_DRAWS = 400
-"""With fewer draws in all, what the chains have drawn is too narrow to compare with."""
 
 
 @dataclass(frozen=True)
@@ -109,20 +106,14 @@ class Seen:
 
 
 def send(run: Run) -> Scouts | None:
-    """Follow the runs; None if the chains were stopped or are too short to compare with.
-
-    The draws are there already, and nothing that happens here may cost them: Ctrl-C ends the
-    search, and so does an error in a model of the user's, with a warning.
-    """
-    draws = len(run.draws) * len(run.draws[0])
+    """Follow the runs; None if the chains were stopped or are too short to compare with."""
     # A kernel with the records summed out begins near a mode, wherever the prior is.
-    summed = run.target.summed_kernel is not None
-    if summed or not run.complete or draws < LEAST_DRAWS:
+    if run.target.summed_kernel is not None or not long_enough(run):
         return None
     left = int(MOST_SHARE * run.schedule.iterations * len(run.draws))
     generators = chain.generators(run.seed(SCOUTS), RUNS + 1)
     runs, joined, places = 0, 0, []
-    try:
+    with harmless("the search for other modes"):
         seen = Seen.by(run, generators.pop())
         for k, rng in enumerate(generators):
             if left <= 0:
@@ -134,14 +125,6 @@ def send(run: Run) -> Scouts | None:
             joined += ended.distance == 0.0
             if ended.distance > 1.0 and ended.fits:
                 places.append(ended.where)
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:  # whatever it is, the draws are worth more
-        warnings.warn(
-            f"the search for other modes ended early, without harm to the draws: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
     return Scouts(runs, joined, len(places), places[0] if places else "")
 
 

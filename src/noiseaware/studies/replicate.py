@@ -271,15 +271,11 @@ def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:
     """Run one replicate and return what is kept of it as lists of numbers."""
     done = run_replicate(plan, key)
-    row: dict[str, list] = {"true": truth(plan, done.true_parameters)}
+    theta, unknown = done.true_parameters, [float("nan")] * len(plan.labels)
+    row: dict[str, list] = {"true": unknown if theta is None else _scalars(plan, theta).tolist()}
     for field in (*PER_PARAMETER, *PER_METHOD):
         row[field] = [np.asarray(done.numbers[name][field]).tolist() for name in plan.methods]
     return row
-
-
-def truth(plan: Plan, theta: Mapping[str, Any] | None) -> list[float]:
-    """Return the true scalars, or NaN where they are not known."""
-    return [float("nan")] * len(plan.labels) if theta is None else _scalars(plan, theta).tolist()
 
 
 def _scalars(plan: Plan, theta: Mapping[str, Any]) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from noiseaware.studies.replicate import (
     simulate,
 )
 from noiseaware.studies.result import Study
-from noiseaware.studies.tasks import Advance, Lines, bar, pick_cores, run_tasks
+from noiseaware.studies.tasks import Advance, Lines, bar, run_tasks
 
 FORMAT = "noiseaware-study"
 VERSION = 1
@@ -158,9 +159,9 @@ def run_plan(
     path = None if checkpoint is None else Path(checkpoint) / FILE
     keys = all_keys(plan, replicates)
     lines = Lines(path, description(plan))
-    workers = pick_cores(cores, _seconds(plan) * len(keys))
+    cores = _cores(plan, len(keys)) if cores is None else cores
     try:
-        rows = run_tasks(functools.partial(row_of, plan), keys, lines, workers, advance)
+        rows = run_tasks(functools.partial(row_of, plan), keys, lines, cores, advance)
     except KeyboardInterrupt:
         kept = "nothing is kept without a checkpoint"
         if checkpoint is not None:
@@ -292,7 +293,8 @@ def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
         return None
 
 
-def _seconds(plan: Plan) -> float:
-    """Return roughly how long a replicate takes."""
+def _cores(plan: Plan, replicates: int) -> int:
+    """Return the number of worker processes: one for work of a few seconds."""
     iterations = sum((s.warmup + s.draws) * s.chains for s in plan.samplers.values())
-    return SECONDS_PER_UPDATE * iterations * max(100.0, float(np.mean(plan.n_records)))
+    updates = replicates * iterations * max(100.0, float(np.mean(plan.n_records)))
+    return 1 if SECONDS_PER_UPDATE * updates < 10.0 else (os.cpu_count() or 1)

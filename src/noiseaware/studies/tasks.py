@@ -173,13 +173,6 @@ def _with_key(function, key):
     return key, function(key)
 
 
-def pick_cores(cores: int | None, seconds: float) -> int:
-    """Return the number of worker processes: as asked for, or one for work of a few seconds."""
-    if cores is not None:
-        return cores
-    return 1 if seconds < 10.0 else (os.cpu_count() or 1)
-
-
 def _writable(x: Any) -> Any:
     """Return what JSON can hold: it has no NaN and no infinity, which are written as text."""
     return x if not isinstance(x, float) or math.isfinite(x) else str(x)
