@@ -332,8 +332,10 @@ def _text(name: str, value: Any, spread: float | None, scale: float) -> str:
 
 def _rounded(name: str, value: float, spread: float) -> float:
     """Round a number of a column: most to three digits of the spread that it belongs to."""
-    if name == "r_hat" or not np.isfinite(value):
-        return round(value, 3) if name == "r_hat" else value
+    if name == "r_hat":
+        return round(value, 3)
+    if not np.isfinite(value):
+        return value
     if name.startswith("ess"):
         return round(value)
     known = spread > 0 and np.isfinite(spread)

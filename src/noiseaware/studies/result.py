@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
+AXES: dict[str, tuple[str, ...]] = {
+    "true": ("parameter",),
+    **dict.fromkeys(PER_PARAMETER, ("method", "parameter")),
+    **dict.fromkeys(PER_METHOD, ("method",)),
+}
+"""What the numbers of a replicate are for each of."""
+
+
 class Study:
     """The outcome of `noiseaware.study`.
 
@@ -37,14 +45,12 @@ class Study:
     def __init__(self, plan: Plan, replicates: int, rows: Mapping[Any, Mapping[str, Any]]) -> None:
         self.plan, self.replicates = plan, replicates
         shape = (len(plan.epsilons), len(plan.n_records), replicates)
-        methods, scalars = len(plan.methods), len(plan.labels)
-        self._true = np.empty((*shape, scalars))
+        sizes = {"method": len(plan.methods), "parameter": len(plan.labels)}
         self._numbers = {
-            **{field: np.empty((*shape, methods, scalars)) for field in PER_PARAMETER},
-            **{field: np.empty((*shape, methods)) for field in PER_METHOD},
+            field: np.empty((*shape, *(sizes[axis] for axis in axes)))
+            for field, axes in AXES.items()
         }
         for key, row in rows.items():
-            self._true[key] = row["true"]
             for field, values in self._numbers.items():
                 values[key] = row[field]
 
@@ -54,12 +60,12 @@ class Study:
         `field` is "true" (without the axis of methods), "mean", "sd", "lower", "upper", "ess", or
         of a whole run "acceptance", "lowest_sweep", "lowest_probability", "seconds".
         """
-        return self._true if field == "true" else self._numbers[field]
+        return self._numbers[field]
 
     @property
     def covered(self) -> np.ndarray:
         """Whether the intervals hold the truth, (epsilon, n, replicate, method, scalar)."""
-        true = self._true[..., None, :]
+        true = self["true"][..., None, :]
         return (self["lower"] <= true) & (true <= self["upper"])
 
     @functools.cached_property
@@ -97,7 +103,7 @@ class Study:
     @functools.cached_property
     def _summary(self) -> dict[str, np.ndarray]:
         """The columns of the table, each (epsilon, n, method, scalar)."""
-        true = self._true[..., None, :]
+        true = self["true"][..., None, :]
         known = np.isfinite(true).all(axis=2)
         error = self["mean"] - true
         hits = self.covered.sum(axis=2)
@@ -125,13 +131,9 @@ class Study:
         """
         from xarray import Dataset, DataTree
 
-        keys = list(self._settings)
-        setting = ["epsilon", "n_records", "replicate"]
-        variables: dict[str, Any] = {"true": ([*setting, "parameter"], self._true)}
-        for field, values in self._numbers.items():
-            axes = ["method", "parameter"] if field in PER_PARAMETER else ["method"]
-            variables[field] = ([*setting, *axes], values)
-        table = {name: (keys, values) for name, values in self._summary.items()}
+        setting = ("epsilon", "n_records", "replicate")
+        variables = {name: ((*setting, *AXES[name]), x) for name, x in self._numbers.items()}
+        table = {name: (tuple(self._settings), x) for name, x in self._summary.items()}
         coords = {**self._settings, "replicate": np.arange(self.replicates)}
         groups = {
             "replicates": Dataset(variables, coords),

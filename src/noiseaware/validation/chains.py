@@ -57,10 +57,7 @@ def steps(case: Case) -> str:
                 )
         state.iteration += 1
         if iteration == WARMUP - 1:
-            for move, tuning in zip(moves, state.tunings, strict=True):
-                freeze = move_abilities(move).freeze
-                if freeze is not None:
-                    freeze(target, state, tuning)
+            chain.end_warmup(target, moves, state)
     return f"{', '.join(map(repr, moves))}: each leaves a state that the next can take"
 
 
