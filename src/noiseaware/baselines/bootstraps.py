@@ -245,8 +245,8 @@ class Simulator:
 
     def innovations(self, count: int, rng: np.random.Generator) -> Floats:
         """Return the innovations of so many databases, (R, n, width)."""
-        drawn: Any = self.able.innovations.draw(count * self.n, rng)  # type: ignore[union-attr]
-        return drawn.reshape(count, self.n, -1)
+        kind: Any = self.able.innovations
+        return kind.draw(count * self.n, rng).reshape(count, self.n, kind.width)
 
     def databases(self, theta: Theta, u: Floats) -> Any:
         """Return the databases of innovations u, (R, n, width): (R, n, ...)."""

@@ -145,7 +145,8 @@ def draw_with_small_noise(
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
     # The standard deviations of the published noise, a few per cent off if it is discrete.
-    density: Any = mechanism_abilities(release.mechanism).terms(release.values)  # type: ignore[misc]
+    terms: Any = mechanism_abilities(release.mechanism).terms  # those of plain additive noise
+    density = terms(release.values)
     published = np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
     scales = np.minimum(SHARE * deviations, published)
     exact = Release(values, LittleNoise(release.query, scales), release.known_n)
