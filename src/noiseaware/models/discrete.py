@@ -52,7 +52,7 @@ from noiseaware.models.conjugate import (
     shares_of,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
-from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.models.ready import Compiled, CompiledModel, ReadyModel
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
@@ -193,7 +193,7 @@ class Discrete(CompiledModel):
     """Records of a class and features; a model adds names and shapes of the probabilities."""
 
     dtype = np.int64
-    record_values: NDArray[np.int64] | None
+    record_values: Any
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
     def _prepare(
@@ -245,22 +245,20 @@ class Discrete(CompiledModel):
                 rows += [ofs[i] & (cells[:, k] == j) for j in range(levels)] + [ofs[i]]
                 shifts += [*a[:levels], a[:levels].sum()]
                 signs += [1.0] * levels + [-1.0]
-        matrix = np.array(rows, dtype=np.float64)
-        return CountsPrior(
-            np.zeros(len(cells)),
-            matrix,
-            np.array(shifts),
-            np.array(signs),
-            whole=float(a[:n_classes].sum()),
-        )
+        matrix, whole = np.array(rows, dtype=np.float64), float(a[:n_classes].sum())
+        none = np.zeros(len(cells))
+        return CountsPrior(none, matrix, np.array(shifts), np.array(signs), whole=whole)
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
         """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""
-        raise NotImplementedError
+        (only,) = self.parameters
+        p = read_parameter(theta, only.name, only.shape)
+        return p.reshape(1, -1), NO_FEATURES, self._levels
 
     def _theta(self, classes: Floats, features: Floats) -> Theta:
         """Return draws of theta, of (m, I) classes and features in any form of (m, I, K, J)."""
-        raise NotImplementedError
+        (only,) = self.parameters
+        return {only.name: classes.reshape(-1, *only.shape)}
 
     def _first(self, classes: Floats, features: Floats) -> Theta:
         """Return theta of one draw, of what `_read` returns of it."""
@@ -349,13 +347,6 @@ class Categorical(Discrete):
         self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
         self.record_values = self._cells.reshape(-1)
 
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        p = read_parameter(theta, "probabilities", (self.n_levels,))
-        return p.reshape(1, -1), NO_FEATURES, self._levels
-
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"probabilities": classes}
-
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
         return read_integers(records, None).reshape(-1, 1)
 
@@ -390,17 +381,42 @@ def cells_of(records, levels, cells):
     return signs >= 0
 
 
-@njit(cache=True, nogil=True)
-def rows_of(cells, levels, records):
-    """Write the levels of each cell: the inverse of `cells_of`."""
-    for i in range(cells.shape[0]):
-        left = cells[i]
-        for k in range(levels.shape[0] - 1, -1, -1):
-            records[i, k] = left % levels[k]
-            left //= levels[k]
+class Table(ReadyModel):
+    """Records that are the cells of a table, in C order; a base beside that of their law."""
+
+    variables: list[str]
+    _width: int | None
+    """How many variables a record has; None: one that is a plain number."""
+
+    def _lay_out(
+        self, levels: list[int], variables: Sequence[str] | None, *, flat: bool = False
+    ) -> None:
+        """Hold the levels and the names of the variables."""
+        self._shape, self._axes = tuple(levels), np.array(levels, dtype=np.int64)
+        self._width = None if flat else len(levels)
+        self.variables = list(variable_names(variables, len(levels)))
+        self.column_names = None if flat else self.variables
+        grid = np.indices(self._shape, dtype=np.int64).reshape(len(levels), -1).T
+        self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
+
+    def _each(self, name: str, support: str) -> Parameter:
+        """Return a parameter with a value for each cell."""
+        coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
+        return Parameter(name, self._shape, support, tuple(self.variables), coords)
+
+    def _cell_numbers(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of each record's cell, (n,)."""
+        array = read_integers(records, self._width)
+        cells = np.empty(len(array), dtype=np.int64)
+        if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):
+            self.check_records(array)
+        return cells
+
+    def check_records(self, records: ArrayLike) -> None:
+        check_levels(read_integers(records, self._width), self._shape, self.variables)
 
 
-class ContingencyTable(Discrete):
+class ContingencyTable(Table, Discrete):
     """Independent records of several categorical variables, with any dependence between these.
 
     Parameters
@@ -440,43 +456,19 @@ class ContingencyTable(Discrete):
         variables: Sequence[str] | None = None,
     ) -> None:
         self.n_levels = table_levels(n_levels, "list the number of levels of each variable")
-        self._shape = tuple(self.n_levels)
-        self.variables = list(variable_names(variables, len(self.n_levels)))
-        self.column_names = self.variables
+        self._lay_out(self.n_levels, variables)
         given = concentrations("concentration", concentration, self._shape)
         self.concentration: float | list[Any] = given.tolist()
         each = np.full(self._shape, given).reshape(-1)
         self._prepare(len(each), (), each, ["the cell"])
-        self._axes = np.array(self.n_levels, dtype=np.int64)
-        coords = {
-            name: range(count) for name, count in zip(self.variables, self.n_levels, strict=True)
-        }
-        self.parameters = (
-            Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
-        )
+        self.parameters = (self._each("cell_probabilities", "table"),)
         self.derived = (Parameter("log_odds_ratio"),) if self._shape == (2, 2) else ()
-        self.record_values = self._unravel(self._cells.reshape(-1))
-
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        table = read_parameter(theta, "cell_probabilities", self._shape)
-        return table.reshape(1, -1), NO_FEATURES, self._levels
-
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"cell_probabilities": classes.reshape(-1, *self._shape)}
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n, 1)."""
-        array = read_integers(records, len(self.n_levels))
-        cells = np.empty(len(array), dtype=np.int64)
-        if not cells_of(array, self._axes, cells):
-            self.check_records(array)
-        return cells.reshape(-1, 1)
+        return self._cell_numbers(records).reshape(-1, 1)
 
-    def _unravel(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the levels of each cell, (n, K)."""
-        records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
-        rows_of(cells, self._axes, records)
-        return records
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
+        return self.record_values.take(super().build_records(theta, innovations)[:, 0], axis=0)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the log odds ratio of a 2 x 2 table at draws of theta; of others, nothing."""
@@ -485,12 +477,6 @@ class ContingencyTable(Discrete):
         logs = np.log(np.maximum(theta["cell_probabilities"], SMALLEST))
         both = logs[..., 0, 0] + logs[..., 1, 1]
         return {"log_odds_ratio": both - logs[..., 0, 1] - logs[..., 1, 0]}
-
-    def check_records(self, records: ArrayLike) -> None:
-        check_levels(read_integers(records, len(self.n_levels)), self.n_levels, self.variables)
-
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
-        return self._unravel(super().build_records(theta, innovations).reshape(-1))
 
 
 MODELS.add(Categorical)

@@ -59,7 +59,7 @@ from noiseaware.models.arguments import (
     feature_columns,
     read_floats,
 )
-from noiseaware.models.normal_vectors import NormalVectors
+from noiseaware.models.normal_vectors import FEATURES, NormalVectors
 from noiseaware.models.ready import ReadyModel
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -121,16 +121,8 @@ class ErrorsInVariables(ReadyModel):
         columns = feature_columns(self.features)
         self.features = columns or None
         self.uses_index, self.n_records = bool(columns), common_length(columns)
-        noisy = self._noisy = NormalVectors(
-            ("feature_", "feature", "n_features"),
-            q,
-            np.zeros(q),  # the mean given the known features is taken away
-            self.feature_covariance,
-            0.0,
-            1.0,
-            None,
-            None,
-        )
+        # The mean given the known features is taken away.
+        noisy = self._noisy = NormalVectors(FEATURES, q, np.zeros(q), self.feature_covariance)
         self.feature_covariance = noisy.covariance
         self.column_names = [*noisy.labels, "y"]
         names = ["intercept", *columns]

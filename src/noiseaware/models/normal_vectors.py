@@ -61,6 +61,9 @@ from noiseaware.models.ready import Compiled, CompiledModel
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
+FEATURES = ("feature_", "feature", "n_features")
+"""The names of vectors that are features of records."""
+
 _NO_VECTOR = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
 
@@ -192,10 +195,10 @@ class NormalVectors:
         size: int,
         mean: ArrayLike | None,
         covariance: ArrayLike | None,
-        mean_mean: float | Floats,
-        mean_sd: float | Floats,
-        df: float | None,
-        scale: ArrayLike | None,
+        mean_mean: float | Floats = 0.0,
+        mean_sd: float | Floats = 1.0,
+        df: float | None = None,
+        scale: ArrayLike | None = None,
     ) -> None:
         prefix, dim, size_name = names
         p = self.size = whole_number(size_name, size)
@@ -238,12 +241,11 @@ class NormalVectors:
 
     def read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return m and Sigma, each from theta or from what is known."""
-        p, mean, covariance = self.size, self.mean, self.covariance
-        if mean is None:
-            mean = read_parameter(theta, self._names[0], (p,))
-        if covariance is None:
-            covariance = read_parameter(theta, self._names[1], (p, p))
-        return mean, covariance
+        p, (first, second) = self.size, self._names
+        mean = read_parameter(theta, first, (p,)) if self.mean is None else self.mean
+        if self.covariance is not None:
+            return mean, self.covariance
+        return mean, read_parameter(theta, second, (p, p))
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw what is unknown."""
@@ -267,27 +269,18 @@ class NormalVectors:
         """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
         mean, covariance = self.read(theta)
         total = 0.0
-        if self.mean is None:
-            total += self._log_mean(mean)
+        if self.mean is None and self._alike:  # one compiled sum
+            total += log_normal_iid(mean, self.mean_mean[0], self.mean_sd[0])
+        elif self.mean is None:
+            z = (mean - self.mean_mean) / self.mean_sd
+            total -= 0.5 * (float(z @ z) + self.size * LOG_2PI) + float(np.log(self.mean_sd).sum())
         if self.covariance is None:
             total += log_inverse_wishart(covariance, self.df, self.scale_factor, self._constant)
         return total
 
-    def _log_mean(self, mean: Floats) -> float:
-        if self._alike:  # one compiled sum
-            return log_normal_iid(mean, self.mean_mean[0], self.mean_sd[0])
-        z = (mean - self.mean_mean) / self.mean_sd
-        squares = float(z @ z)
-        return -(0.5 * (squares + self.size * LOG_2PI) + float(np.log(self.mean_sd).sum()))
-
     def room(self) -> tuple[Theta, Floats, Floats]:
         """Return a theta to be filled in, and its m and Sigma; empty if they are known."""
-        p = self.size
-        new: Theta = {}
-        if self.mean is None:
-            new[self._names[0]] = np.empty(p)
-        if self.covariance is None:
-            new[self._names[1]] = np.empty((p, p))
+        new: Theta = {parameter.name: np.empty(parameter.shape) for parameter in self.parameters}
         return new, new.get(self._names[0], _NO_VECTOR), new.get(self._names[1], _NO_MATRIX)
 
     def update(self, theta: Theta, records: Floats, normals: Floats, gammas: Floats) -> Theta:
@@ -352,16 +345,9 @@ class MultivariateNormal(CompiledModel):
         not_both_known(mean=self.mean, covariance=self.covariance)
         mean_mean = self.mean_mean = one_or_each("mean_mean", self.mean_mean, q)
         mean_sd = self.mean_sd = one_or_each("mean_sd", self.mean_sd, q, positive=True)
-        vectors = self._vectors = NormalVectors(
-            ("", "column", "n_columns"),
-            q,
-            self.mean,
-            self.covariance,
-            mean_mean,
-            mean_sd,
-            self.covariance_df,
-            self.covariance_scale,
-        )
+        names = ("", "column", "n_columns")
+        prior = (mean_mean, mean_sd, self.covariance_df, self.covariance_scale)
+        vectors = self._vectors = NormalVectors(names, q, self.mean, self.covariance, *prior)
         self.mean, self.covariance = vectors.mean, vectors.covariance
         self.covariance_df, self.covariance_scale = vectors.df, vectors.scale
         self.column_names, self.parameters = vectors.labels, vectors.parameters

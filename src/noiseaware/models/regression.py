@@ -34,7 +34,7 @@ from noiseaware.models.arguments import (
     read_floats,
     read_parameter,
 )
-from noiseaware.models.normal_vectors import NormalVectors
+from noiseaware.models.normal_vectors import FEATURES, NormalVectors
 from noiseaware.models.ready import CompiledModel, needed
 from noiseaware.parameters import PLAIN_WORK, Innovations, Parameter, Work
 
@@ -66,16 +66,11 @@ class Regression(CompiledModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._known = self._know_features()
-        features = self._features = NormalVectors(
-            ("feature_", "feature", "n_features"),
-            self.n_features,
-            self.feature_mean,
-            self.feature_covariance,
-            0.0,
-            self.feature_mean_sd,
-            self.feature_covariance_df,
-            self.feature_covariance_scale,
-        )
+        mean, covariance = self.feature_mean, self.feature_covariance
+        df, scale = self.feature_covariance_df, self.feature_covariance_scale
+        prior = (0.0, self.feature_mean_sd, df, scale)
+        features = NormalVectors(FEATURES, self.n_features, mean, covariance, *prior)
+        self._features = features
         p = self.n_features = features.size
         self.feature_mean, self.feature_covariance = features.mean, features.covariance
         self.feature_covariance_df, self.feature_covariance_scale = features.df, features.scale
