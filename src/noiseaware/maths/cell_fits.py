@@ -137,14 +137,8 @@ def evaluate(centre, half, log_ps, moments, eta, log_p, mean, variance, outside)
 class CellFits:
     """The polynomials of all cells; there are none until `build`.
 
-    Attributes
-    ----------
-    centre, half
-        The range of each cell, (n,).
-    middle, reach
-        The range of t.
-    log_p, moments
-        Coefficients, (n, 1, J, K) and (n, 2, J', K'), of K polynomials in eta and J in t.
+    `centre` and `half` are the range of each cell, (n,), `middle` and `reach` that of t; `log_p`,
+    (n, 1, J, K), and `moments`, (n, 2, J', K'), are coefficients of K polynomials in eta, J in t.
     """
 
     learned = ("centre", "half", "middle", "reach", "log_p", "moments")
@@ -201,11 +195,9 @@ class CellFits:
         for held, *found in self._held:
             if held == t:
                 return found[0], found[1]
-        found = []
-        for made in (self.log_p, self.moments):
-            out = np.empty((*made.shape[:2], made.shape[3]))
+        pair = self.log_p, self.moments
+        log_p, moments = (np.empty((*made.shape[:2], made.shape[3])) for made in pair)
+        for made, out in zip(pair, (log_p, moments), strict=True):
             at_dispersion(made, np.cos(np.arange(made.shape[2]) * np.arccos(y)), out)
-            found.append(out)
-        log_p, moments = found
         self._held = [*self._held[-1:], (t, log_p, moments)]
         return log_p, moments

@@ -50,8 +50,8 @@ from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import positive_number, read_parameter, real_number, table_levels
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.discrete import Table, concentrations
+from noiseaware.models.ready import labelled
 from noiseaware.models.slice_sampling import of_generator, slice_step
-from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 
@@ -346,8 +346,7 @@ class LogLinearTable(NormalTable):
         centres, sds = np.zeros(P), np.full(P, self.effect_sd)
         centres[0], sds[0] = self.intercept_mean, self.intercept_sd
         self._normal(design, centres, sds)
-        coords = {"coefficient": labels}
-        self.parameters = (Parameter("coefficients", (P,), "real", ("coefficient",), coords),)
+        self.parameters = (labelled("coefficients", "real", "coefficient", labels),)
         self.derived = (self._each("means", "positive"),)
 
     def _numbers(self, part: Sequence[int | str]) -> list[int]:

@@ -49,7 +49,7 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import count_cdf, estimates
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
@@ -133,7 +133,7 @@ _POOL = 48
 """Uniforms for a scan; it needs about 15, and asks for more in the rare case."""
 
 
-def tabulate(records: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def tabulate(records: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the different counts and how many records have each.
 
     Where the counts spread so far that few are equal, each record is listed by itself.
@@ -151,9 +151,9 @@ class Given(NamedTuple):
     n: int
     total: float
     """s, the sum of the records."""
-    values: NDArray[np.float64]
+    values: Floats
     """The different counts x."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """w_x of each."""
     mean_shape: float
     mean_rate: float

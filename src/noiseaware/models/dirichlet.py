@@ -84,7 +84,7 @@ from noiseaware.models.conjugate import (
     log_dirichlet_constant,
 )
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
-from noiseaware.models.ready import Compiled, CompiledModel, needed
+from noiseaware.models.ready import Compiled, CompiledModel, labelled, needed
 from noiseaware.models.slice_sampling import move_shape
 from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
@@ -231,7 +231,7 @@ class Dirichlet(CompiledModel):
             prior_shape(name, c)
         self.column_names = [f"x{j}" for j in range(1, k + 1)]
         self.parameters = (
-            Parameter("mean", (k,), "simplex", ("part",), {"part": self.column_names}),
+            labelled("mean", "simplex", "part", self.column_names),
             Parameter("precision", (), "positive"),
         )
         work = Work(2.0 + 2.0 * k, update=1.0 * k, draw=4.5 * k, build=3.5 * k, recover=13.0 * k)

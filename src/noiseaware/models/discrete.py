@@ -52,7 +52,7 @@ from noiseaware.models.conjugate import (
     shares_of,
 )
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
-from noiseaware.models.ready import Compiled, CompiledModel, ReadyModel
+from noiseaware.models.ready import Compiled, CompiledModel, ReadyModel, labelled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
@@ -341,9 +341,7 @@ class Categorical(Discrete):
         self.concentration: float | list[float] = given.tolist()
         self.labels = None if labels is None else list(as_labels("labels", labels, self.n_levels))
         levels: list[Any] = self.labels or list(range(self.n_levels))
-        self.parameters = (
-            Parameter("probabilities", (self.n_levels,), "simplex", ("level",), {"level": levels}),
-        )
+        self.parameters = (labelled("probabilities", "simplex", "level", levels),)
         self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
         self.record_values = self._cells.reshape(-1)
 

@@ -52,15 +52,10 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma, log_normal_iid
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, LAPLACE, CellLaws, formula
-from noiseaware.models.arguments import (
-    POSITIVE,
-    PRIOR_SHAPE,
-    common_length,
-    feature_columns,
-    read_floats,
-)
+from noiseaware.models import arguments
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, read_floats
 from noiseaware.models.normal_vectors import FEATURES, NormalVectors
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.ready import ReadyModel, labelled
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
@@ -118,18 +113,17 @@ class ErrorsInVariables(ReadyModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         q = self.n_features = whole_number("n_features", self.n_features)
-        columns = feature_columns(self.features)
+        columns = arguments.feature_columns(self.features)
         self.features = columns or None
-        self.uses_index, self.n_records = bool(columns), common_length(columns)
+        self.uses_index, self.n_records = bool(columns), arguments.common_length(columns)
         # The mean given the known features is taken away.
         noisy = self._noisy = NormalVectors(FEATURES, q, np.zeros(q), self.feature_covariance)
         self.feature_covariance = noisy.covariance
         self.column_names = [*noisy.labels, "y"]
         names = ["intercept", *columns]
-        every = {"coefficient": [*names, *noisy.labels]}
         dims, coords = ("feature", "known"), {"feature": noisy.labels, "known": names}
         self.parameters = (
-            Parameter("coefficients", (len(names) + q,), "real", ("coefficient",), every),
+            labelled("coefficients", "real", "coefficient", [*names, *noisy.labels]),
             *self._unknown(Parameter("noise_variance", (), "positive")),
             Parameter("feature_coefficients", (q, len(names)), "real", dims, coords),
             *noisy.parameters,

@@ -20,7 +20,7 @@ records of sum S_g in group g,
 
 Stratified means
 ----------------
-v_g = v ~ InverseGamma(a, b), and the levels of `hierarchical.py` are the means: m_g ~ N(mu, tau^2).
+v_g = v ~ InverseGamma(a, b), and the levels of `grouped.py` are the means: m_g ~ N(mu, tau^2).
 With n_g records of mean y_g in group g, given v,
 
 * tau | v, x: with all m_g integrated out, y_g ~ N(mu, tau^2 + v/n_g). With weights
@@ -73,15 +73,8 @@ from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
-from noiseaware.models.arguments import (
-    POSITIVE,
-    PRIOR_SHAPE,
-    REAL,
-    read_parameter,
-    refuse_records,
-)
-from noiseaware.models.grouped import Grouped, group_of
-from noiseaware.models.hierarchical import Pooled
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter, refuse_records
+from noiseaware.models.grouped import Grouped, Pooled, group_of
 from noiseaware.models.ready import Compiled
 from noiseaware.models.slice_sampling import POOL, of_array, slice_step
 from noiseaware.parameters import Innovations, Parameter

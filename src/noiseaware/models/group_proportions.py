@@ -20,7 +20,7 @@ to it, as in the draws.
 
 Stratified proportions
 ----------------------
-The levels of `hierarchical.py` are the log odds: h_g = log(p_g / (1 - p_g)) ~ N(mu, tau^2). The
+The levels of `grouped.py` are the log odds: h_g = log(p_g / (1 - p_g)) ~ N(mu, tau^2). The
 likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The scan holds in turn
 
 *the levels*: each h_g by a slice step in
@@ -58,8 +58,7 @@ from noiseaware.maths.densities import softplus
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, REAL, check_levels, read_parameter
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant, shares_of
-from noiseaware.models.grouped import Grouped, group_of
-from noiseaware.models.hierarchical import Pooled
+from noiseaware.models.grouped import Grouped, Pooled, group_of
 from noiseaware.models.inverse_cdf import SPACING, inside, uniform_of
 from noiseaware.models.ready import Compiled
 from noiseaware.models.slice_sampling import POOL, of_array, slice_step

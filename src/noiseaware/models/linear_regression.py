@@ -65,11 +65,7 @@ from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
 from noiseaware.maths.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE
-from noiseaware.models.conjugate import (
-    draw_from_precision,
-    draw_inverse_wishart,
-    draw_normal_mean,
-)
+from noiseaware.models.conjugate import draw_from_precision, draw_inverse_wishart, draw_normal_mean
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression

@@ -41,23 +41,12 @@ from numpy.typing import ArrayLike
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.linear_algebra import cholesky
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.maths.densities import (
-    LOG_2PI,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
-from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    covariance_matrix,
-    not_both_known,
-    one_or_each,
-    positive_number,
-    read_parameter,
-    real_array,
-)
+from noiseaware.maths.densities import LOG_2PI, log_inverse_wishart, log_normal_iid
+from noiseaware.maths.densities import log_inverse_wishart_constant as wishart_constant
+from noiseaware.models import arguments, estimates
+from noiseaware.models.arguments import covariance_matrix, one_or_each, read_parameter
 from noiseaware.models.conjugate import draw_inverse_wishart, draw_normal_mean
-from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.models.ready import Compiled, CompiledModel, labelled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
@@ -203,11 +192,11 @@ class NormalVectors:
         prefix, dim, size_name = names
         p = self.size = whole_number(size_name, size)
         first, second = self._names = f"{prefix}mean", f"{prefix}covariance"
-        self.mean = None if mean is None else real_array(first, mean, (p,))
+        self.mean = None if mean is None else arguments.real_array(first, mean, (p,))
         self.covariance = None if covariance is None else covariance_matrix(second, covariance, p)
         self.mean_mean, self.mean_sd = np.full(p, mean_mean), np.full(p, mean_sd)
         self._alike = isinstance(mean_sd, float)
-        self.df = p + 3.0 if df is None else positive_number(f"{second}_df", df)
+        self.df = p + 3.0 if df is None else arguments.positive_number(f"{second}_df", df)
         if self.df <= p - 1:
             raise ValueError(
                 f"{second}_df must be above {size_name} - 1 = {p - 1}, or the prior is not "
@@ -216,7 +205,7 @@ class NormalVectors:
         usual = 2.0 * np.eye(p)
         self.scale = usual if scale is None else covariance_matrix(f"{second}_scale", scale, p)
         self.scale_factor = np.linalg.cholesky(self.scale)
-        self._constant = log_inverse_wishart_constant(self.df, self.scale_factor)
+        self._constant = wishart_constant(self.df, self.scale_factor)
         self.priors = Priors(self.mean_mean, self.mean_sd**-2, self.scale)
         labels = self.labels = [f"x{j + 1}" for j in range(p)]
         self.parameters: tuple[Parameter, ...] = ()
@@ -224,7 +213,7 @@ class NormalVectors:
         self.gamma_shapes: list[float] = []
         if self.mean is None:
             self.n_mean = p
-            self.parameters += (Parameter(first, (p,), "real", (dim,), {dim: labels}),)
+            self.parameters += (labelled(first, "real", dim, labels),)
         if self.covariance is None:
             self.n_below = p * (p - 1) // 2
             self.gamma_shapes = [0.5 * (self.df - j) for j in range(p)]
@@ -342,7 +331,7 @@ class MultivariateNormal(CompiledModel):
 
     def __post_init__(self) -> None:
         q = self.width = self.n_columns = whole_number("n_columns", self.n_columns)
-        not_both_known(mean=self.mean, covariance=self.covariance)
+        arguments.not_both_known(mean=self.mean, covariance=self.covariance)
         mean_mean = self.mean_mean = one_or_each("mean_mean", self.mean_mean, q)
         mean_sd = self.mean_sd = one_or_each("mean_sd", self.mean_sd, q, positive=True)
         names = ("", "column", "n_columns")

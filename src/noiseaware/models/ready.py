@@ -130,6 +130,8 @@ class CompiledModel(ReadyModel):
     makes it; None: as many as there are innovations, if these are uniform, else none."""
     compiled: ClassVar[Compiled]
 
+    _known_width: int = 0
+    """How many innovations of a record, the first, are known and not part of u."""
     _sizes: Sequence[int] = ()
     _names: Sequence[str] = ()
     """Of records that are integers: the number of levels of each column, and what it is called."""
@@ -175,9 +177,11 @@ class CompiledModel(ReadyModel):
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
         """Return the records F(u_i; theta)."""
-        innovations = read_floats("innovations", innovations, self.innovations.width)
-        n = len(innovations)
-        shape = (n,) if self.width is None else (n, self.width)
+        u = read_floats("innovations", innovations, self.innovations.width)
+        return self._build(theta, u, (len(u), *(() if self.width is None else (self.width,))))
+
+    def _build(self, theta: Theta, innovations: Floats, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return records of this shape, of all innovations."""
         records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
         self.compiled.build(*self._read_possible(theta), innovations, records)
         return records
@@ -186,17 +190,16 @@ class CompiledModel(ReadyModel):
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
-        array = self._read_records(records)
-        innovations = np.empty((len(array), self.innovations.width))
-        uniforms = self.uniforms
+        array, width = self._read_records(records), self._known_width + self.innovations.width
+        innovations, uniforms = np.empty((len(array), width)), self.uniforms
         if uniforms is None:
-            uniforms = self.innovations.width if self.innovations.kind == "uniform" else 0
+            uniforms = width if self.innovations.kind == "uniform" else 0
         if uniforms > 0:
             innovations[:, -uniforms:] = needed(rng).random((len(array), uniforms))
         assert self.compiled.recover is not None
         if self.compiled.recover(*self._read_possible(theta), array, innovations) is False:
             self.check_records(records)
-        return innovations
+        return np.ascontiguousarray(innovations[:, self._known_width :])
 
 
 class GammaPriors(CompiledModel):
@@ -242,6 +245,11 @@ class GammaPriors(CompiledModel):
                 return -math.inf
             total += log_gamma(value, *self._prior(name))
         return total
+
+
+def labelled(name: str, support: str, dim: str, labels: Sequence[Any]) -> Parameter:
+    """Return a parameter with one value for each label."""
+    return Parameter(name, (len(labels),), support, (dim,), {dim: labels})
 
 
 def needed(rng: Generator | None) -> Generator:

@@ -43,7 +43,7 @@ POOL = 3 + TRIES
 
 
 def slice_draw(
-    log_density: Callable[[float], float], now: float, width: float, rng: Generator
+    log_density: Callable[..., float], now: float, width: float, rng: Generator
 ) -> float:
     """Return a new value; the density is invariant."""
     level = log_density(now) + math.log(1.0 - rng.random())
