@@ -549,8 +549,8 @@ MUTANTS = (
             Edit(
                 models.discrete,
                 "_draw_probabilities",
-                "feature_shapes[y * n_features + k, x] += 1.0",
-                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
+                "shapes[y * (width - 1) + k, x] += 1.0",
+                "shapes[(k > 0) * (sizes[0] - 1 - y) * (width - 1) + k, x] += 1.0",
             ),
         ),
     ),

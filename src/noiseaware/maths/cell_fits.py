@@ -158,10 +158,8 @@ class CellFits:
         along = (t[0], float(np.clip(REACH * t[1], *WIDTHS)))
         some = np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
         tried = in_units(coefficients(walk, some, (centre[some], half[some]), along, most))
-        shapes = [
-            (nodes_needed(of, 1), nodes_needed(of, 2) if two else 1)
-            for of in (tried[0], tried[1:].max(axis=0))
-        ]
+        both = (tried[0], tried[1:].max(axis=0))
+        shapes = [(nodes_needed(of, 1), nodes_needed(of, 2) if two else 1) for of in both]
         shape = tuple(map(max, *shapes))
         (a, b), (c, d) = shapes
         log_p, moments = np.empty((n, 1, b, a)), np.empty((n, 2, d, c))

@@ -239,18 +239,24 @@ class Coordinates:
         for name, place, shape in self._places:
             natural[place] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
         v = np.empty(self.size)
-        unconstrain(self.layout, natural, v)
+        self._unconstrain(natural, v)
         return v
 
     def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Return theta(v), in arrays of its own, and the log of the Jacobian, -inf outside of V."""
         natural = np.empty(self.natural_size)
-        log_jacobian = constrain(self.layout, v, natural)
+        log_jacobian = self._constrain(v, natural)
         theta = {
             name: natural[place] if len(shape) < 2 else natural[place].reshape(shape)
             for name, place, shape in self._places
         }
         return theta, log_jacobian
+
+    def _constrain(self, v: np.ndarray, natural: np.ndarray) -> float:
+        return constrain(self.layout, v, natural)
+
+    def _unconstrain(self, natural: np.ndarray, v: np.ndarray) -> None:
+        unconstrain(self.layout, natural, v)
 
     def blocks(self, largest: int) -> list[np.ndarray]:
         """Cut v into blocks of coordinates that are proposed together.

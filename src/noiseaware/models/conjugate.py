@@ -223,10 +223,7 @@ def draw_log_gammas(shapes: Floats, rng: np.random.Generator) -> Floats:
 
 @njit(cache=True, nogil=True)
 def log_dirichlet(probabilities, row, n_levels, exponents):
-    """Return sum_j (a_j - 1) log p_j of one row, -inf off the simplex.
-
-    ``exponents[j]`` is a_j - 1. The constant of the density is `log_dirichlet_constant`.
-    """
+    """Return sum_j (a_j - 1) log p_j of a row, -inf off the simplex; the exponents are a_j - 1."""
     total = 0.0
     result = 0.0
     for j in range(n_levels):

@@ -17,9 +17,10 @@ Of a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)): above 0 if
 together. (The odds ratio itself need not have a mean; exp of the quantiles of its logarithm are its
 quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
 
-In the compiled functions ``classes`` is p as one row, (1, I), and ``features`` holds the p^k_{i-}
-in rows, (I K, J): row i K + k. J is the largest J_k; a shorter row uses its first ``levels[k]``
-entries.
+In the compiled functions the probabilities are the rows of a ``table``, (1 + I K, J): row 0 is p,
+row i K + k is p^k_{i-}, with k from 1. So entry k of a record has the row y K + k, with y = 0 for
+entry 0, the class itself. J is the largest of ``sizes``, which are I, J_1, ..., J_K; a shorter row
+uses its first entries.
 """
 
 from __future__ import annotations
@@ -36,154 +37,113 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.arguments import as_labels, variable_names, whole_number
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
-from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    check_levels,
-    read_integers,
-    read_parameter,
-    real_array,
-    table_levels,
-)
-from noiseaware.models.conjugate import (
-    SMALLEST,
-    draw_dirichlet,
-    log_dirichlet,
-    log_dirichlet_constant,
-    shares_of,
-)
+from noiseaware.models import arguments, conjugate, estimates
+from noiseaware.models.arguments import check_levels, read_integers, read_parameter
+from noiseaware.models.conjugate import SMALLEST, draw_dirichlet, log_dirichlet, shares_of
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
 from noiseaware.models.ready import Compiled, CompiledModel, ReadyModel, labelled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
-NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
+_NO_BOOSTS = np.empty((0, 0))
 
 
 @njit(cache=True, nogil=True)
-def _edges(classes, features, levels):
+def levels_of(row, sizes):
+    """Return how many levels a row of the table has."""
+    return sizes[0] if row == 0 else sizes[1 + (row - 1) % (sizes.shape[0] - 1)]
+
+
+@njit(cache=True, nogil=True)
+def _edges(table, sizes):
     """Return the edges of every row of probabilities."""
-    class_edges = np.empty((1, classes.shape[1] + 1))
-    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
-    for row in range(class_edges.shape[0]):  # one: for a literal 0 it would be compiled again
-        fill_edges(classes, row, classes.shape[1], class_edges)
-    for row in range(features.shape[0]):
-        fill_edges(features, row, levels[row % levels.shape[0]], feature_edges)
-    return class_edges, feature_edges
+    edges = np.empty((table.shape[0], table.shape[1] + 1))
+    for row in range(table.shape[0]):
+        fill_edges(table, row, levels_of(row, sizes), edges)
+    return edges
 
 
 @njit(cache=True, nogil=True)
-def _build_records(classes, features, levels, innovations, records):
+def _build_records(table, sizes, innovations, records):
     """Write the class and the features that each row of ``innovations`` gives."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_edges, feature_edges = _edges(classes, features, levels)
-    for i in range(innovations.shape[0]):
-        y = level_of(innovations[i, 0], class_edges, 0, n_classes)
-        records[i, 0] = y
-        row = y * n_features
-        for k in range(n_features):
-            records[i, 1 + k] = level_of(innovations[i, 1 + k], feature_edges, row + k, levels[k])
+    edges, width = _edges(table, sizes), sizes.shape[0]
+    for i in range(records.shape[0]):
+        y = 0
+        for k in range(width):
+            records[i, k] = level_of(innovations[i, k], edges, y * (width - 1) + k, sizes[k])
+            y = records[i, 0]
 
 
 @njit(cache=True, nogil=True)
-def _recover_innovations(classes, features, levels, records, innovations):
+def _recover_innovations(table, sizes, records, innovations):
     """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_edges, feature_edges = _edges(classes, features, levels)
+    edges, width = _edges(table, sizes), sizes.shape[0]
     for i in range(records.shape[0]):
-        y = records[i, 0]
-        if not 0 <= y < n_classes:
-            return False
-        innovations[i, 0] = uniform_between(
-            class_edges[0, y], class_edges[0, y + 1], innovations[i, 0]
-        )
-        for k in range(n_features):
-            x = records[i, 1 + k]
-            if not 0 <= x < levels[k]:
+        y = 0
+        for k in range(width):
+            x, row = records[i, k], y * (width - 1) + k
+            if not 0 <= x < sizes[k]:
                 return False
-            row = y * n_features + k
-            innovations[i, 1 + k] = uniform_between(
-                feature_edges[row, x], feature_edges[row, x + 1], innovations[i, 1 + k]
-            )
+            u = innovations[i, k]
+            innovations[i, k] = uniform_between(edges[row, x], edges[row, x + 1], u)
+            y = records[i, 0]
     return True
 
 
 @njit(cache=True, nogil=True)
-def _log_likelihood(classes, features, levels, records, out):
+def _log_likelihood(table, sizes, records, out):
     """Write log p_y + sum_k log p^k_{y x_k} for each record."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    log_classes = np.empty(n_classes)
-    log_features = np.empty(features.shape)
-    for y in range(n_classes):
-        log_classes[y] = math.log(classes[0, y]) if classes[0, y] > 0.0 else -math.inf
-    for row in range(features.shape[0]):
-        for j in range(levels[row % n_features]):
-            p = features[row, j]
-            log_features[row, j] = math.log(p) if p > 0.0 else -math.inf
+    width, logs = sizes.shape[0], np.empty(table.shape)
+    for row in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            logs[row, j] = math.log(table[row, j]) if table[row, j] > 0.0 else -math.inf
     for i in range(records.shape[0]):
-        y = records[i, 0]
-        if not 0 <= y < n_classes:
-            return False
-        total = log_classes[y]
-        for k in range(n_features):
-            x = records[i, 1 + k]
-            if not 0 <= x < levels[k]:
+        y, out[i] = 0, 0.0
+        for k in range(width):
+            x = records[i, k]
+            if not 0 <= x < sizes[k]:
                 return False
-            total += log_features[y * n_features + k, x]
-        out[i] = total
+            out[i] += logs[y * (width - 1) + k, x]
+            y = records[i, 0]
     return True
 
 
 @njit(cache=True, nogil=True)
-def _draw_probabilities(records, levels, concentrations, pool, boosts, classes, features):
-    """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
-
-    With no records this is a draw from the prior.
-    """
-    (normals, uniforms), (class_boosts, feature_boosts) = pool, boosts
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_shapes, feature_shapes = np.empty(classes.shape), np.empty(features.shape)
-    for j in range(n_classes):
-        class_shapes[:, j] = concentrations[j]
-    for j in range(features.shape[1]):
-        feature_shapes[:, j] = concentrations[j]
+def _draw_probabilities(records, sizes, concentrations, pool, boosts, table):
+    """Draw every Dirichlet of the conditional; with no records this is a draw from the prior."""
+    normals, uniforms = pool
+    width, shapes, used = sizes.shape[0], np.empty(table.shape), 0
+    for j in range(table.shape[1]):
+        shapes[:, j] = concentrations[j]
     for i in range(records.shape[0]):
-        y = records[i, 0]
-        if not 0 <= y < n_classes:
-            return _WRONG_LEVEL
-        class_shapes[0, y] += 1.0
-        for k in range(n_features):
-            x = records[i, 1 + k]
-            if not 0 <= x < levels[k]:
+        y = 0
+        for k in range(width):
+            x = records[i, k]
+            if not 0 <= x < sizes[k]:
                 return _WRONG_LEVEL
-            feature_shapes[y * n_features + k, x] += 1.0
-    used = draw_dirichlet(class_shapes, 0, n_classes, normals, uniforms, 0, class_boosts, classes)
-    if used < 0:
-        return _POOL_ENDED
-    for row in range(features.shape[0]):
-        shapes, n = feature_shapes, levels[row % n_features]
-        used = draw_dirichlet(shapes, row, n, normals, uniforms, used, feature_boosts, features)
+            shapes[y * (width - 1) + k, x] += 1.0
+            y = records[i, 0]
+    for row in range(table.shape[0]):
+        n = levels_of(row, sizes)
+        used = draw_dirichlet(shapes, row, n, normals, uniforms, used, boosts, table)
         if used < 0:
             return _POOL_ENDED
     return _DONE
 
 
 @njit(cache=True, nogil=True)
-def _log_prior(classes, features, levels, exponents):
+def _log_prior(table, sizes, exponents):
     """Return the sum of the log densities of all rows, without their constants."""
-    total = log_dirichlet(classes, 0, classes.shape[1], exponents)
-    for row in range(features.shape[0]):
-        total += log_dirichlet(features, row, levels[row % levels.shape[0]], exponents)
+    total = 0.0
+    for row in range(table.shape[0]):
+        total += log_dirichlet(table, row, levels_of(row, sizes), exponents)
     return total
 
 
 def concentrations(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return one concentration for all cells, as an array (), or one for each."""
-    given = real_array(name, value, () if np.ndim(value) == 0 else shape)
+    given = arguments.real_array(name, value, () if np.ndim(value) == 0 else shape)
     if not (given > 0).all():
         raise ValueError(f"{name} must be positive; got {given.tolist()}")
     return given
@@ -196,19 +156,19 @@ class Discrete(CompiledModel):
     record_values: Any
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
-    def _prepare(
-        self, n_classes: int, n_levels: Sequence[int], concentrations: Floats, names: Sequence[str]
-    ) -> None:
+    def _prepare(self, sizes: Sequence[int], concentrations: Floats, names: Sequence[str]) -> None:
         """Work out once what every call needs; a name for each entry of a record, for messages."""
-        self._sizes, self._names = (n_classes, *n_levels), names
-        self._levels = np.array(n_levels, dtype=np.int64)
-        self._rows = (n_classes * len(n_levels), max(n_levels, default=0))
+        self._sizes, self._names = tuple(sizes), names
+        n_classes, *n_levels = sizes
+        self._columns = np.array(sizes, dtype=np.int64)
+        self._rows = (1 + n_classes * len(n_levels), max(sizes))
         self._concentrations = concentrations
         self._exponents = concentrations - 1.0
         self._boosted = bool((concentrations < 1.0).any())
         n_gammas = n_classes * (1 + sum(n_levels))
         self._pool_size = n_gammas + n_gammas // 8 + 16  # that suffices almost always
-        constants = {J: log_dirichlet_constant(concentrations[:J]) for J in set(self._sizes)}
+        constant = conjugate.log_dirichlet_constant
+        constants = {J: constant(concentrations[:J]) for J in set(self._sizes)}
         self._log_constant = constants[n_classes] + n_classes * sum(constants[J] for J in n_levels)
         self.width = len(self._sizes)
         self.record_levels = max(self._sizes)
@@ -249,36 +209,33 @@ class Discrete(CompiledModel):
         none = np.zeros(len(cells))
         return CountsPrior(none, matrix, np.array(shifts), np.array(signs), whole=whole)
 
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""
+    def _read(self, theta: Theta) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the table of probabilities, (1 + I K, J), and I, J_1, ..., J_K."""
         (only,) = self.parameters
-        p = read_parameter(theta, only.name, only.shape)
-        return p.reshape(1, -1), NO_FEATURES, self._levels
+        return read_parameter(theta, only.name, only.shape).reshape(1, -1), self._columns
 
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        """Return draws of theta, of (m, I) classes and features in any form of (m, I, K, J)."""
+    def _theta(self, tables: Floats) -> Theta:
+        """Return draws of theta, of tables (m, 1 + I K, J)."""
         (only,) = self.parameters
-        return {only.name: classes.reshape(-1, *only.shape)}
-
-    def _first(self, classes: Floats, features: Floats) -> Theta:
-        """Return theta of one draw, of what `_read` returns of it."""
-        return {name: values[0] for name, values in self._theta(classes, features[None]).items()}
+        return {only.name: tables.reshape(-1, *only.shape)}
 
     def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
         """Draw theta given the records; with none, from the prior."""
         pool = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
-        classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
-        boosts = _NO_BOOSTS, _NO_BOOSTS
+        table, boosts = np.empty(self._rows), _NO_BOOSTS
         if self._boosted:
-            boosts = rng.random(classes.shape), rng.random(features.shape)
-        given = (records, self._levels, self._concentrations)
-        while status := _draw_probabilities(*given, pool, boosts, classes, features):
+            boosts, (n_classes, *n_levels) = np.empty(self._rows), self._sizes
+            boosts[0, :n_classes] = rng.random(n_classes)
+            most = max(n_levels, default=0)
+            boosts[1:, :most] = rng.random((len(boosts) - 1, most))
+        given = (records, self._columns, self._concentrations)
+        while status := _draw_probabilities(*given, pool, boosts, table):
             if status == _WRONG_LEVEL:
                 check_levels(records, self._sizes, self._names)
             size = len(pool[0])  # the same pool with as much again behind it
             more = rng.standard_normal(size), rng.random(size)
             pool = np.concatenate((pool[0], more[0])), np.concatenate((pool[1], more[1]))
-        return self._first(classes, features)
+        return {name: values[0] for name, values in self._theta(table[np.newaxis]).items()}
 
     def sample_prior(self, rng: Generator) -> Theta:
         return self._draw(self._no_records, rng)
@@ -293,13 +250,13 @@ class Discrete(CompiledModel):
     def from_gammas(self, logs: Floats) -> Theta:
         """Return draws of theta: each row of probabilities is a row of gammas over their sum."""
         n_classes, *n_levels = self._sizes
-        classes, used = shares_of(logs[:, :n_classes]), n_classes
-        features = np.zeros((len(logs), n_classes, len(n_levels), max(n_levels, default=0)))
-        for k, levels in enumerate(n_levels):
+        tables, used = np.empty((len(logs), *self._rows)), n_classes
+        tables[:, 0, :n_classes] = shares_of(logs[:, :n_classes])
+        for k, levels in enumerate(n_levels, start=1):
             rows = logs[:, used : used + n_classes * levels].reshape(-1, n_classes, levels)
-            features[:, :, k, :levels] = shares_of(rows)
+            tables[:, k :: len(n_levels), :levels] = shares_of(rows)
             used += n_classes * levels
-        return self._theta(classes, features)
+        return self._theta(tables)
 
 
 class Categorical(Discrete):
@@ -342,7 +299,7 @@ class Categorical(Discrete):
         self.labels = None if labels is None else list(as_labels("labels", labels, self.n_levels))
         levels: list[Any] = self.labels or list(range(self.n_levels))
         self.parameters = (labelled("probabilities", "simplex", "level", levels),)
-        self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
+        self._prepare([self.n_levels], np.full(self.n_levels, given), ["the level"])
         self.record_values = self._cells.reshape(-1)
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
@@ -453,12 +410,13 @@ class ContingencyTable(Table, Discrete):
         concentration: float | ArrayLike = 1.0,
         variables: Sequence[str] | None = None,
     ) -> None:
-        self.n_levels = table_levels(n_levels, "list the number of levels of each variable")
+        right = "list the number of levels of each variable"
+        self.n_levels = arguments.table_levels(n_levels, right)
         self._lay_out(self.n_levels, variables)
         given = concentrations("concentration", concentration, self._shape)
         self.concentration: float | list[Any] = given.tolist()
         each = np.full(self._shape, given).reshape(-1)
-        self._prepare(len(each), (), each, ["the cell"])
+        self._prepare([len(each)], each, ["the cell"])
         self.parameters = (self._each("cell_probabilities", "table"),)
         self.derived = (Parameter("log_odds_ratio"),) if self._shape == (2, 2) else ()
 

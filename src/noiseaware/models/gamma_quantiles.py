@@ -240,7 +240,7 @@ def _fill(shapes: Floats, reach: float, back: bool, given: Floats) -> Floats:
 
 
 def log_gamma_quantiles(shapes: Floats, normals: Floats) -> Floats:
-    """Return log gammas of normals (n, k), column j of shape `shapes[j]`; NaN if that is not > 0."""
+    """Return log gammas of normals (n, k), column j of shape `shapes[j]`; NaN if it is not > 0."""
     farthest = float(np.abs(normals).max(initial=0.0))
     if normals.size == 0 or math.isnan(farthest):
         return np.full(normals.shape, math.nan)

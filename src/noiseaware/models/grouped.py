@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.arguments import as_labels, whole_number
 from noiseaware.contract import Floats, Theta
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.maths.densities import log_normal_iid
 from noiseaware.models.arguments import read_floats
 from noiseaware.models.conjugate import SMALLEST
@@ -101,9 +103,7 @@ class Grouped(CompiledModel):
         """Take the sizes of the groups, after a look at them."""
         if isinstance(sizes, str) or not np.iterable(sizes):
             raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
-        self.sizes = tuple(
-            whole_number(f"the size of group {group}", size) for group, size in enumerate(sizes)
-        )
+        self.sizes = tuple(whole_number(f"the size of group {g}", n) for g, n in enumerate(sizes))
         G = len(self.sizes)
         if G < 2 or (self.number or G) != G:
             wanted = f"{self.number} numbers" if self.number else "at least 2 numbers"
@@ -209,40 +209,19 @@ def _to_vector(natural, n_groups, proportions, v):
         v[2 + n_groups] = math.log(max(natural[2 + n_groups], SMALLEST))
 
 
-class NonCentred:
-    """The coordinates (mu, log tau, z_1, ..., z_G), and log v where there is a variance v.
+class NonCentred(Coordinates):
+    """The coordinates (mu, log tau, z_1, ..., z_G), and log v where there is a variance v."""
 
-    ``groups`` is the name of the groups' parameter, "means" or "proportions".
-    """
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        super().__init__(parameters)
+        self._n = parameters[2].size
+        self._proportions = parameters[2].support == "unit"
 
-    def __init__(self, groups: str, n_groups: int) -> None:
-        self._groups, self._n = groups, n_groups
-        self._proportions = groups == "proportions"
-        self.size = 2 + n_groups + (not self._proportions)
+    def _constrain(self, v: Floats, natural: Floats) -> float:
+        return _from_vector(v, self._n, self._proportions, natural)
 
-    def to_vector(self, theta: Theta) -> Floats:
-        """Return v with theta(v) = theta, (size,)."""
-        natural = np.empty(self.size)
-        natural[0], natural[1] = theta["location"], theta["spread"]
-        natural[2 : 2 + self._n] = theta[self._groups]
-        if not self._proportions:
-            natural[-1] = theta["variance"]
-        v = np.empty(self.size)
+    def _unconstrain(self, natural: Floats, v: Floats) -> None:
         _to_vector(natural, self._n, self._proportions, v)
-        return v
-
-    def from_vector(self, v: Floats) -> tuple[Theta, float]:
-        """Return theta(v), in arrays of its own, and the log of the Jacobian at v."""
-        natural = np.empty(self.size)
-        log_jacobian = _from_vector(v, self._n, self._proportions, natural)
-        theta = {
-            "location": natural[0:1].reshape(()),
-            "spread": natural[1:2].reshape(()),
-            self._groups: natural[2 : 2 + self._n],
-        }
-        if not self._proportions:
-            theta["variance"] = natural[-1:].reshape(())
-        return theta, log_jacobian
 
     def spread_of(self, v: Floats) -> float:
         """Return tau: how far the level of a group goes with its z."""
@@ -303,16 +282,16 @@ class Pooled(Grouped):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
-        self.coordinates = NonCentred(self.group_parameter, self._n_groups)
         proportions = self.group_parameter == "proportions"
         # The logit of a proportion stays below a bound, so that its z is not quite normal.
         self.group_levels = None if proportions else slice(2, 2 + self._n_groups)
-        support = "unit" if proportions else "real"
-        self.parameters = (
-            Parameter("location"),
-            Parameter("spread", (), "positive"),
-            self._each(self.group_parameter, support),
-        )
+        each = self._each(self.group_parameter, "unit" if proportions else "real")
+        self.parameters = (Parameter("location"), Parameter("spread", (), "positive"), each)
+
+    @cached_property
+    def coordinates(self) -> NonCentred:
+        """In which theta is moved; see the module docstring."""
+        return NonCentred(self.parameters)
 
     def _draw_shared(self, rng: Generator) -> tuple[float, float, Floats]:
         """Draw mu, tau and h from the prior."""

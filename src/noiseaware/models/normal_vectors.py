@@ -70,10 +70,7 @@ class Priors(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def build_vectors(mean, covariance, innovations, records):
-    """Write m + L u_i into the first p columns of the records.
-
-    Returns False, with NaN in all of the records, if the covariance is not positive definite.
-    """
+    """Write m + L u_i into the first p columns; False, and NaN in all records, without an L."""
     p = mean.shape[0]
     factor = np.empty((p, p))
     if not cholesky(covariance, p, factor):
@@ -146,9 +143,8 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
             for j in range(p):
                 sums[j] += records[i, j]
         n = float(records.shape[0])
-        draw_normal_mean(
-            n, sums, covariance, priors.precisions, priors.centres, normals, 0, mean_out
-        )
+        precisions, centres = priors.precisions, priors.centres
+        draw_normal_mean(n, sums, covariance, precisions, centres, normals, 0, mean_out)
         used = p
         centre = mean_out
     if covariance_out.shape[0] > 0:
@@ -222,11 +218,10 @@ class NormalVectors:
 
     def given(self) -> dict[str, Any]:
         """Return df and scale, ready for JSON; None for what is left at its default."""
+        df = None if self.df == self.size + 3 else self.df
         usual = np.array_equal(self.scale, 2.0 * np.eye(self.size))
-        return {
-            f"{self._names[1]}_df": None if self.df == self.size + 3 else self.df,
-            f"{self._names[1]}_scale": None if usual else self.scale.tolist(),
-        }
+        scale = None if usual else self.scale.tolist()
+        return {f"{self._names[1]}_df": df, f"{self._names[1]}_scale": scale}
 
     def read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return m and Sigma, each from theta or from what is known."""

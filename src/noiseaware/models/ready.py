@@ -16,10 +16,17 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import ClosedForm, Floats, Theta
-from noiseaware.maths.densities import log_gamma
+from noiseaware.maths.densities import log_gamma, log_inverse_gamma, log_normal
 from noiseaware.models.arguments import check_levels, read_floats, read_integers
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.parameters import Innovations, Parameter
+
+PRIORS: dict[str, tuple[str, str, Callable[[float, float, float], float]]] = {
+    "normal": ("mean", "sd", log_normal),
+    "gamma": ("shape", "rate", log_gamma),
+    "inverse gamma": ("shape", "scale", log_inverse_gamma),
+}
+"""Priors of one number v: what the arguments v_... are called, and log p(v) given these."""
 
 
 class ReadyModel:
@@ -32,6 +39,9 @@ class ReadyModel:
 
     example: ClassVar[dict[str, Any]] = {}
     """The required arguments of a small example. The lists of the command, example files."""
+
+    _priors: ClassVar[Mapping[str, str]] = {}
+    """Of parameters that are one number: which of `PRIORS`."""
 
     parameters: tuple[Parameter, ...]
     innovations: Innovations
@@ -51,6 +61,28 @@ class ReadyModel:
         """Return a parameter that is one number, from theta or as it is known."""
         known: float | None = getattr(self, name)
         return float(theta[name]) if known is None else known
+
+    def _prior_of(self, name: str) -> tuple[float, float]:
+        """Return the two arguments that say the prior of a number."""
+        first, second, _ = PRIORS[self._priors[name]]
+        return getattr(self, f"{name}_{first}"), getattr(self, f"{name}_{second}")
+
+    def _draw_number(
+        self, name: str, rng: Generator, more_a: Any = 0.0, more_b: Any = 0.0
+    ) -> Floats:
+        """Draw a number from its prior, or where that is (inverse) gamma with more of a and b."""
+        kind, (a, b) = self._priors[name], self._prior_of(name)
+        if kind == "normal":
+            return np.array(a + b * rng.standard_normal())
+        gamma = rng.standard_gamma(a + more_a)
+        if kind == "inverse gamma":
+            return np.array((b + more_b) / gamma)
+        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
+        return np.array(max(gamma / (b + more_b), SMALLEST))
+
+    def _log_density(self, name: str, theta: Theta) -> float:
+        """Return the log density of a number under its prior, normalised."""
+        return PRIORS[self._priors[name]][2](float(theta[name]), *self._prior_of(name))
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -81,9 +113,8 @@ class ReadyModel:
         """
         arguments = inspect.signature(type(self)).parameters
         try:
-            written = {
-                name: _plain(getattr(self, name), a.default) for name, a in arguments.items()
-            }
+            pairs = arguments.items()
+            written = {name: _plain(getattr(self, name), a.default) for name, a in pairs}
         except AttributeError as error:
             raise ValueError(f"{type(self).__name__} cannot be written as JSON: {error}") from None
         return {"type": type(self).__name__, **written}
@@ -202,32 +233,15 @@ class CompiledModel(ReadyModel):
         return np.ascontiguousarray(innovations[:, self._known_width :])
 
 
-class GammaPriors(CompiledModel):
-    """A model whose parameters are positive and have independent gamma priors.
-
-        v ~ Gamma(a, b)                 density b^a v^(a-1) exp(-b v) / Gamma(a), mean a / b
-
-    for each unknown parameter v; the arguments are called ``v_shape`` and ``v_rate``.
-    """
+class Numbers(CompiledModel):
+    """A model whose parameters are single numbers with independent `_priors`."""
 
     _largest: Mapping[str, float] = {}
     """Values above which a parameter is treated as impossible."""
 
-    def _prior(self, name: str) -> tuple[float, float]:
-        """Return a and b of a parameter."""
-        return getattr(self, f"{name}_shape"), getattr(self, f"{name}_rate")
-
-    def _draw(
-        self, name: str, rng: Generator, events: float = 0.0, exposure: float = 0.0
-    ) -> Floats:
-        """Draw a parameter from Gamma(a + events, b + exposure)."""
-        shape, rate = self._prior(name)
-        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
-        return np.array(max(rng.standard_gamma(shape + events) / (rate + exposure), SMALLEST))
-
     def _given(self, events: float, exposure: float, estimate: float) -> ClosedForm:
-        """Return the closed form of a rate that `_draw` draws exactly."""
-        shape, rate = self._prior("rate")
+        """Return the closed form of a rate that `_draw_number` draws exactly."""
+        shape, rate = self._prior_of("rate")
 
         def draw(draws: int, rng: Generator) -> Theta:
             return {"rate": rng.standard_gamma(shape + events, size=draws) / (rate + exposure)}
@@ -235,15 +249,14 @@ class GammaPriors(CompiledModel):
         return ClosedForm({"rate": np.array(estimate)}, draw)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        return {parameter.name: self._draw(parameter.name, rng) for parameter in self.parameters}
+        return {each.name: self._draw_number(each.name, rng) for each in self.parameters}
 
     def log_prior(self, theta: Theta) -> float:
         total = 0.0
         for parameter in self.parameters:
-            name, value = parameter.name, float(theta[parameter.name])
-            if value > self._largest.get(name, math.inf):
+            if float(theta[parameter.name]) > self._largest.get(parameter.name, math.inf):
                 return -math.inf
-            total += log_gamma(value, *self._prior(name))
+            total += self._log_density(parameter.name, theta)
         return total
 
 

@@ -72,6 +72,7 @@ class Regression(CompiledModel):
         self.feature_covariance_df, self.feature_covariance_scale = features.df, features.scale
         self.width = p + 1
         self._prior_precision = self.coefficient_sd**-2
+        self._numbers = [name for name in self._priors if getattr(self, name) is None]
         names = ["intercept", *(self.features or features.labels)]
         coefficients = labelled("coefficients", "real", "coefficient", names)
         self.parameters = (coefficients, *features.parameters)
@@ -146,21 +147,16 @@ class Regression(CompiledModel):
         raise NotImplementedError
 
     def sample_prior(self, rng: Generator) -> Theta:
-        coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
-        theta: Theta = {"coefficients": coefficients}
-        return theta | self._sample_noise(rng) | self._features.sample_prior(rng)
+        theta: Theta = {}
+        theta["coefficients"] = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
+        theta |= {name: self._draw_number(name, rng) for name in self._numbers}
+        return theta | self._features.sample_prior(rng)
 
     def log_prior(self, theta: Theta) -> float:
         total = log_normal_iid(self._coefficients(theta), 0.0, self.coefficient_sd)
-        return total + self._log_noise(theta) + self._features.log_prior(theta)
-
-    def _sample_noise(self, rng: Generator) -> Theta:
-        """Draw what the response has besides the coefficients, from its prior."""
-        return {}
-
-    def _log_noise(self, theta: Theta) -> float:
-        """Return the log density of that prior."""
-        return 0.0
+        for name in self._numbers:
+            total += self._log_density(name, theta)
+        return total + self._features.log_prior(theta)
 
     def __repr__(self) -> str:
         if self.features is None:
