@@ -486,18 +486,18 @@ CLOSED_FORM_BUGS = [
     ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
     ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
     ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
-    ("categorical", "discrete.py", "shapes[y * (width - 1) + k, x] += 1.0", "shapes[k, 0] += 1.0"),
+    ("categorical", "discrete.py", "shapes[0, y] += 1.0", "shapes[0, 0] += 1.0"),
     (
         "naive Bayes",
         "discrete.py",
-        "shapes[y * (width - 1) + k, x] += 1.0",
-        "shapes[y + k, x] += 1.0",
+        "shapes[row + k, x] += 1.0",
+        "shapes[1 + y + k, x] += 1.0",
     ),
     (
         "naive Bayes",
         "discrete.py",
-        "shapes[y * (width - 1) + k, x] += 1.0",
-        "shapes[y * (width - 1) + k, x] += 1.0 + (k == 0)",
+        "shapes[0, y] += 1.0",
+        "shapes[0, y] += 2.0",
     ),
     (
         "naive Bayes prior",
@@ -941,8 +941,8 @@ JOINT_BUGS = {
     "a cell of the wrong class": (
         "naive Bayes",
         "discrete.py",
-        "shapes[y * (width - 1) + k, x] += 1.0",
-        "shapes[(k > 0) * (1 - y) * (width - 1) + k, x] += 1.0",
+        "shapes[row + k, x] += 1.0",
+        "shapes[1 + (1 - y) * levels.shape[0] + k, x] += 1.0",
     ),
     "ones for zeros": (
         "bernoulli",
@@ -989,8 +989,8 @@ JOINT_BUGS = {
     "one level for all": (
         "categorical",
         "discrete.py",
-        "shapes[y * (width - 1) + k, x] += 1.0",
-        "shapes[y * (width - 1) + k, x * (k > 0)] += 1.0",
+        "shapes[0, y] += 1.0",
+        "shapes[0, 0] += 1.0",
     ),
 }
 

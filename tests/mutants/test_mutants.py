@@ -549,8 +549,8 @@ MUTANTS = (
             Edit(
                 models.discrete,
                 "_draw_probabilities",
-                "shapes[y * (width - 1) + k, x] += 1.0",
-                "shapes[(k > 0) * (sizes[0] - 1 - y) * (width - 1) + k, x] += 1.0",
+                "shapes[row + k, x] += 1.0",
+                "shapes[1 + (sizes[0] - 1 - y) * levels.shape[0] + k, x] += 1.0",
             ),
         ),
     ),

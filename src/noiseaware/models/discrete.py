@@ -18,9 +18,8 @@ together. (The odds ratio itself need not have a mean; exp of the quantiles of i
 quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
 
 In the compiled functions the probabilities are the rows of a ``table``, (1 + I K, J): row 0 is p,
-row i K + k is p^k_{i-}, with k from 1. So entry k of a record has the row y K + k, with y = 0 for
-entry 0, the class itself. J is the largest of ``sizes``, which are I, J_1, ..., J_K; a shorter row
-uses its first entries.
+row i K + k is p^k_{i-}, with k from 1. J is the largest of ``sizes``, which are I, J_1, ..., J_K; a
+shorter row uses its first entries.
 """
 
 from __future__ import annotations
@@ -67,45 +66,50 @@ def _edges(table, sizes):
 @njit(cache=True, nogil=True)
 def _build_records(table, sizes, innovations, records):
     """Write the class and the features that each row of ``innovations`` gives."""
-    edges, width = _edges(table, sizes), sizes.shape[0]
+    edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
-        y = 0
-        for k in range(width):
-            records[i, k] = level_of(innovations[i, k], edges, y * (width - 1) + k, sizes[k])
-            y = records[i, 0]
+        y = level_of(innovations[i, 0], edges, 0, sizes[0])
+        records[i, 0] = y
+        row = 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
+            records[i, 1 + k] = level_of(innovations[i, 1 + k], edges, row + k, levels[k])
 
 
 @njit(cache=True, nogil=True)
 def _recover_innovations(table, sizes, records, innovations):
     """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
-    edges, width = _edges(table, sizes), sizes.shape[0]
+    edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
-        y = 0
-        for k in range(width):
-            x, row = records[i, k], y * (width - 1) + k
-            if not 0 <= x < sizes[k]:
+        y, u = records[i, 0], innovations[i, 0]
+        if not 0 <= y < sizes[0]:
+            return False
+        innovations[i, 0] = uniform_between(edges[0, y], edges[0, y + 1], u)
+        for k in range(levels.shape[0]):
+            x, u, row = records[i, 1 + k], innovations[i, 1 + k], 1 + y * levels.shape[0] + k
+            if not 0 <= x < levels[k]:
                 return False
-            u = innovations[i, k]
-            innovations[i, k] = uniform_between(edges[row, x], edges[row, x + 1], u)
-            y = records[i, 0]
+            innovations[i, 1 + k] = uniform_between(edges[row, x], edges[row, x + 1], u)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(table, sizes, records, out):
     """Write log p_y + sum_k log p^k_{y x_k} for each record."""
-    width, logs = sizes.shape[0], np.empty(table.shape)
+    levels, logs = sizes[1:], np.empty(table.shape)
     for row in range(table.shape[0]):
         for j in range(table.shape[1]):
             logs[row, j] = math.log(table[row, j]) if table[row, j] > 0.0 else -math.inf
     for i in range(records.shape[0]):
-        y, out[i] = 0, 0.0
-        for k in range(width):
-            x = records[i, k]
-            if not 0 <= x < sizes[k]:
+        y = records[i, 0]
+        if not 0 <= y < sizes[0]:
+            return False
+        total, row = logs[0, y], 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
+            x = records[i, 1 + k]
+            if not 0 <= x < levels[k]:
                 return False
-            out[i] += logs[y * (width - 1) + k, x]
-            y = records[i, 0]
+            total += logs[row + k, x]
+        out[i] = total
     return True
 
 
@@ -113,17 +117,20 @@ def _log_likelihood(table, sizes, records, out):
 def _draw_probabilities(records, sizes, concentrations, pool, boosts, table):
     """Draw every Dirichlet of the conditional; with no records this is a draw from the prior."""
     normals, uniforms = pool
-    width, shapes, used = sizes.shape[0], np.empty(table.shape), 0
+    levels, shapes, used = sizes[1:], np.empty(table.shape), 0
     for j in range(table.shape[1]):
         shapes[:, j] = concentrations[j]
     for i in range(records.shape[0]):
-        y = 0
-        for k in range(width):
-            x = records[i, k]
-            if not 0 <= x < sizes[k]:
+        y = records[i, 0]
+        if not 0 <= y < sizes[0]:
+            return _WRONG_LEVEL
+        shapes[0, y] += 1.0
+        row = 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
+            x = records[i, 1 + k]
+            if not 0 <= x < levels[k]:
                 return _WRONG_LEVEL
-            shapes[y * (width - 1) + k, x] += 1.0
-            y = records[i, 0]
+            shapes[row + k, x] += 1.0
     for row in range(table.shape[0]):
         n = levels_of(row, sizes)
         used = draw_dirichlet(shapes, row, n, normals, uniforms, used, boosts, table)

@@ -162,7 +162,8 @@ class NaiveBayes(Discrete):
         theta = {classes.name: tables[:, 0, : self.n_classes]}
         for k, each in enumerate(features, start=1):
             rows = slice(1, None) if self._equal else slice(k, None, self.n_features)
-            theta[each.name] = tables[:, rows, : each.shape[-1]].reshape(-1, *each.shape)
+            part = np.ascontiguousarray(tables[:, rows, : each.shape[-1]])
+            theta[each.name] = part.reshape(-1, *each.shape)
         return theta
 
     def sample_prior(self, rng: Generator) -> Theta:

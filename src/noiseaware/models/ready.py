@@ -209,7 +209,7 @@ class CompiledModel(ReadyModel):
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
         """Return the records F(u_i; theta)."""
         u = read_floats("innovations", innovations, self.innovations.width)
-        return self._build(theta, u, (len(u), *(() if self.width is None else (self.width,))))
+        return self._build(theta, u, (len(u),) if self.width is None else (len(u), self.width))
 
     def _build(self, theta: Theta, innovations: Floats, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return records of this shape, of all innovations."""
