@@ -82,7 +82,8 @@ class ReadyModel:
 
     def _log_density(self, name: str, theta: Theta) -> float:
         """Return the log density of a number under its prior, normalised."""
-        return PRIORS[self._priors[name]][2](float(theta[name]), *self._prior_of(name))
+        _, _, log_density = PRIORS[self._priors[name]]
+        return log_density(float(theta[name]), *self._prior_of(name))
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -252,10 +253,11 @@ class Numbers(CompiledModel):
         return {each.name: self._draw_number(each.name, rng) for each in self.parameters}
 
     def log_prior(self, theta: Theta) -> float:
+        for name, largest in self._largest.items():
+            if float(theta[name]) > largest:
+                return -math.inf
         total = 0.0
         for parameter in self.parameters:
-            if float(theta[parameter.name]) > self._largest.get(parameter.name, math.inf):
-                return -math.inf
             total += self._log_density(parameter.name, theta)
         return total
 
