@@ -486,14 +486,19 @@ CLOSED_FORM_BUGS = [
     ("categorical", "conjugate.py", "d = shape - 1.0 / 3.0", "d = shape"),
     ("categorical", "conjugate.py", "math.log(1.0 - boosts[row, j]) / shape", "0.0"),
     ("categorical", "conjugate.py", "v = v * v * v", "v = v * v"),
-    ("categorical", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, 0] += 1.0"),
+    ("categorical", "discrete.py", "shapes[0, y] += 1.0", "shapes[0, 0] += 1.0"),
     (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += 1.0",
-        "feature_shapes[k * n_classes + y, x] += 1.0",
+        "shapes[row + k, x] += 1.0",
+        "shapes[1 + y + k, x] += 1.0",
     ),
-    ("naive Bayes", "discrete.py", "class_shapes[0, y] += 1.0", "class_shapes[0, y] += 2.0"),
+    (
+        "naive Bayes",
+        "discrete.py",
+        "shapes[0, y] += 1.0",
+        "shapes[0, y] += 2.0",
+    ),
     (
         "naive Bayes prior",
         "naive_bayes.py",
@@ -509,8 +514,8 @@ CLOSED_FORM_BUGS = [
     (
         "naive Bayes",
         "discrete.py",
-        "uniforms, used, feature_boosts",
-        "uniforms, 0, feature_boosts",
+        "uniforms, used, boosts",
+        "uniforms, 0, boosts",
     ),
     (
         "regression",
@@ -522,18 +527,18 @@ CLOSED_FORM_BUGS = [
     ("regression", "linear_regression.py", "cross[0] += y", "cross[0] += 0.5 * y"),
     ("normal mean", "normal.py", "records.shape[0] / variance", "records.shape[0]"),
     ("normal mean", "normal.py", "z / math.sqrt(precision)", "z / precision"),
-    ("normal variance", "normal.py", "0.5 * _sum_squares(", "_sum_squares("),
+    ("normal variance", "normal.py", "0.5 * squares)", "squares)"),
     (
         "normal by quadrature",
         "normal.py",
-        "0.5 * _sum_squares(records, mean)",
-        "0.5 * _sum_squares(records, float(theta['mean']))",
+        "squares = _sum_squares(records, mean)",
+        "squares = _sum_squares(records, float(theta['mean']))",
     ),
     (
         "normal by quadrature",
         "normal.py",
-        "self.variance_shape + 0.5 * len(",
-        "self.variance_shape + len(",
+        "rng, 0.5 * len(",
+        "rng, len(",
     ),
     (
         "shares",
@@ -567,8 +572,8 @@ CLOSED_FORM_BUGS = [
     (
         "exponential",
         "ready.py",
-        "standard_gamma(shape + events)",
-        "standard_gamma(1.0 + events)",
+        "standard_gamma(a + more_a)",
+        "standard_gamma(1.0 + more_a)",
     ),
     ("gamma rate", "durations.py", "len(records) * shape, total", "len(records), total"),
     ("gamma shape", "durations.py", "n * math.log(self.rate)\n", "math.log(self.rate)\n"),
@@ -589,7 +594,7 @@ CLOSED_FORM_BUGS = [
     ),
     ("table", "discrete.py", "cell * levels[k] + records", "cell + records"),
     ("poisson", "counts.py", "rng, self._total(records),", "rng, 0.0,"),
-    ("poisson", "ready.py", "/ (rate + exposure), SMALL", "/ (1.0 + exposure), SMALL"),
+    ("poisson", "ready.py", "/ (b + more_b), SMALL", "/ (1.0 + more_b), SMALL"),
     (
         "negative binomial by quadrature",
         "counts.py",
@@ -936,8 +941,8 @@ JOINT_BUGS = {
     "a cell of the wrong class": (
         "naive Bayes",
         "discrete.py",
-        "feature_shapes[y * n_features + k, x] += 1.0",
-        "feature_shapes[(1 - y) * n_features + k, x] += 1.0",
+        "shapes[row + k, x] += 1.0",
+        "shapes[1 + (1 - y) * levels.shape[0] + k, x] += 1.0",
     ),
     "ones for zeros": (
         "bernoulli",
@@ -948,8 +953,8 @@ JOINT_BUGS = {
     "n left out of the shape": (
         "normal",
         "normal.py",
-        "self.variance_shape + 0.5 * len(records)",
-        "self.variance_shape",
+        "rng, 0.5 * len(records)",
+        "rng, 0.0",
     ),
     "scatter around the old vector": (
         "vector",
@@ -984,8 +989,8 @@ JOINT_BUGS = {
     "one level for all": (
         "categorical",
         "discrete.py",
-        "class_shapes[0, y] += 1.0",
-        "class_shapes[0, 0] += 1.0",
+        "shapes[0, y] += 1.0",
+        "shapes[0, 0] += 1.0",
     ),
 }
 

@@ -16,7 +16,7 @@ from mutants.planting import Edit, planted, same
 from noiseaware.basics.adapt import StepSize
 from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.mechanisms.terms import LAPLACE
-from noiseaware.models import hierarchical
+from noiseaware.models import grouped
 from noiseaware.sampler.moves import groups, records, transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, add_rows
@@ -229,7 +229,7 @@ def test_transport_that_holds_the_levels_has_the_ratio_of_all_coordinates():
     ],
 )  # fmt: skip
 def test_a_bug_of_the_coordinates_is_caught(function, old, new):
-    with planted(Edit(hierarchical.Shared, function, old, new)), pytest.raises(AssertionError):
+    with planted(Edit(grouped.Shared, function, old, new)), pytest.raises(AssertionError):
         compare_transport()
 
 

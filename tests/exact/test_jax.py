@@ -234,7 +234,7 @@ def changes_after_warmup(rng):
 
 def test_nothing_is_learned_after_warmup(seed):
     assert not changes_after_warmup(np.random.default_rng(seed))
-    with planted(Edit(Hamiltonian, "freeze", '"warming": False', '"warming": True')):
+    with planted(Edit(Hamiltonian, "freeze", "warming=False", "warming=True")):
         assert changes_after_warmup(np.random.default_rng(seed))
 
 

@@ -549,8 +549,8 @@ MUTANTS = (
             Edit(
                 models.discrete,
                 "_draw_probabilities",
-                "feature_shapes[y * n_features + k, x] += 1.0",
-                "feature_shapes[(n_classes - 1 - y) * n_features + k, x] += 1.0",
+                "shapes[row + k, x] += 1.0",
+                "shapes[1 + (sizes[0] - 1 - y) * levels.shape[0] + k, x] += 1.0",
             ),
         ),
     ),

@@ -86,7 +86,7 @@ DENSITY_BUGS = [
         "simplex",
     ),
     ("bernoulli.py", "(self.b - 1.0) * math.log1p(-p)", "self.b * math.log1p(-p)", "unit"),
-    ("normal.py", "(z * z + LOG_2PI) + math.log(self.mean_sd)", "(z * z + LOG_2PI)", "real"),
+    ("densities.py", "(z * z + LOG_2PI) + math.log(sd)", "(z * z + LOG_2PI)", "real"),
 ]
 
 

@@ -58,8 +58,8 @@ INNOVATION_BUGS = [
     ("bernoulli.py", "uniform_of(records[i],", "uniform_of(1 - records[i],", "bernoulli"),
     (
         "discrete.py",
-        "feature_edges[row, x], feature_edges[row, x + 1]",
-        "feature_edges[k, x], feature_edges[k, x + 1]",
+        "edges[row, x], edges[row, x + 1]",
+        "edges[k, x], edges[k, x + 1]",
         "bayes-ragged",
     ),
     ("normal.py", "1.0 / math.sqrt(variance)", "1.0 / variance", "normal"),

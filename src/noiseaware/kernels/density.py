@@ -82,21 +82,15 @@ class Precision:
     learned = ("_information", "_looks", "matrix")
 
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
-        coordinates = target.coordinates
-        draws = np.stack(
-            [
-                coordinates.to_vector(target.model.sample_prior(rng))
-                for _ in range(PRIOR_DRAWS * coordinates.size)
-            ]
-        )
+        to_vector, sample = target.coordinates.to_vector, target.model.sample_prior
+        times = PRIOR_DRAWS * target.coordinates.size
+        draws = np.stack([to_vector(sample(rng)) for _ in range(times)])
         covariance = np.atleast_2d(np.cov(draws, rowvar=False))
-        covariance[np.diag_indices(len(covariance))] *= 1.0 + 1e-6
-        covariance[np.diag_indices(len(covariance))] += 1e-12
-        self._prior = np.linalg.inv(covariance)
-        self._prior = 0.5 * (self._prior + self._prior.T)
-        self._information = np.zeros_like(covariance)
-        self._looks = 0
-        self.matrix = self._prior
+        diagonal = np.diag_indices(len(covariance))
+        covariance[diagonal] = covariance[diagonal] * (1.0 + 1e-6) + 1e-12
+        inverse = np.linalg.inv(covariance)
+        self._prior = self.matrix = 0.5 * (inverse + inverse.T)
+        self._information, self._looks = np.zeros_like(covariance), 0
 
     def learn(self, target: Target, state: State, count: int) -> bool:
         """Look at the scores if it is time to; True if the precision changed."""
@@ -107,8 +101,7 @@ class Precision:
         if scores is None:
             return False
         if forget:
-            self._information[:] = 0.0
-            self._looks = 0
+            self._information[:], self._looks = 0.0, 0
         self._information += scores.T @ scores
         self._looks += 1
         self.matrix = self._prior + self._information / self._looks
@@ -122,13 +115,10 @@ class Precision:
         widths = DIFFERENCE / np.sqrt(np.diag(self.matrix))
         scores = np.empty((len(state.records), len(v)))
         for j, width in enumerate(widths):
-            ends = []
-            for side in (width, -width):
-                moved = v.copy()
-                moved[j] += side
-                theta = coordinates.from_vector(moved)[0]
-                ends.append(np.asarray(log_likelihood(theta, state.records)))
-            scores[:, j] = (ends[0] - ends[1]) / (2 * width)
+            step = np.where(np.arange(len(v)) == j, width, 0.0)
+            thetas = (coordinates.from_vector(moved)[0] for moved in (v + step, v - step))
+            above, below = (np.asarray(log_likelihood(theta, state.records)) for theta in thetas)
+            scores[:, j] = (above - below) / (2 * width)
         return scores if np.isfinite(scores).all() else None
 
 

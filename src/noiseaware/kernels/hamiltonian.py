@@ -131,10 +131,9 @@ class Hamiltonian:
         coordinates: Maps | None = None,
         longest: int = 1,
     ) -> None:
-        if not 0.0 < target_acceptance < 1.0:
-            raise ValueError(
-                f"target_acceptance must be between 0 and 1; got {target_acceptance!r}"
-            )
+        wanted = target_acceptance
+        if not 0.0 < wanted < 1.0:
+            raise ValueError(f"target_acceptance must be between 0 and 1; got {wanted!r}")
         lacks = [] if coordinates is None else missing(coordinates, Maps)
         if lacks:
             raise TypeError(
@@ -143,7 +142,7 @@ class Hamiltonian:
             )
         self.coordinates = coordinates
         self.steps = whole_number("steps", steps)
-        self.target_acceptance = float(target_acceptance)
+        self.target_acceptance = float(wanted)
         self.longest = longest
         self._made: dict[Any, Any] = {}
 
@@ -225,10 +224,8 @@ class Hamiltonian:
             made = run(key, v, tuning["step_size"], tuning["inverse_mass"], lengths, state.records)
         theta, new, score, acceptance, divergent = made
         if not np.array_equal(new, v):  # a rejection leaves theta as it is, to the last bit
-            state.theta = {
-                parameter.name: np.array(theta[parameter.name], dtype=np.float64)
-                for parameter in target.model.parameters
-            }
+            names = [parameter.name for parameter in target.model.parameters]
+            state.theta = {name: np.array(theta[name], dtype=np.float64) for name in names}
         if tuning["warming"]:
             tuning["acceptance"], tuning["score"] = float(acceptance), np.array(score)
         return float(acceptance), float(divergent)
@@ -248,13 +245,9 @@ class Hamiltonian:
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
         """Keep the averaged step size and the masses, and nothing to learn from."""
-        kept = {
-            "step_size": _averaged(tuning),
-            "inverse_mass": tuning["inverse_mass"],
-            "warming": False,
-        }
+        step_size, inverse_mass = _averaged(tuning), tuning["inverse_mass"]
         tuning.clear()
-        tuning.update(kept)
+        tuning.update(step_size=step_size, inverse_mass=inverse_mass, warming=False)
 
 
 def log_density_of_vector(name: str, density: Any, coordinates: Any) -> Callable[..., Any]:
@@ -349,6 +342,5 @@ def _take_mass(tuning: dict[str, Any]) -> None:
     tuning["squares"] = np.zeros_like(squares)
     tuning["window"] = 0
     # Measured by the mass matrix, a step is about as long before as after.
-    step_size = _averaged(tuning)
-    tuning["averaging"] = _averaging(step_size)
-    tuning["step_size"] = step_size
+    tuning["step_size"] = _averaged(tuning)
+    tuning["averaging"] = _averaging(tuning["step_size"])

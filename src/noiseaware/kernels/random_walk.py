@@ -72,10 +72,8 @@ class RandomWalk(DensityKernel):
         That part is the precision of the block given the others. With K K' equal to it, C = K^-T.
         """
         precision = tuning["precision"].matrix
-        tuning["factors"] = [
-            np.linalg.inv(np.linalg.cholesky(precision[np.ix_(index, index)])).T
-            for index in tuning["blocks"]
-        ]
+        parts = [precision[np.ix_(index, index)] for index in tuning["blocks"]]
+        tuning["factors"] = [np.linalg.inv(np.linalg.cholesky(part)).T for part in parts]
 
     def step(self, target: Target, state: State, tuning: dict[str, Any]) -> tuple[float]:
         """Do `steps` steps of each block; report the share accepted."""

@@ -137,14 +137,8 @@ def evaluate(centre, half, log_ps, moments, eta, log_p, mean, variance, outside)
 class CellFits:
     """The polynomials of all cells; there are none until `build`.
 
-    Attributes
-    ----------
-    centre, half
-        The range of each cell, (n,).
-    middle, reach
-        The range of t.
-    log_p, moments
-        Coefficients, (n, 1, J, K) and (n, 2, J', K'), of K polynomials in eta and J in t.
+    `centre` and `half` are the range of each cell, (n,), `middle` and `reach` that of t; `log_p`,
+    (n, 1, J, K), and `moments`, (n, 2, J', K'), are coefficients of K polynomials in eta, J in t.
     """
 
     learned = ("centre", "half", "middle", "reach", "log_p", "moments")
@@ -164,10 +158,8 @@ class CellFits:
         along = (t[0], float(np.clip(REACH * t[1], *WIDTHS)))
         some = np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
         tried = in_units(coefficients(walk, some, (centre[some], half[some]), along, most))
-        shapes = [
-            (nodes_needed(of, 1), nodes_needed(of, 2) if two else 1)
-            for of in (tried[0], tried[1:].max(axis=0))
-        ]
+        both = (tried[0], tried[1:].max(axis=0))
+        shapes = [(nodes_needed(of, 1), nodes_needed(of, 2) if two else 1) for of in both]
         shape = tuple(map(max, *shapes))
         (a, b), (c, d) = shapes
         log_p, moments = np.empty((n, 1, b, a)), np.empty((n, 2, d, c))
@@ -201,11 +193,9 @@ class CellFits:
         for held, *found in self._held:
             if held == t:
                 return found[0], found[1]
-        found = []
-        for made in (self.log_p, self.moments):
-            out = np.empty((*made.shape[:2], made.shape[3]))
+        pair = self.log_p, self.moments
+        log_p, moments = (np.empty((*made.shape[:2], made.shape[3])) for made in pair)
+        for made, out in zip(pair, (log_p, moments), strict=True):
             at_dispersion(made, np.cos(np.arange(made.shape[2]) * np.arccos(y)), out)
-            found.append(out)
-        log_p, moments = found
         self._held = [*self._held[-1:], (t, log_p, moments)]
         return log_p, moments

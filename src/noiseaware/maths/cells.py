@@ -58,6 +58,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from noiseaware.contract import Floats
 from noiseaware.mechanisms.terms import (
     BETWEEN,
     GAUSSIAN,
@@ -733,9 +734,8 @@ def sum_cells(code, rate, size, laws, log_p, mean, variance):
             log_p[i] = 0.0
             mean[i], variance[i] = mean_and_variance(code, rate[i], size[i])
         else:
-            log_p[i], mean[i], variance[i] = cell(
-                code, rate[i], size[i], family, p, laws.table, 0.0
-            )
+            found = cell(code, rate[i], size[i], family, p, laws.table, 0.0)
+            log_p[i], mean[i], variance[i] = found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -743,27 +743,20 @@ def draw_cells(code, rate, size, laws, log_p, mean, uniforms, records):
     """Fill in a draw of x_i given s_i, int64 (n,), for all cells of which something is seen."""
     for i in range(rate.shape[0]):
         family, p = laws.family[i], laws.parameters[i]
-        if family == GAUSSIAN and p[1] == 0.0:
-            continue
-        records[i] = int(
-            draw_cell(code, rate[i], size[i], family, p, laws.table, log_p[i], mean[i], uniforms[i])
-        )
+        if not (family == GAUSSIAN and p[1] == 0.0):
+            known = log_p[i], mean[i], uniforms[i]
+            records[i] = int(draw_cell(code, rate[i], size[i], family, p, laws.table, *known))
 
 
 class Summed(NamedTuple):
-    """What `sum_out` returns, (n,) each."""
+    """What `sum_out` returns, (n,) each: log p(s_i), E(x_i | s_i) and Var(x_i | s_i)."""
 
-    log_p: NDArray[np.float64]
-    """log p(s_i)."""
-    mean: NDArray[np.float64]
-    """E(x_i | s_i)."""
-    variance: NDArray[np.float64]
-    """Var(x_i | s_i)."""
+    log_p: Floats
+    mean: Floats
+    variance: Floats
 
 
-def sum_out(
-    code: int, rate: NDArray[np.float64], size: NDArray[np.float64], laws: CellLaws
-) -> Summed:
+def sum_out(code: int, rate: Floats, size: Floats, laws: CellLaws) -> Summed:
     """Sum out every cell; the arguments are those of `sum_cells`."""
     made = Summed(*np.empty((3, len(rate))))
     sum_cells(code, np.clip(rate, SMALLEST, LARGEST), size, laws, *made)
@@ -771,12 +764,7 @@ def sum_out(
 
 
 def draw_out(
-    code: int,
-    rate: NDArray[np.float64],
-    size: NDArray[np.float64],
-    laws: CellLaws,
-    summed: Summed,
-    rng: np.random.Generator,
+    code: int, rate: Floats, size: Floats, laws: CellLaws, summed: Summed, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw every cell given what is seen of it; `summed` is what `sum_out` returns for it."""
     records = np.empty(len(rate), dtype=np.int64)

@@ -46,24 +46,16 @@ REAL, POSITIVE, UNIT, SIMPLEX, COVARIANCE = range(5)
 
 
 class Support(NamedTuple):
-    """What the package knows about one support; a new one is a row of `SUPPORTS` and a map below.
-
-    Attributes
-    ----------
-    code
-        Which map `constrain` and `unconstrain` use.
-    words
-        What its values must be, for messages.
-    inside
-        Whether an array of finite numbers is in it.
-    cut
-        Shape of a parameter -> its rows, their width, and how many free coordinates it has.
-    """
+    """What the package knows of one support; a new one is a row of `SUPPORTS` and a map below."""
 
     code: int
+    """Which map `constrain` and `unconstrain` use."""
     words: str
+    """What its values must be, for messages."""
     inside: Callable[[np.ndarray], Any]
+    """Whether an array of finite numbers is in it."""
     cut: Callable[[tuple[int, ...]], tuple[int, int, int]]
+    """Shape of a parameter -> its rows, their width, and how many free coordinates it has."""
 
 
 def _whole(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -219,12 +211,8 @@ def unconstrain(layout, natural, v):
 class Coordinates:
     """The maps between theta and one real vector v, for a tuple of parameters.
 
-    Attributes
-    ----------
-    size, natural_size
-        The lengths of v, and of theta with all its parameters one after another.
-    layout
-        The parameters' places in both, as `constrain` reads them.
+    `size` is the length of v and `natural_size` that of theta, all its parameters one after
+    another; `layout` has the parameters' places in both, as `constrain` reads them.
     """
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
@@ -251,18 +239,24 @@ class Coordinates:
         for name, place, shape in self._places:
             natural[place] = theta[name] if len(shape) < 2 else np.reshape(theta[name], -1)
         v = np.empty(self.size)
-        unconstrain(self.layout, natural, v)
+        self._unconstrain(natural, v)
         return v
 
     def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Return theta(v), in arrays of its own, and the log of the Jacobian, -inf outside of V."""
         natural = np.empty(self.natural_size)
-        log_jacobian = constrain(self.layout, v, natural)
+        log_jacobian = self._constrain(v, natural)
         theta = {
             name: natural[place] if len(shape) < 2 else natural[place].reshape(shape)
             for name, place, shape in self._places
         }
         return theta, log_jacobian
+
+    def _constrain(self, v: np.ndarray, natural: np.ndarray) -> float:
+        return constrain(self.layout, v, natural)
+
+    def _unconstrain(self, natural: np.ndarray, v: np.ndarray) -> None:
+        unconstrain(self.layout, natural, v)
 
     def blocks(self, largest: int) -> list[np.ndarray]:
         """Cut v into blocks of coordinates that are proposed together.
@@ -275,9 +269,8 @@ class Coordinates:
             return [np.arange(self.size)]
         ends = [*self.layout[1:, 2].tolist(), self.size]
         result = []
-        for parameter, start, end in zip(
-            self.parameters, self.layout[:, 2].tolist(), ends, strict=True
-        ):
+        starts = self.layout[:, 2].tolist()
+        for parameter, start, end in zip(self.parameters, starts, ends, strict=True):
             if parameter.support == "table":
                 result += np.array_split(np.arange(start, end), -(-(end - start) // largest))
                 continue
@@ -299,16 +292,13 @@ def check_theta(where: str, theta: Any, parameters: Sequence[Parameter]) -> dict
         raise ValueError(f"{where} must return the parameters {names}; got {list(theta)}")
     for parameter in parameters:
         name, support = parameter.name, SUPPORTS[parameter.support]
+        given, shape = theta[name], parameter.shape
         try:
-            value = np.asarray(theta[name], dtype=np.float64)
+            value = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"{where} must return numbers for {name}; got {theta[name]!r}"
-            ) from None
-        if value.shape != parameter.shape:
-            raise ValueError(
-                f"{where} must return {name} with shape {parameter.shape}; got {value.shape}"
-            )
+            raise TypeError(f"{where} must return numbers for {name}; got {given!r}") from None
+        if value.shape != shape:
+            raise ValueError(f"{where} must return {name} with shape {shape}; got {value.shape}")
         if not np.isfinite(value).all():
             raise ValueError(f"{where} returned a value of {name} that is not finite")
         if not support.inside(value):

@@ -29,13 +29,18 @@ def log_normal_iid(values, centre, sd):
     return -0.5 * total - values.shape[0] * (math.log(sd) + 0.5 * math.log(2.0 * math.pi))
 
 
+def log_normal(value: float, mean: float, sd: float) -> float:
+    """Return log N(value; mean, sd^2)."""
+    z = (value - mean) / sd
+    return -(0.5 * (z * z + LOG_2PI) + math.log(sd))
+
+
 def log_gamma(value: float, shape: float, rate: float) -> float:
     """Return log Gamma(value; shape, rate), density prop. to v^(shape-1) exp(-rate v)."""
     if not 0.0 < value < math.inf:
         return -math.inf
-    return (
-        shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(value) - rate * value
-    )
+    constant = shape * math.log(rate) - math.lgamma(shape)
+    return constant + (shape - 1.0) * math.log(value) - rate * value
 
 
 @njit(cache=True, nogil=True)
@@ -43,12 +48,8 @@ def log_inverse_gamma(value, shape, scale):
     """Return log InverseGamma(value; shape, scale), density prop. to v^(-shape-1) exp(-scale/v)."""
     if not 0.0 < value < math.inf:
         return -math.inf
-    return (
-        shape * math.log(scale)
-        - math.lgamma(shape)
-        - (shape + 1.0) * math.log(value)
-        - scale / value
-    )
+    constant = shape * math.log(scale) - math.lgamma(shape)
+    return constant - (shape + 1.0) * math.log(value) - scale / value
 
 
 @njit(cache=True, nogil=True)
@@ -84,9 +85,8 @@ def log_inverse_wishart_at(factor, size, df, scale_factor, constant, column):
 def log_inverse_wishart_constant(df: float, scale_factor: NDArray[np.floating]) -> float:
     """Return df/2 log|S| - df p/2 log 2 - log Gamma_p(df/2), S = C C'."""
     size = len(scale_factor)
-    log_multivariate_gamma = 0.25 * size * (size - 1) * math.log(math.pi) + sum(
-        math.lgamma(0.5 * (df - j)) for j in range(size)
-    )
+    lgammas = sum(math.lgamma(0.5 * (df - j)) for j in range(size))
+    log_multivariate_gamma = 0.25 * size * (size - 1) * math.log(math.pi) + lgammas
     return float(
         df * np.log(np.diag(scale_factor)).sum()
         - 0.5 * df * size * math.log(2.0)

@@ -44,12 +44,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from noiseaware.basics.linear_algebra import cholesky, copy_vector
+from noiseaware.contract import Floats
 from noiseaware.maths.densities import log_inverse_gamma, log_inverse_wishart_at, log_normal_iid
-
-Floats = NDArray[np.float64]
 
 HALF_ROOT, NORMAL = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -68,22 +66,11 @@ class RegressionPrior(NamedTuple):
 class RegressionFormula(NamedTuple):
     """The formula of a linear regression on normal features and its clamped moments.
 
-    Attributes
-    ----------
-    prior
-        Of what is unknown.
-    noise_variance, mean, covariance
-        (1,), (p,) and (p, p): their values where they are known, and anything where not.
-    unknown_noise, unknown_mean, unknown_covariance
-        Which of them are part of theta.
-    centre, scale
-        An entry z of a record counts as (z - centre) scale, clamped to [-1, 1]; (p + 1,).
-    n
-        The number of records.
+    An entry z of a record counts as (z - centre) scale, (p + 1,) each, clamped to [-1, 1].
     """
 
     prior: RegressionPrior
-    noise_variance: Floats
+    noise_variance: Floats  # (1,); as the two below anything where it is part of theta, unknown
     mean: Floats
     covariance: Floats
     unknown_noise: bool
@@ -137,13 +124,8 @@ class Room(NamedTuple):
 def make_room(formula):
     """Return room for the calculations of a formula."""
     p = formula.mean.shape[0]
-    size = p + 2
-    return Room(
-        np.empty((size, size)),
-        np.empty((size, size)),
-        np.empty((size, size)),
-        np.empty((p + 1, 5)),
-    )
+    square = (p + 2, p + 2)
+    return Room(np.empty(square), np.empty(square), np.empty(square), np.empty((p + 1, 5)))
 
 
 @njit(cache=True, nogil=True)

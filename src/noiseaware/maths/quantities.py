@@ -115,10 +115,8 @@ class Formula:
         value = np.asarray(self._value(node.value, theta))
         inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index: Any = tuple(i.value if isinstance(i, ast.Constant) else None for i in inside)
-        fits = len(index) <= value.ndim and all(
-            type(i) is int and i < size for i, size in zip(index, value.shape, strict=False)
-        )
-        if not fits:
+        pairs = zip(index, value.shape, strict=False)
+        if len(index) > value.ndim or not all(type(i) is int and i < size for i, size in pairs):
             raise ValueError(
                 f"{ast.unparse(node)} in {self.text!r} must be an entry by its number, from 0; "
                 f"the shape is {value.shape}"
@@ -210,10 +208,8 @@ def _derive(
     lead = array.shape[: array.ndim - len(first.shape)]
     with np.errstate(all="ignore"):
         for name, function in functions.items():
-            values = [
-                np.asarray(function({key: x[at] for key, x in theta.items()}), dtype=np.float64)
-                for at in np.ndindex(*lead)
-            ]
+            thetas = ({key: x[at] for key, x in theta.items()} for at in np.ndindex(*lead))
+            values = [np.asarray(function(each), dtype=np.float64) for each in thetas]
             made[name] = np.reshape(values, (*lead, *values[0].shape))
     return made
 

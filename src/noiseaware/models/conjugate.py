@@ -34,9 +34,9 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from noiseaware.basics.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
+from noiseaware.contract import Floats
 
 SMALLEST = 2.0**-1022
 """Least value given to a probability, so that its logarithm is finite."""
@@ -208,25 +208,22 @@ def normalise_rows(out):
             out[row, j] = max(out[row, j] * inverse, SMALLEST)
 
 
-def shares_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares_of(logs: Floats) -> Floats:
     """Return gammas over their sum, along the last axis, of their logarithms: Dirichlet draws."""
-    shares: NDArray[np.float64] = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    shares: Floats = np.exp(logs - logs.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
     return np.clip(shares, SMALLEST, 1.0 - 2.0**-53, out=shares)
 
 
-def draw_log_gammas(shapes: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_log_gammas(shapes: Floats, rng: np.random.Generator) -> Floats:
     """Draw logarithms of gammas, as Gamma(a + 1) V^(1/a): a gamma of a small a is no double."""
-    logs: NDArray[np.float64] = np.log(rng.standard_gamma(shapes + 1.0))
+    logs: Floats = np.log(rng.standard_gamma(shapes + 1.0))
     return logs + np.log1p(-rng.random(shapes.shape)) / shapes
 
 
 @njit(cache=True, nogil=True)
 def log_dirichlet(probabilities, row, n_levels, exponents):
-    """Return sum_j (a_j - 1) log p_j of one row, -inf off the simplex.
-
-    ``exponents[j]`` is a_j - 1. The constant of the density is `log_dirichlet_constant`.
-    """
+    """Return sum_j (a_j - 1) log p_j of a row, -inf off the simplex; the exponents are a_j - 1."""
     total = 0.0
     result = 0.0
     for j in range(n_levels):
@@ -247,7 +244,7 @@ def log_dirichlet(probabilities, row, n_levels, exponents):
     return result
 
 
-def log_dirichlet_constant(concentrations: NDArray[np.float64]) -> float:
+def log_dirichlet_constant(concentrations: Floats) -> float:
     """Return log Gamma(sum a) - sum log Gamma(a) (density over the first J - 1 coordinates)."""
     return math.lgamma(concentrations.sum()) - sum(math.lgamma(a) for a in concentrations)
 

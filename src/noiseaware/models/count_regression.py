@@ -36,14 +36,9 @@ from noiseaware.basics.frames import columns_of
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths import cells
 from noiseaware.maths.cells import BINOMIAL, NEGATIVE_BINOMIAL, POISSON, CellLaws
-from noiseaware.models.arguments import (
-    POSITIVE,
-    REAL,
-    feature_columns,
-    read_integers,
-    refuse_records,
-)
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models import arguments
+from noiseaware.models.arguments import POSITIVE, REAL, read_integers
+from noiseaware.models.ready import ReadyModel, labelled
 from noiseaware.models.summed_regression import LOG_RATES, SummedRegression
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
@@ -126,7 +121,7 @@ class CountRegression(ReadyModel):
         super().__post_init__()
         self.code = FAMILIES[self.family]
         try:
-            self.features = feature_columns(self.features)
+            self.features = arguments.feature_columns(self.features)
         except TypeError as error:
             raise TypeError(f"{error}; a column of labels goes into groups=") from None
         named = {"exposure": self.exposure, "trials": self.trials}
@@ -148,36 +143,26 @@ class CountRegression(ReadyModel):
                 raise ValueError("trials is missing: a binomial count needs its number of trials")
         elif self.trials is not None:
             raise ValueError(f"trials is for family='binomial'; the family is {self.family!r}")
-        for name in ("exposure", "trials"):
+        for name, right in (("exposure", "positive"), ("trials", "positive whole numbers")):
             given = getattr(self, name)
             if given is None:
                 continue
-            whole = name == "trials"
-            wrong = ~(np.isfinite(given) & (given > 0.0))
-            if whole:
-                wrong |= given != np.floor(given)
+            whole = name != "trials" or given == np.floor(given)
+            wrong = ~(np.isfinite(given) & (given > 0.0) & whole)
             if wrong.any():
                 i = int(np.argmax(wrong))
-                right = "positive whole numbers" if whole else "positive"
                 raise ValueError(f"{name} must be {right}; got {given[i]} in row {i}")
 
     def _parameters(self) -> tuple[Parameter, ...]:
-        names = ["intercept", *self.features]
-        made = [
-            Parameter(
-                "coefficients", (len(names),), "real", ("coefficient",), {"coefficient": names}
-            )
-        ]
+        made = [labelled("coefficients", "real", "coefficient", ["intercept", *self.features])]
         if self.factors:
-            labels = [factor.name for factor in self.factors]
-            made.append(
-                Parameter("spread", (len(labels),), "positive", ("factor",), {"factor": labels})
-            )
+            names = [factor.name for factor in self.factors]
+            made.append(labelled("spread", "positive", "factor", names))
         if self.family == "negative-binomial":
             made.append(Parameter("dispersion", (), "positive"))
         for factor in self.factors:
-            dim, levels = factor.parameter.removeprefix("effects_"), factor.levels
-            made.append(Parameter(factor.parameter, (len(levels),), "real", (dim,), {dim: levels}))
+            dim = factor.parameter.removeprefix("effects_")
+            made.append(labelled(factor.parameter, "real", dim, factor.levels))
         return tuple(made)
 
     # ------------------------------------------------------------------ the rate of each cell
@@ -288,7 +273,7 @@ class CountRegression(ReadyModel):
         array = read_integers(records, None)
         most = np.inf if self.trials is None else self.trials[self._index(len(array), None)]
         right = "counts" if self.trials is None else "counts of at most their trials"
-        refuse_records((array < 0) | (array > most), f"records must be {right}", array)
+        arguments.refuse_records((array < 0) | (array > most), f"records must be {right}", array)
 
     def __repr__(self) -> str:
         parts = [f"family={self.family!r}"]
@@ -325,9 +310,8 @@ def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
     try:
         return column.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} must be numbers; got {column[:1].tolist()[0]!r} in row 0"
-        ) from None
+        first = column[:1].tolist()[0]
+        raise TypeError(f"{name} must be numbers; got {first!r} in row 0") from None
 
 
 def _common_length(

@@ -45,32 +45,22 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from noiseaware.basics.arguments import variable_names
 from noiseaware.contract import CountsPrior, Floats, Theta
 from noiseaware.maths.densities import LOG_2PI
-from noiseaware.models.arguments import (
-    check_levels,
-    positive_number,
-    read_integers,
-    read_parameter,
-    real_number,
-    table_levels,
-)
+from noiseaware.models.arguments import positive_number, read_parameter, real_number, table_levels
 from noiseaware.models.conjugate import SMALLEST
-from noiseaware.models.discrete import cells_of, concentrations
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models.discrete import Table, concentrations
+from noiseaware.models.ready import labelled
 from noiseaware.models.slice_sampling import of_generator, slice_step
-from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 
-class CountTable(ReadyModel):
+class CountTable(Table):
     """The cells of a table of counts; a model adds the law of their means."""
 
     example: ClassVar[dict[str, Any]] = {"n_levels": [3, 2]}
     random_size = True
     n_levels: int | list[int]
-    variables: list[str]
 
     def _prepare(self, n_levels: int | Sequence[int], variables: Sequence[str] | None) -> None:
         """Hold the levels and the names of the variables; one number: cells without variables."""
@@ -78,36 +68,13 @@ class CountTable(ReadyModel):
         right = "be the number of cells, or list the number of levels of each variable"
         levels = table_levels([n_levels] if flat else n_levels, right)
         self.n_levels = levels[0] if flat else levels
-        self._shape = tuple(levels)
-        self._width = None if flat else len(levels)
-        self.n_cells = math.prod(levels)
-        names = ["cell"] if flat and variables is None else variables
-        self.variables = list(variable_names(names, len(levels)))
-        self.column_names = None if flat else self.variables
-        self._axes = np.array(levels, dtype=np.int64)
-        grid = np.indices(self._shape, dtype=np.int64).reshape(len(levels), -1).T
-        self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
+        self._lay_out(levels, ["cell"] if flat and variables is None else variables, flat=flat)
+        self.n_cells = len(self.record_values)
         self.count_table = self._each("counts", "real")
-
-    def _each(self, name: str, support: str) -> Parameter:
-        """Return a parameter with a value for each cell."""
-        coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
-        return Parameter(name, self._shape, support, tuple(self.variables), coords)
-
-    def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n,)."""
-        array = read_integers(records, self._width)
-        cells = np.empty(len(array), dtype=np.int64)
-        if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):
-            self.check_records(array)
-        return cells
 
     def _log_means(self, theta: Theta) -> Floats:
         """Return log m_c, (C,)."""
         raise NotImplementedError
-
-    def check_records(self, records: ArrayLike) -> None:
-        check_levels(read_integers(records, self._width), list(self._shape), self.variables)
 
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
@@ -119,11 +86,11 @@ class CountTable(ReadyModel):
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
         """Return log m_c of each record's cell, (n,)."""
-        return self._log_means(theta)[self._cells(records)]
+        return self._log_means(theta)[self._cell_numbers(records)]
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
         """Return a new theta given all the records of a table."""
-        counts = np.bincount(self._cells(records), minlength=self.n_cells)
+        counts = np.bincount(self._cell_numbers(records), minlength=self.n_cells)
         return self.update_from_counts(theta, counts, rng)
 
     def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
@@ -379,8 +346,7 @@ class LogLinearTable(NormalTable):
         centres, sds = np.zeros(P), np.full(P, self.effect_sd)
         centres[0], sds[0] = self.intercept_mean, self.intercept_sd
         self._normal(design, centres, sds)
-        coords = {"coefficient": labels}
-        self.parameters = (Parameter("coefficients", (P,), "real", ("coefficient",), coords),)
+        self.parameters = (labelled("coefficients", "real", "coefficient", labels),)
         self.derived = (self._each("means", "positive"),)
 
     def _numbers(self, part: Sequence[int | str]) -> list[int]:
@@ -412,12 +378,9 @@ class LogLinearTable(NormalTable):
             )
         labels, parts = [], []
         for term in terms:
-            factors = [
-                helmert(J) if k in term else np.ones((J, 1)) for k, J in enumerate(self._shape)
-            ]
             columns: Any = np.ones((1, 1))
-            for factor in factors:
-                columns = np.kron(columns, factor)
+            for k, J in enumerate(self._shape):
+                columns = np.kron(columns, helmert(J) if k in term else np.ones((J, 1)))
             parts.append(columns)
             name = ":".join(self.variables[k] for k in term)
             places = np.ndindex(*(self._shape[k] - 1 for k in term))

@@ -42,27 +42,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from noiseaware.contract import ClosedForm, Reading, Theta
+from noiseaware.contract import ClosedForm, Floats, Reading, Theta
 from noiseaware.models import count_cdf, estimates
 from noiseaware.models.arguments import POSITIVE
 from noiseaware.models.conjugate import SMALLEST, gamma_bound
-from noiseaware.models.ready import Compiled, GammaPriors
+from noiseaware.models.ready import Compiled, Numbers
 from noiseaware.models.slice_sampling import slice_in_pool
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
 
-class CountModel(GammaPriors):
+class CountModel(Numbers):
     """Counts with a mean m and a size r (r = inf: Poisson), which `_read` returns."""
 
     dtype = np.int64
+    _priors: ClassVar = dict.fromkeys(("rate", "mean", "dispersion"), "gamma")
     innovations = Innovations("uniform", 1)
     compiled = Compiled(count_cdf.build_counts, count_cdf.recover_counts, count_cdf.log_masses)
     _sizes, _names = [count_cdf.LARGEST_COUNT + 1], ["the count"]
@@ -114,7 +115,7 @@ class Poisson(CountModel):
         return min(float(theta["rate"]), self._largest["rate"]), math.inf
 
     def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
-        return {"rate": self._draw("rate", rng, self._total(records), len(records))}
+        return {"rate": self._draw_number("rate", rng, self._total(records), len(records))}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the rate given an exact sum S, Gamma(a + S, b + n), and its estimate S / n."""
@@ -133,7 +134,7 @@ _POOL = 48
 """Uniforms for a scan; it needs about 15, and asks for more in the rare case."""
 
 
-def tabulate(records: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def tabulate(records: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the different counts and how many records have each.
 
     Where the counts spread so far that few are equal, each record is listed by itself.
@@ -151,9 +152,9 @@ class Given(NamedTuple):
     n: int
     total: float
     """s, the sum of the records."""
-    values: NDArray[np.float64]
+    values: Floats
     """The different counts x."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """w_x of each."""
     mean_shape: float
     mean_rate: float
@@ -254,7 +255,7 @@ class NegativeBinomial(CountModel):
 
     def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         total = self._total(records)
-        priors = (*self._prior("mean"), *self._prior("dispersion"))
+        priors = (*self._prior_of("mean"), *self._prior_of("dispersion"))
         given = Given(len(records), total, *tabulate(records), *priors)
         start = np.log([float(theta["mean"]), float(theta["dispersion"])])
         start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)
@@ -262,10 +263,8 @@ class NegativeBinomial(CountModel):
         while used < 0:
             pool = np.concatenate((pool, rng.random(_POOL)))
             log_mean, log_dispersion, used = _scan(start[0], start[1], given, pool)
-        return {
-            "mean": np.array(math.exp(log_mean)),
-            "dispersion": np.array(math.exp(log_dispersion)),
-        }
+        mean, dispersion = math.exp(log_mean), math.exp(log_dispersion)
+        return {"mean": np.array(mean), "dispersion": np.array(dispersion)}
 
 
 MODELS.add(Poisson)

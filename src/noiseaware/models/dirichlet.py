@@ -67,24 +67,11 @@ from numpy.typing import ArrayLike
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.densities import log_gamma
-from noiseaware.models.arguments import (
-    POSITIVE,
-    PRIOR_SHAPE,
-    one_or_each,
-    prior_shape,
-    read_parameter,
-    refuse_records,
-)
-from noiseaware.models.conjugate import (
-    SIMPLEX_TOLERANCE,
-    SMALLEST,
-    draw_log_gammas,
-    log_dirichlet,
-    log_dirichlet_constant,
-)
+from noiseaware.models import arguments, conjugate
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, read_parameter, refuse_records
+from noiseaware.models.conjugate import SIMPLEX_TOLERANCE, SMALLEST, draw_log_gammas
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
-from noiseaware.models.ready import Compiled, CompiledModel, needed
+from noiseaware.models.ready import Compiled, CompiledModel, labelled, needed
 from noiseaware.models.slice_sampling import move_shape
 from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
@@ -219,6 +206,7 @@ class Dirichlet(CompiledModel):
     precision_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
     precision_rate: float = field(default=0.1, metadata=POSITIVE)
 
+    _priors: ClassVar = {"precision": "gamma"}
     example: ClassVar[dict[str, Any]] = {"n_parts": 2}
     compiled = Compiled(_build_records, None, _log_likelihood)
 
@@ -226,18 +214,17 @@ class Dirichlet(CompiledModel):
         super().__post_init__()
         k = self.width = self.n_parts = whole_number("n_parts", self.n_parts, least=2)
         name, given = "mean_concentration", self.mean_concentration
-        concentration = self.mean_concentration = one_or_each(name, given, k, positive=True)
+        concentration = arguments.one_or_each(name, given, k, positive=True)
+        self.mean_concentration = concentration
         for c in concentration:
-            prior_shape(name, c)
+            arguments.prior_shape(name, c)
         self.column_names = [f"x{j}" for j in range(1, k + 1)]
-        self.parameters = (
-            Parameter("mean", (k,), "simplex", ("part",), {"part": self.column_names}),
-            Parameter("precision", (), "positive"),
-        )
+        mean = labelled("mean", "simplex", "part", self.column_names)
+        self.parameters = (mean, Parameter("precision", (), "positive"))
         work = Work(2.0 + 2.0 * k, update=1.0 * k, draw=4.5 * k, build=3.5 * k, recover=13.0 * k)
         self.innovations = Innovations("normal", k, work)
         self._concentration, self._exponents = concentration, concentration - 1.0
-        self._constant = log_dirichlet_constant(concentration)
+        self._constant = conjugate.log_dirichlet_constant(concentration)
 
     def _read(self, theta: Theta) -> tuple[Floats]:
         """Return alpha = A m, a fresh array; NaN if A is not positive."""
@@ -260,16 +247,15 @@ class Dirichlet(CompiledModel):
     def log_prior(self, theta: Theta) -> float:
         """Return log p(theta), normalised; the mean by its first k - 1 entries."""
         mean = read_parameter(theta, "mean", (self.n_parts,))
-        total = log_gamma(float(theta["precision"]), self.precision_shape, self.precision_rate)
-        shares = log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
-        return total + shares + self._constant
+        shares = conjugate.log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
+        return self._log_density("precision", theta) + shares + self._constant
 
     def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         n = len(records)
         (start,) = self._read(theta)
         sums, smallest = np.empty((2, self.n_parts))
         _sum_logs(records, sums, smallest)
-        prior = (self._concentration, self.precision_shape, self.precision_rate)
+        prior = (self._concentration, *self._prior_of("precision"))
         pool = rng.random(_POOL * (self.n_parts + 1))
         alpha = start.copy()
         while not _slice_scan(alpha, sums, smallest, prior, float(n), _ONE, pool):

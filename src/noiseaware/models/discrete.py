@@ -17,9 +17,9 @@ Of a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)): above 0 if
 together. (The odds ratio itself need not have a mean; exp of the quantiles of its logarithm are its
 quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
 
-In the compiled functions ``classes`` is p as one row, (1, I), and ``features`` holds the p^k_{i-}
-in rows, (I K, J): row i K + k. J is the largest J_k; a shorter row uses its first ``levels[k]``
-entries.
+In the compiled functions the probabilities are the rows of a ``table``, (1 + I K, J): row 0 is p,
+row i K + k is p^k_{i-}, with k from 1. J is the largest of ``sizes``, which are I, J_1, ..., J_K; a
+shorter row uses its first entries.
 """
 
 from __future__ import annotations
@@ -36,154 +36,121 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.basics.arguments import as_labels, variable_names, whole_number
 from noiseaware.contract import ClosedForm, CountsPrior, Floats, Reading, Theta
-from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    check_levels,
-    read_integers,
-    read_parameter,
-    real_array,
-    table_levels,
-)
-from noiseaware.models.conjugate import (
-    SMALLEST,
-    draw_dirichlet,
-    log_dirichlet,
-    log_dirichlet_constant,
-    shares_of,
-)
+from noiseaware.models import arguments, conjugate, estimates
+from noiseaware.models.arguments import check_levels, read_integers, read_parameter
+from noiseaware.models.conjugate import SMALLEST, draw_dirichlet, log_dirichlet, shares_of
 from noiseaware.models.inverse_cdf import fill_edges, level_of, uniform_between
-from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.models.ready import Compiled, CompiledModel, ReadyModel, labelled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
 _DONE, _POOL_ENDED, _WRONG_LEVEL = 0, 1, 2
-NO_FEATURES = _NO_BOOSTS = np.empty((0, 0))
+_NO_BOOSTS = np.empty((0, 0))
 
 
 @njit(cache=True, nogil=True)
-def _edges(classes, features, levels):
+def levels_of(row, sizes):
+    """Return how many levels a row of the table has."""
+    return sizes[0] if row == 0 else sizes[1 + (row - 1) % (sizes.shape[0] - 1)]
+
+
+@njit(cache=True, nogil=True)
+def _edges(table, sizes):
     """Return the edges of every row of probabilities."""
-    class_edges = np.empty((1, classes.shape[1] + 1))
-    feature_edges = np.empty((features.shape[0], features.shape[1] + 1))
-    for row in range(class_edges.shape[0]):  # one: for a literal 0 it would be compiled again
-        fill_edges(classes, row, classes.shape[1], class_edges)
-    for row in range(features.shape[0]):
-        fill_edges(features, row, levels[row % levels.shape[0]], feature_edges)
-    return class_edges, feature_edges
+    edges = np.empty((table.shape[0], table.shape[1] + 1))
+    for row in range(table.shape[0]):
+        fill_edges(table, row, levels_of(row, sizes), edges)
+    return edges
 
 
 @njit(cache=True, nogil=True)
-def _build_records(classes, features, levels, innovations, records):
+def _build_records(table, sizes, innovations, records):
     """Write the class and the features that each row of ``innovations`` gives."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_edges, feature_edges = _edges(classes, features, levels)
-    for i in range(innovations.shape[0]):
-        y = level_of(innovations[i, 0], class_edges, 0, n_classes)
+    edges, levels = _edges(table, sizes), sizes[1:]
+    for i in range(records.shape[0]):
+        y = level_of(innovations[i, 0], edges, 0, sizes[0])
         records[i, 0] = y
-        row = y * n_features
-        for k in range(n_features):
-            records[i, 1 + k] = level_of(innovations[i, 1 + k], feature_edges, row + k, levels[k])
+        row = 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
+            records[i, 1 + k] = level_of(innovations[i, 1 + k], edges, row + k, levels[k])
 
 
 @njit(cache=True, nogil=True)
-def _recover_innovations(classes, features, levels, records, innovations):
+def _recover_innovations(table, sizes, records, innovations):
     """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_edges, feature_edges = _edges(classes, features, levels)
+    edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
-        y = records[i, 0]
-        if not 0 <= y < n_classes:
+        y, u = records[i, 0], innovations[i, 0]
+        if not 0 <= y < sizes[0]:
             return False
-        innovations[i, 0] = uniform_between(
-            class_edges[0, y], class_edges[0, y + 1], innovations[i, 0]
-        )
-        for k in range(n_features):
-            x = records[i, 1 + k]
+        innovations[i, 0] = uniform_between(edges[0, y], edges[0, y + 1], u)
+        for k in range(levels.shape[0]):
+            x, u, row = records[i, 1 + k], innovations[i, 1 + k], 1 + y * levels.shape[0] + k
             if not 0 <= x < levels[k]:
                 return False
-            row = y * n_features + k
-            innovations[i, 1 + k] = uniform_between(
-                feature_edges[row, x], feature_edges[row, x + 1], innovations[i, 1 + k]
-            )
+            innovations[i, 1 + k] = uniform_between(edges[row, x], edges[row, x + 1], u)
     return True
 
 
 @njit(cache=True, nogil=True)
-def _log_likelihood(classes, features, levels, records, out):
+def _log_likelihood(table, sizes, records, out):
     """Write log p_y + sum_k log p^k_{y x_k} for each record."""
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    log_classes = np.empty(n_classes)
-    log_features = np.empty(features.shape)
-    for y in range(n_classes):
-        log_classes[y] = math.log(classes[0, y]) if classes[0, y] > 0.0 else -math.inf
-    for row in range(features.shape[0]):
-        for j in range(levels[row % n_features]):
-            p = features[row, j]
-            log_features[row, j] = math.log(p) if p > 0.0 else -math.inf
+    levels, logs = sizes[1:], np.empty(table.shape)
+    for row in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            logs[row, j] = math.log(table[row, j]) if table[row, j] > 0.0 else -math.inf
     for i in range(records.shape[0]):
         y = records[i, 0]
-        if not 0 <= y < n_classes:
+        if not 0 <= y < sizes[0]:
             return False
-        total = log_classes[y]
-        for k in range(n_features):
+        total, row = logs[0, y], 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
             x = records[i, 1 + k]
             if not 0 <= x < levels[k]:
                 return False
-            total += log_features[y * n_features + k, x]
+            total += logs[row + k, x]
         out[i] = total
     return True
 
 
 @njit(cache=True, nogil=True)
-def _draw_probabilities(records, levels, concentrations, pool, boosts, classes, features):
-    """Draw every Dirichlet of the conditional into ``classes`` and ``features``.
-
-    With no records this is a draw from the prior.
-    """
-    (normals, uniforms), (class_boosts, feature_boosts) = pool, boosts
-    n_classes = classes.shape[1]
-    n_features = levels.shape[0]
-    class_shapes, feature_shapes = np.empty(classes.shape), np.empty(features.shape)
-    for j in range(n_classes):
-        class_shapes[:, j] = concentrations[j]
-    for j in range(features.shape[1]):
-        feature_shapes[:, j] = concentrations[j]
+def _draw_probabilities(records, sizes, concentrations, pool, boosts, table):
+    """Draw every Dirichlet of the conditional; with no records this is a draw from the prior."""
+    normals, uniforms = pool
+    levels, shapes, used = sizes[1:], np.empty(table.shape), 0
+    for j in range(table.shape[1]):
+        shapes[:, j] = concentrations[j]
     for i in range(records.shape[0]):
         y = records[i, 0]
-        if not 0 <= y < n_classes:
+        if not 0 <= y < sizes[0]:
             return _WRONG_LEVEL
-        class_shapes[0, y] += 1.0
-        for k in range(n_features):
+        shapes[0, y] += 1.0
+        row = 1 + y * levels.shape[0]
+        for k in range(levels.shape[0]):
             x = records[i, 1 + k]
             if not 0 <= x < levels[k]:
                 return _WRONG_LEVEL
-            feature_shapes[y * n_features + k, x] += 1.0
-    used = draw_dirichlet(class_shapes, 0, n_classes, normals, uniforms, 0, class_boosts, classes)
-    if used < 0:
-        return _POOL_ENDED
-    for row in range(features.shape[0]):
-        shapes, n = feature_shapes, levels[row % n_features]
-        used = draw_dirichlet(shapes, row, n, normals, uniforms, used, feature_boosts, features)
+            shapes[row + k, x] += 1.0
+    for row in range(table.shape[0]):
+        n = levels_of(row, sizes)
+        used = draw_dirichlet(shapes, row, n, normals, uniforms, used, boosts, table)
         if used < 0:
             return _POOL_ENDED
     return _DONE
 
 
 @njit(cache=True, nogil=True)
-def _log_prior(classes, features, levels, exponents):
+def _log_prior(table, sizes, exponents):
     """Return the sum of the log densities of all rows, without their constants."""
-    total = log_dirichlet(classes, 0, classes.shape[1], exponents)
-    for row in range(features.shape[0]):
-        total += log_dirichlet(features, row, levels[row % levels.shape[0]], exponents)
+    total = 0.0
+    for row in range(table.shape[0]):
+        total += log_dirichlet(table, row, levels_of(row, sizes), exponents)
     return total
 
 
 def concentrations(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return one concentration for all cells, as an array (), or one for each."""
-    given = real_array(name, value, () if np.ndim(value) == 0 else shape)
+    given = arguments.real_array(name, value, () if np.ndim(value) == 0 else shape)
     if not (given > 0).all():
         raise ValueError(f"{name} must be positive; got {given.tolist()}")
     return given
@@ -193,22 +160,22 @@ class Discrete(CompiledModel):
     """Records of a class and features; a model adds names and shapes of the probabilities."""
 
     dtype = np.int64
-    record_values: NDArray[np.int64] | None
+    record_values: Any
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
-    def _prepare(
-        self, n_classes: int, n_levels: Sequence[int], concentrations: Floats, names: Sequence[str]
-    ) -> None:
+    def _prepare(self, sizes: Sequence[int], concentrations: Floats, names: Sequence[str]) -> None:
         """Work out once what every call needs; a name for each entry of a record, for messages."""
-        self._sizes, self._names = (n_classes, *n_levels), names
-        self._levels = np.array(n_levels, dtype=np.int64)
-        self._rows = (n_classes * len(n_levels), max(n_levels, default=0))
+        self._sizes, self._names = tuple(sizes), names
+        n_classes, *n_levels = sizes
+        self._columns = np.array(sizes, dtype=np.int64)
+        self._rows = (1 + n_classes * len(n_levels), max(sizes))
         self._concentrations = concentrations
         self._exponents = concentrations - 1.0
         self._boosted = bool((concentrations < 1.0).any())
         n_gammas = n_classes * (1 + sum(n_levels))
         self._pool_size = n_gammas + n_gammas // 8 + 16  # that suffices almost always
-        constants = {J: log_dirichlet_constant(concentrations[:J]) for J in set(self._sizes)}
+        constant = conjugate.log_dirichlet_constant
+        constants = {J: constant(concentrations[:J]) for J in set(self._sizes)}
         self._log_constant = constants[n_classes] + n_classes * sum(constants[J] for J in n_levels)
         self.width = len(self._sizes)
         self.record_levels = max(self._sizes)
@@ -245,42 +212,37 @@ class Discrete(CompiledModel):
                 rows += [ofs[i] & (cells[:, k] == j) for j in range(levels)] + [ofs[i]]
                 shifts += [*a[:levels], a[:levels].sum()]
                 signs += [1.0] * levels + [-1.0]
-        matrix = np.array(rows, dtype=np.float64)
-        return CountsPrior(
-            np.zeros(len(cells)),
-            matrix,
-            np.array(shifts),
-            np.array(signs),
-            whole=float(a[:n_classes].sum()),
-        )
+        matrix, whole = np.array(rows, dtype=np.float64), float(a[:n_classes].sum())
+        none = np.zeros(len(cells))
+        return CountsPrior(none, matrix, np.array(shifts), np.array(signs), whole=whole)
 
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Return the class probabilities, (1, I), the feature probabilities, (I K, J), and J_k."""
-        raise NotImplementedError
+    def _read(self, theta: Theta) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the table of probabilities, (1 + I K, J), and I, J_1, ..., J_K."""
+        (only,) = self.parameters
+        return read_parameter(theta, only.name, only.shape).reshape(1, -1), self._columns
 
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        """Return draws of theta, of (m, I) classes and features in any form of (m, I, K, J)."""
-        raise NotImplementedError
-
-    def _first(self, classes: Floats, features: Floats) -> Theta:
-        """Return theta of one draw, of what `_read` returns of it."""
-        return {name: values[0] for name, values in self._theta(classes, features[None]).items()}
+    def _theta(self, tables: Floats) -> Theta:
+        """Return draws of theta, of tables (m, 1 + I K, J)."""
+        (only,) = self.parameters
+        return {only.name: tables.reshape(-1, *only.shape)}
 
     def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
         """Draw theta given the records; with none, from the prior."""
         pool = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
-        classes, features = np.empty((1, self._sizes[0])), np.empty(self._rows)
-        boosts = _NO_BOOSTS, _NO_BOOSTS
+        table, boosts = np.empty(self._rows), _NO_BOOSTS
         if self._boosted:
-            boosts = rng.random(classes.shape), rng.random(features.shape)
-        given = (records, self._levels, self._concentrations)
-        while status := _draw_probabilities(*given, pool, boosts, classes, features):
+            boosts, (n_classes, *n_levels) = np.empty(self._rows), self._sizes
+            boosts[0, :n_classes] = rng.random(n_classes)
+            most = max(n_levels, default=0)
+            boosts[1:, :most] = rng.random((len(boosts) - 1, most))
+        given = (records, self._columns, self._concentrations)
+        while status := _draw_probabilities(*given, pool, boosts, table):
             if status == _WRONG_LEVEL:
                 check_levels(records, self._sizes, self._names)
             size = len(pool[0])  # the same pool with as much again behind it
             more = rng.standard_normal(size), rng.random(size)
             pool = np.concatenate((pool[0], more[0])), np.concatenate((pool[1], more[1]))
-        return self._first(classes, features)
+        return {name: values[0] for name, values in self._theta(table[np.newaxis]).items()}
 
     def sample_prior(self, rng: Generator) -> Theta:
         return self._draw(self._no_records, rng)
@@ -295,13 +257,13 @@ class Discrete(CompiledModel):
     def from_gammas(self, logs: Floats) -> Theta:
         """Return draws of theta: each row of probabilities is a row of gammas over their sum."""
         n_classes, *n_levels = self._sizes
-        classes, used = shares_of(logs[:, :n_classes]), n_classes
-        features = np.zeros((len(logs), n_classes, len(n_levels), max(n_levels, default=0)))
-        for k, levels in enumerate(n_levels):
+        tables, used = np.empty((len(logs), *self._rows)), n_classes
+        tables[:, 0, :n_classes] = shares_of(logs[:, :n_classes])
+        for k, levels in enumerate(n_levels, start=1):
             rows = logs[:, used : used + n_classes * levels].reshape(-1, n_classes, levels)
-            features[:, :, k, :levels] = shares_of(rows)
+            tables[:, k :: len(n_levels), :levels] = shares_of(rows)
             used += n_classes * levels
-        return self._theta(classes, features)
+        return self._theta(tables)
 
 
 class Categorical(Discrete):
@@ -343,18 +305,9 @@ class Categorical(Discrete):
         self.concentration: float | list[float] = given.tolist()
         self.labels = None if labels is None else list(as_labels("labels", labels, self.n_levels))
         levels: list[Any] = self.labels or list(range(self.n_levels))
-        self.parameters = (
-            Parameter("probabilities", (self.n_levels,), "simplex", ("level",), {"level": levels}),
-        )
-        self._prepare(self.n_levels, (), np.full(self.n_levels, given), ["the level"])
+        self.parameters = (labelled("probabilities", "simplex", "level", levels),)
+        self._prepare([self.n_levels], np.full(self.n_levels, given), ["the level"])
         self.record_values = self._cells.reshape(-1)
-
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        p = read_parameter(theta, "probabilities", (self.n_levels,))
-        return p.reshape(1, -1), NO_FEATURES, self._levels
-
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"probabilities": classes}
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
         return read_integers(records, None).reshape(-1, 1)
@@ -390,17 +343,42 @@ def cells_of(records, levels, cells):
     return signs >= 0
 
 
-@njit(cache=True, nogil=True)
-def rows_of(cells, levels, records):
-    """Write the levels of each cell: the inverse of `cells_of`."""
-    for i in range(cells.shape[0]):
-        left = cells[i]
-        for k in range(levels.shape[0] - 1, -1, -1):
-            records[i, k] = left % levels[k]
-            left //= levels[k]
+class Table(ReadyModel):
+    """Records that are the cells of a table, in C order; a base beside that of their law."""
+
+    variables: list[str]
+    _width: int | None
+    """How many variables a record has; None: one that is a plain number."""
+
+    def _lay_out(
+        self, levels: list[int], variables: Sequence[str] | None, *, flat: bool = False
+    ) -> None:
+        """Hold the levels and the names of the variables."""
+        self._shape, self._axes = tuple(levels), np.array(levels, dtype=np.int64)
+        self._width = None if flat else len(levels)
+        self.variables = list(variable_names(variables, len(levels)))
+        self.column_names = None if flat else self.variables
+        grid = np.indices(self._shape, dtype=np.int64).reshape(len(levels), -1).T
+        self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
+
+    def _each(self, name: str, support: str) -> Parameter:
+        """Return a parameter with a value for each cell."""
+        coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
+        return Parameter(name, self._shape, support, tuple(self.variables), coords)
+
+    def _cell_numbers(self, records: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of each record's cell, (n,)."""
+        array = read_integers(records, self._width)
+        cells = np.empty(len(array), dtype=np.int64)
+        if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):
+            self.check_records(array)
+        return cells
+
+    def check_records(self, records: ArrayLike) -> None:
+        check_levels(read_integers(records, self._width), self._shape, self.variables)
 
 
-class ContingencyTable(Discrete):
+class ContingencyTable(Table, Discrete):
     """Independent records of several categorical variables, with any dependence between these.
 
     Parameters
@@ -439,44 +417,21 @@ class ContingencyTable(Discrete):
         concentration: float | ArrayLike = 1.0,
         variables: Sequence[str] | None = None,
     ) -> None:
-        self.n_levels = table_levels(n_levels, "list the number of levels of each variable")
-        self._shape = tuple(self.n_levels)
-        self.variables = list(variable_names(variables, len(self.n_levels)))
-        self.column_names = self.variables
+        right = "list the number of levels of each variable"
+        self.n_levels = arguments.table_levels(n_levels, right)
+        self._lay_out(self.n_levels, variables)
         given = concentrations("concentration", concentration, self._shape)
         self.concentration: float | list[Any] = given.tolist()
         each = np.full(self._shape, given).reshape(-1)
-        self._prepare(len(each), (), each, ["the cell"])
-        self._axes = np.array(self.n_levels, dtype=np.int64)
-        coords = {
-            name: range(count) for name, count in zip(self.variables, self.n_levels, strict=True)
-        }
-        self.parameters = (
-            Parameter("cell_probabilities", self._shape, "table", tuple(self.variables), coords),
-        )
+        self._prepare([len(each)], each, ["the cell"])
+        self.parameters = (self._each("cell_probabilities", "table"),)
         self.derived = (Parameter("log_odds_ratio"),) if self._shape == (2, 2) else ()
-        self.record_values = self._unravel(self._cells.reshape(-1))
-
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        table = read_parameter(theta, "cell_probabilities", self._shape)
-        return table.reshape(1, -1), NO_FEATURES, self._levels
-
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        return {"cell_probabilities": classes.reshape(-1, *self._shape)}
 
     def _read_records(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n, 1)."""
-        array = read_integers(records, len(self.n_levels))
-        cells = np.empty(len(array), dtype=np.int64)
-        if not cells_of(array, self._axes, cells):
-            self.check_records(array)
-        return cells.reshape(-1, 1)
+        return self._cell_numbers(records).reshape(-1, 1)
 
-    def _unravel(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the levels of each cell, (n, K)."""
-        records = np.empty((len(cells), len(self.n_levels)), dtype=np.int64)
-        rows_of(cells, self._axes, records)
-        return records
+    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
+        return self.record_values.take(super().build_records(theta, innovations)[:, 0], axis=0)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
         """Return the log odds ratio of a 2 x 2 table at draws of theta; of others, nothing."""
@@ -485,12 +440,6 @@ class ContingencyTable(Discrete):
         logs = np.log(np.maximum(theta["cell_probabilities"], SMALLEST))
         both = logs[..., 0, 0] + logs[..., 1, 1]
         return {"log_odds_ratio": both - logs[..., 0, 1] - logs[..., 1, 0]}
-
-    def check_records(self, records: ArrayLike) -> None:
-        check_levels(read_integers(records, len(self.n_levels)), self.n_levels, self.variables)
-
-    def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[np.int64]:
-        return self._unravel(super().build_records(theta, innovations).reshape(-1))
 
 
 MODELS.add(Categorical)

@@ -65,6 +65,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -76,7 +77,7 @@ from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, not_both_known, refuse_records
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.models.gamma_quantiles import gamma_scores, log_gamma_quantiles, spread_below
-from noiseaware.models.ready import Compiled, GammaPriors
+from noiseaware.models.ready import Compiled, Numbers
 from noiseaware.models.slice_sampling import move_shape
 from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
@@ -113,7 +114,7 @@ def _log_exponential(rate, records, out):
 
 
 @dataclass(repr=False, eq=False)
-class Exponential(GammaPriors):
+class Exponential(Numbers):
     """Independent exponential durations with a gamma prior on their rate.
 
     Parameters
@@ -138,6 +139,7 @@ class Exponential(GammaPriors):
     rate_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
     rate_rate: float = field(default=1.0, metadata=POSITIVE)
 
+    _priors: ClassVar = {"rate": "gamma"}
     parameters = (Parameter("rate", (), "positive"),)
     innovations = Innovations("uniform", 1)
     uniforms = 0
@@ -150,7 +152,7 @@ class Exponential(GammaPriors):
         refuse_records(records < 0.0, "records must be durations of at least 0", records)
 
     def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
-        return {"rate": self._draw("rate", rng, len(records), records.sum())}
+        return {"rate": self._draw_number("rate", rng, len(records), records.sum())}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
         """Return the rate given an exact sum S, Gamma(a + n, b + S), and its estimate n / S."""
@@ -210,7 +212,7 @@ def _log_gamma(shape, rate, records, out):
 
 
 @dataclass(repr=False, eq=False)
-class Gamma(GammaPriors):
+class Gamma(Numbers):
     """Independent gamma durations; the shape, the rate or both unknown.
 
     Parameters
@@ -248,9 +250,9 @@ class Gamma(GammaPriors):
     rate_shape: float = field(default=2.0, metadata=PRIOR_SHAPE)
     rate_rate: float = field(default=1.0, metadata=POSITIVE)
 
-    innovations = Innovations(
-        "normal", 1, Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=10.0)
-    )
+    _priors: ClassVar = {"shape": "gamma", "rate": "gamma"}
+    _work = Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=10.0)
+    innovations = Innovations("normal", 1, _work)
     compiled = Compiled(_build_gamma, None, _log_gamma)
     derived = (Parameter("mean", (), "positive"),)
 
@@ -275,7 +277,7 @@ class Gamma(GammaPriors):
             shape = self._draw_shape(float(theta["shape"]), a, len(records), total, logs, rng)
             new["shape"] = np.array(shape)
         if self.rate is None:
-            new["rate"] = self._draw("rate", rng, len(records) * shape, total)
+            new["rate"] = self._draw_number("rate", rng, len(records) * shape, total)
         return new
 
     def _draw_shape(

@@ -50,17 +50,12 @@ from scipy import special
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma, log_normal_iid
+from noiseaware.maths.densities import LOG_2PI, log_normal_iid
 from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, LAPLACE, CellLaws, formula
-from noiseaware.models.arguments import (
-    POSITIVE,
-    PRIOR_SHAPE,
-    common_length,
-    feature_columns,
-    read_floats,
-)
-from noiseaware.models.normal_vectors import NormalVectors
-from noiseaware.models.ready import ReadyModel
+from noiseaware.models import arguments
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, read_floats
+from noiseaware.models.normal_vectors import FEATURES, NormalVectors
+from noiseaware.models.ready import ReadyModel, labelled
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
@@ -113,31 +108,23 @@ class ErrorsInVariables(ReadyModel):
     noise_variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
     noise_variance_scale: float = field(default=4.0, metadata=POSITIVE)
 
+    _priors: ClassVar = {"noise_variance": "inverse gamma"}
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         q = self.n_features = whole_number("n_features", self.n_features)
-        columns = feature_columns(self.features)
+        columns = arguments.feature_columns(self.features)
         self.features = columns or None
-        self.uses_index, self.n_records = bool(columns), common_length(columns)
-        noisy = self._noisy = NormalVectors(
-            ("feature_", "feature", "n_features"),
-            q,
-            np.zeros(q),  # the mean given the known features is taken away
-            self.feature_covariance,
-            0.0,
-            1.0,
-            None,
-            None,
-        )
+        self.uses_index, self.n_records = bool(columns), arguments.common_length(columns)
+        # The mean given the known features is taken away.
+        noisy = self._noisy = NormalVectors(FEATURES, q, np.zeros(q), self.feature_covariance)
         self.feature_covariance = noisy.covariance
         self.column_names = [*noisy.labels, "y"]
         names = ["intercept", *columns]
-        every = {"coefficient": [*names, *noisy.labels]}
         dims, coords = ("feature", "known"), {"feature": noisy.labels, "known": names}
         self.parameters = (
-            Parameter("coefficients", (len(names) + q,), "real", ("coefficient",), every),
+            labelled("coefficients", "real", "coefficient", [*names, *noisy.labels]),
             *self._unknown(Parameter("noise_variance", (), "positive")),
             Parameter("feature_coefficients", (q, len(names)), "real", dims, coords),
             *noisy.parameters,
@@ -163,19 +150,18 @@ class ErrorsInVariables(ReadyModel):
         q, p = self.n_features, len(self.features or {})
         theta: Theta = {"coefficients": self.coefficient_sd * rng.standard_normal(1 + p + q)}
         if self.noise_variance is None:
-            gamma = rng.standard_gamma(self.noise_variance_shape)
-            theta["noise_variance"] = np.array(self.noise_variance_scale / gamma)
+            theta["noise_variance"] = self._draw_number("noise_variance", rng)
         theta["feature_coefficients"] = self.feature_sd * rng.standard_normal((q, 1 + p))
         if self.feature_covariance is None:
             theta["feature_covariance"] = self._noisy.draw_covariance(0.0, 0, rng)
         return theta
 
     def log_prior(self, theta: Theta) -> float:
-        beta, noise, slopes, _ = self._read(theta)
+        beta, _, slopes, _ = self._read(theta)
         total = log_normal_iid(beta, 0.0, self.coefficient_sd)
         total += log_normal_iid(np.ascontiguousarray(slopes).reshape(-1), 0.0, self.feature_sd)
         if self.noise_variance is None:
-            total += log_inverse_gamma(noise, self.noise_variance_shape, self.noise_variance_scale)
+            total += self._log_density("noise_variance", theta)
         return float(total + self._noisy.log_prior(theta))
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
@@ -185,15 +171,11 @@ class ErrorsInVariables(ReadyModel):
         _, noise, _, sigma = self._read(theta)
         design = np.column_stack([z, x])
         new: Theta = {}
-        new["coefficients"] = beta = draw_normal(
-            design.T @ design / noise + np.eye(design.shape[1]) / self.coefficient_sd**2,
-            design.T @ y / noise,
-            rng,
-        )
+        precision = design.T @ design / noise + np.eye(design.shape[1]) / self.coefficient_sd**2
+        new["coefficients"] = beta = draw_normal(precision, design.T @ y / noise, rng)
         if self.noise_variance is None:
             squares = float(((y - design @ beta) ** 2).sum())
-            gamma = rng.standard_gamma(self.noise_variance_shape + 0.5 * n)
-            new["noise_variance"] = np.array((self.noise_variance_scale + 0.5 * squares) / gamma)
+            new["noise_variance"] = self._draw_number("noise_variance", rng, 0.5 * n, 0.5 * squares)
         inverse = np.linalg.inv(sigma)
         precision = np.kron(inverse, z.T @ z)
         precision[np.diag_indices(len(precision))] += self.feature_sd**-2
@@ -212,9 +194,8 @@ class ErrorsInVariables(ReadyModel):
         own, other = beta[z.shape[1] :], beta[: z.shape[1]]
         means = z @ slopes.T
         across = sigma @ own
-        covariance = np.block(
-            [[sigma, across[:, np.newaxis]], [across[np.newaxis], noise + own @ across]]
-        )
+        last = [across[np.newaxis], noise + own @ across]
+        covariance = np.block([[sigma, across[:, np.newaxis]], last])
         return np.column_stack([means, z @ other + means @ own]), covariance
 
     def sample_records(

@@ -6,16 +6,15 @@ Records are simulated from an estimate, so a probability of 0 and a variance of 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noiseaware.contract import Reading
+from noiseaware.contract import Floats, Reading
 
 TINY = 1e-9
 """How close an estimated probability may come to 0, and an estimated variance relative to the
 squared range of the bounds."""
 
 
-def shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares(counts: Floats) -> Floats:
     """Return counts as probabilities along the last axis, none of them 0."""
     totals = counts.sum(axis=-1, keepdims=True)
     found = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), 1.0)
@@ -23,13 +22,11 @@ def shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return found / found.sum(axis=-1, keepdims=True)
 
 
-def zeros_and_ones(reading: Reading | None, n: int) -> NDArray[np.float64] | None:
+def zeros_and_ones(reading: Reading | None, n: int) -> Floats | None:
     """Return how many of n records of 0 or 1 are 0 and how many are 1, if the reading says it."""
-    if reading is None:
-        return None
-    if reading.kind == "counts" and len(reading.values) == 2:
+    if reading is not None and reading.kind == "counts" and len(reading.values) == 2:
         return reading.values
-    if reading.kind == "sum" and reading.bounds == (0.0, 1.0):
+    if reading is not None and reading.kind == "sum" and reading.bounds == (0.0, 1.0):
         return np.array([n - reading.values, reading.values])
     return None
 

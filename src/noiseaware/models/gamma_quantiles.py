@@ -42,12 +42,15 @@ P(gamma <= x) = x^a / Gamma(a + 1) to all digits.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+
+from noiseaware.contract import Floats
 
 STEP, FINE_STEP, SMALL_SHAPE = 0.25, 0.125, 0.3
 """Distance h of the nodes, and what it is for shapes below the small one, and far out."""
@@ -174,10 +177,8 @@ def _invert(series, step, logs, out):
         low = nodes[min(int((y - values[0]) * cells), CELLS - 1)]
         while low < last - 1 and values[low + 1] <= y:
             low += 1
-        t, width = (
-            (y - values[low]) / (values[low + 1] - values[low]),
-            values[low + 1] - values[low],
-        )
+        width = values[low + 1] - values[low]
+        t = (y - values[low]) / width
         # Where both slopes are those of the secant, the cubic is a line.
         bend, end = width / series[low, 1] - step, width / series[low + 1, 1] - step
         d = t * (step + (1.0 - t) * (bend * (1.0 - t) - end * t))
@@ -196,18 +197,7 @@ def _invert(series, step, logs, out):
         out[i] = step * (low - last // 2) + d
 
 
-@njit(cache=True, nogil=True)
-def _reach(normals):
-    """Return how far the normals go, and whether one is NaN."""
-    farthest = 0.0
-    for z in normals.flat:
-        if math.isnan(z):
-            return z
-        farthest = max(farthest, abs(z))
-    return farthest
-
-
-def log_quantiles_at(shape: ArrayLike, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_quantiles_at(shape: ArrayLike, nodes: Floats) -> Floats:
     """Return log x with P(gamma(shape) <= x) = Phi(z) for each z, by inversion.
 
     ``nodes`` is in increasing order; ``shape`` is a number, or a column ``(k, 1)`` of them.
@@ -240,9 +230,7 @@ def _columns(shapes, constants, ends, reach, back, given, out):
             _evaluate(series, step, reach, given[:, j], out[:, j])
 
 
-def _fill(
-    shapes: NDArray[np.float64], reach: float, back: bool, given: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _fill(shapes: Floats, reach: float, back: bool, given: Floats) -> Floats:
     """Return what `_columns` fills in; the rest is NaN."""
     usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
     ends = log_quantiles_at(usable[:, np.newaxis], np.array([-reach, reach]))
@@ -251,25 +239,17 @@ def _fill(
     return out
 
 
-def log_gamma_quantiles(
-    shapes: NDArray[np.float64], normals: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the logarithms of gamma variables, ``(n, k)``, column j of shape ``shapes[j]``.
-
-    ``normals`` is ``(n, k)``. A column whose shape is not a positive number is NaN.
-    """
-    farthest = _reach(normals)
+def log_gamma_quantiles(shapes: Floats, normals: Floats) -> Floats:
+    """Return log gammas of normals (n, k), column j of shape `shapes[j]`; NaN if it is not > 0."""
+    farthest = float(np.abs(normals).max(initial=0.0))
     if normals.size == 0 or math.isnan(farthest):
         return np.full(normals.shape, math.nan)
     reach = next((reach for reach in REACHES if farthest <= reach), FARTHEST)
     return _fill(shapes, reach, False, normals)
 
 
-def gamma_scores(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return z with Phi(z) = P(gamma(shapes[j]) <= x), the inverse of `log_gamma_quantiles`.
-
-    ``logs`` holds log x, ``(n, k)``; the result has the same shape.
-    """
+def gamma_scores(shapes: Floats, logs: Floats) -> Floats:
+    """Return z with Phi(z) = P(gamma(shapes[j]) <= x), ``(n, k)`` as the log x are: the inverse."""
     if len(logs) < FEW:
         return _scores_by_tails(np.broadcast_to(shapes, logs.shape), logs)
     scores = _fill(shapes, REACHES[0], True, logs)
@@ -279,7 +259,7 @@ def gamma_scores(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDAr
     return scores
 
 
-def _scores_by_tails(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scores_by_tails(shapes: Floats, logs: Floats) -> Floats:
     """Return what `gamma_scores` does, number by number, from the incomplete gamma function."""
     values = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
     below = special.gammainc(shapes, values)
@@ -294,9 +274,7 @@ def _scores_by_tails(shapes: NDArray[np.float64], logs: NDArray[np.float64]) -> 
     return np.clip(scores, -FARTHEST, FARTHEST)
 
 
-def spread_below(
-    logs: NDArray[np.float64], smallest: NDArray[np.bool_], shape: ArrayLike, rng: Generator | None
-) -> None:
+def spread_below(logs: Floats, smallest: NDArray[Any], shape: Any, rng: Generator | None) -> None:
     """Move `logs`, where a gamma was too small for a double, to where below it may have been.
 
     Below a small x the density of a gamma is proportional to x^(a - 1), so that log x - E / a, with

@@ -62,13 +62,8 @@ from scipy.special import expit
 from noiseaware.basics.linear_algebra import cholesky, copy_vector, solve_lower, solve_upper
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import softplus
+from noiseaware.models import normal_vectors
 from noiseaware.models.arguments import POSITIVE, positive_number, refuse_records
-from noiseaware.models.normal_vectors import (
-    build_vectors,
-    draw_gammas,
-    log_density_of_vectors,
-    recover_vectors,
-)
 from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression
 from noiseaware.parameters import Work
@@ -165,12 +160,9 @@ def response(kind, eta, energy):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _build_records(kind, top, coefficients, mean, covariance, innovations, records):
-    """Write x_0 = m + L u_{1..p} and y at E = (u_{p+1}^2 + u_{p+2}^2) / 2 into ``records``.
-
-    NaN if the covariance is not positive definite.
-    """
+    """Write x_0 = m + L u_{1..p} and y at E = (u_{p+1}^2 + u_{p+2}^2) / 2; NaN if there is no L."""
     p = mean.shape[0]
-    if not build_vectors(mean, covariance, innovations, records):
+    if not normal_vectors.build_vectors(mean, covariance, innovations, records):
         return
     for i in range(innovations.shape[0]):
         a = innovations[i, p]
@@ -183,11 +175,10 @@ def _build_records(kind, top, coefficients, mean, covariance, innovations, recor
 def _recover_innovations(kind, top, coefficients, mean, covariance, records, innovations):
     """Draw u given the records: L^{-1} (x_0 - m), and E between its edges with a uniform angle.
 
-    The last two columns of ``innovations`` hold uniforms, one for E and one for the angle. NaN if
-    the covariance is not positive definite.
+    The last two columns of ``innovations`` hold uniforms for E and the angle; NaN if there is no L.
     """
     p = mean.shape[0]
-    if not recover_vectors(mean, covariance, records, innovations):
+    if not normal_vectors.recover_vectors(mean, covariance, records, innovations):
         return
     for i in range(records.shape[0]):
         eta = linear_predictor(coefficients, records, i, top)
@@ -234,7 +225,7 @@ def log_response(kind, top, eta, y):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(kind, top, coefficients, mean, covariance, records, out):
     """Write log f(x_i | theta) = log N(x_0; m, Sigma) + log P(y | eta)."""
-    if not log_density_of_vectors(mean, covariance, records, out):
+    if not normal_vectors.log_density_of_vectors(mean, covariance, records, out):
         return
     for i in range(records.shape[0]):
         y = records[i, mean.shape[0]]
@@ -436,7 +427,7 @@ class GeneralisedRegression(Regression):
             new["coefficients"],
         )
         features = self._features
-        gammas = draw_gammas(features.gamma_shapes, len(records), rng)
+        gammas = normal_vectors.draw_gammas(features.gamma_shapes, len(records), rng)
         normals = rng.standard_normal(features.n_mean + features.n_below)
         return new | features.update(theta, records, normals, gammas)
 

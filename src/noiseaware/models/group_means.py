@@ -20,7 +20,7 @@ records of sum S_g in group g,
 
 Stratified means
 ----------------
-v_g = v ~ InverseGamma(a, b), and the levels of `hierarchical.py` are the means: m_g ~ N(mu, tau^2).
+v_g = v ~ InverseGamma(a, b), and the levels of `grouped.py` are the means: m_g ~ N(mu, tau^2).
 With n_g records of mean y_g in group g, given v,
 
 * tau | v, x: with all m_g integrated out, y_g ~ N(mu, tau^2 + v/n_g). With weights
@@ -65,6 +65,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -73,15 +74,8 @@ from numpy.typing import ArrayLike
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
-from noiseaware.models.arguments import (
-    POSITIVE,
-    PRIOR_SHAPE,
-    REAL,
-    read_parameter,
-    refuse_records,
-)
-from noiseaware.models.grouped import Grouped, group_of
-from noiseaware.models.hierarchical import Pooled
+from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, read_parameter, refuse_records
+from noiseaware.models.grouped import Grouped, Pooled, group_of
 from noiseaware.models.ready import Compiled
 from noiseaware.models.slice_sampling import POOL, of_array, slice_step
 from noiseaware.parameters import Innovations, Parameter
@@ -207,11 +201,8 @@ class TwoMeans(NormalGroups):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.equal_variances = bool(self.equal_variances)
-        variance = (
-            Parameter("variance", (), "positive")
-            if self.equal_variances
-            else self._each("variances", "positive")
-        )
+        one = Parameter("variance", (), "positive")
+        variance = one if self.equal_variances else self._each("variances", "positive")
         self._variance = variance.name
         self.parameters = (self._each("means", "real"), variance)
 
@@ -369,6 +360,7 @@ class StratifiedMeans(Pooled, NormalGroups):
     variance_scale: float = field(default=2.0, metadata=POSITIVE)
     labels: Sequence[str] | None = None
 
+    _priors: ClassVar = {"variance": "inverse gamma"}
     group_parameter = "means"
 
     def __post_init__(self) -> None:
@@ -381,22 +373,17 @@ class StratifiedMeans(Pooled, NormalGroups):
         return means, np.full(self._n_groups, float(theta["variance"]))
 
     @staticmethod
-    def _theta(location: float, spread: float, means: Floats, variance: float) -> Theta:
-        return {
-            "location": np.array(location),
-            "spread": np.array(spread),
-            "means": means,
-            "variance": np.array(variance),
-        }
+    def _theta(location: float, spread: float, means: Floats, variance: Any) -> Theta:
+        shared = {"location": np.array(location), "spread": np.array(spread)}
+        return shared | {"means": means, "variance": np.array(variance)}
 
     def sample_prior(self, rng: Generator) -> Theta:
-        shared = self._draw_shared(rng)
-        return self._theta(*shared, self.variance_scale / rng.standard_gamma(self.variance_shape))
+        location, spread, means = self._draw_shared(rng)
+        return self._theta(location, spread, means, self._draw_number("variance", rng))
 
     def log_prior(self, theta: Theta) -> float:
-        return self._log_shared(theta, self._read(theta)[0]) + log_inverse_gamma(
-            float(theta["variance"]), self.variance_shape, self.variance_scale
-        )
+        shared = self._log_shared(theta, self._read(theta)[0])
+        return shared + self._log_density("variance", theta)
 
     def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         out = np.empty(3 + self._n_groups)
@@ -440,7 +427,7 @@ class StratifiedMeans(Pooled, NormalGroups):
 
         (centres, sds, fit), (new_centres, new_sds, new_fit) = given(before), given(after)
         means, _ = self._read(theta)
-        prior = (self.variance_shape, self.variance_scale)
+        prior = self._prior_of("variance")
         log_ratio = log_inverse_gamma(after, *prior) - log_inverse_gamma(before, *prior)
         new = {name: np.array(value, dtype=np.float64) for name, value in theta.items()}
         new["variance"] = np.array(after)

@@ -20,7 +20,7 @@ to it, as in the draws.
 
 Stratified proportions
 ----------------------
-The levels of `hierarchical.py` are the log odds: h_g = log(p_g / (1 - p_g)) ~ N(mu, tau^2). The
+The levels of `grouped.py` are the log odds: h_g = log(p_g / (1 - p_g)) ~ N(mu, tau^2). The
 likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The scan holds in turn
 
 *the levels*: each h_g by a slice step in
@@ -58,8 +58,7 @@ from noiseaware.maths.densities import softplus
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, REAL, check_levels, read_parameter
 from noiseaware.models.conjugate import SMALLEST, log_dirichlet_constant, shares_of
-from noiseaware.models.grouped import Grouped, group_of
-from noiseaware.models.hierarchical import Pooled
+from noiseaware.models.grouped import Grouped, Pooled, group_of
 from noiseaware.models.inverse_cdf import SPACING, inside, uniform_of
 from noiseaware.models.ready import Compiled
 from noiseaware.models.slice_sampling import POOL, of_array, slice_step
@@ -221,17 +220,15 @@ class TwoProportions(YesNoGroups):
         parts = reading.values(self.sizes)
         if parts is None:
             return None
-        found = [
-            estimates.zeros_and_ones(part, m) for part, m in zip(parts, self.sizes, strict=True)
-        ]
+        pairs = zip(parts, self.sizes, strict=True)
+        found = [estimates.zeros_and_ones(part, m) for part, m in pairs]
         if any(part is None for part in found):
             return None
         zeros, ones = np.transpose(np.array(found))
+        a, b = self.a + ones, self.b + zeros
         return ClosedForm(
             {"proportions": estimates.shares(np.array(found))[:, 1]},
-            lambda draws, rng: {
-                "proportions": rng.beta(self.a + ones, self.b + zeros, size=(draws, 2))
-            },
+            lambda draws, rng: {"proportions": rng.beta(a, b, size=(draws, 2))},
         )
 
 
@@ -285,10 +282,7 @@ def _log_spread_given_z(x, location, deviations, data):
 
 @njit(cache=True, nogil=True)
 def _scan(location, spread, levels, data, uniforms, normal):
-    """Do the scan of the module docstring; ``levels``, the h_g, are updated in place.
-
-    Returns mu and tau. ``uniforms`` is (G + 3, POOL).
-    """
+    """Do the scan of the module docstring, the h_g in place; ``uniforms`` is (G + 3, POOL)."""
     _, sizes, hyper = data
     n_groups = sizes.shape[0]
     for g in range(n_groups):
@@ -299,18 +293,15 @@ def _scan(location, spread, levels, data, uniforms, normal):
     centre = hyper[0] * hyper[1] + levels.sum() / spread**2
     location = centre / precision + normal / math.sqrt(precision)
     more, log_spread = uniforms[n_groups:], math.log(spread)
-    log_spread = slice_step(
-        _log_spread, log_spread, (location, levels, data), 1.0, of_array, more[0]
-    )
+    at = (location, levels, data)
+    log_spread = slice_step(_log_spread, log_spread, at, 1.0, of_array, more[0])
     spread = math.exp(log_spread)
     deviations = (levels - location) / spread
     width = 3.0 / math.sqrt(0.25 * sizes.sum() + hyper[1])
-    location = slice_step(
-        _log_location_given_z, location, (spread, deviations, data), width, of_array, more[1]
-    )
-    log_spread = slice_step(
-        _log_spread_given_z, log_spread, (location, deviations, data), 1.0, of_array, more[2]
-    )
+    at_z = (spread, deviations, data)
+    location = slice_step(_log_location_given_z, location, at_z, width, of_array, more[1])
+    at_z = (location, deviations, data)
+    log_spread = slice_step(_log_spread_given_z, log_spread, at_z, 1.0, of_array, more[2])
     spread = math.exp(log_spread)
     for g in range(n_groups):
         levels[g] = location + spread * deviations[g]
@@ -361,12 +352,9 @@ class StratifiedProportions(Pooled, YesNoGroups):
 
     @staticmethod
     def _theta(location: float, spread: float, levels: Floats) -> Theta:
+        shared = {"location": np.array(location), "spread": np.array(spread)}
         proportions = 1.0 / (1.0 + np.exp(-levels))
-        return {
-            "location": np.array(location),
-            "spread": np.array(spread),
-            "proportions": np.clip(proportions, SMALLEST, 1.0 - SPACING),
-        }
+        return shared | {"proportions": np.clip(proportions, SMALLEST, 1.0 - SPACING)}
 
     def sample_prior(self, rng: Generator) -> Theta:
         return self._theta(*self._draw_shared(rng))

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -60,20 +60,16 @@ from numpy.typing import ArrayLike
 
 from noiseaware.basics.linear_algebra import cholesky, copy_vector
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta, query_abilities
-from noiseaware.maths.cells import CellLaws
-from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
+from noiseaware.maths.cells import GAUSSIAN, CellLaws
+from noiseaware.maths.densities import LOG_2PI
 from noiseaware.maths.formulas import RegressionFormula, RegressionPrior
 from noiseaware.models import estimates
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE
-from noiseaware.models.conjugate import (
-    draw_from_precision,
-    draw_inverse_wishart,
-    draw_normal_mean,
-)
+from noiseaware.models.conjugate import draw_from_precision, draw_inverse_wishart, draw_normal_mean
 from noiseaware.models.normal_vectors import draw_gammas
 from noiseaware.models.ready import Compiled
 from noiseaware.models.regression import Regression
-from noiseaware.models.summed_linear import SummedLinear, can_sum
+from noiseaware.models.summed_linear import SummedLinear
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
@@ -139,9 +135,9 @@ def _divisors(width, noise_variance, factor):
 
 @njit(cache=True, nogil=True)
 def _whiten(width, coefficients, mean, factor, inverse, records, i, out):
-    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i into row i of ``out``.
+    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i; return its square.
 
-    Or into its only row. Returns the sum of its squares.
+    It goes into row i of ``out``, or into its only row.
     """
     at, p = min(i, out.shape[0] - 1), len(width) - 1
     squares = 0.0
@@ -377,6 +373,7 @@ class LinearRegression(Regression):
     feature_covariance_scale: ArrayLike | None = None
     features: Any = None
 
+    _priors: ClassVar = {"noise_variance": "inverse gamma"}
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
     def __post_init__(self) -> None:
@@ -411,25 +408,12 @@ class LinearRegression(Regression):
             explained = float(np.var(self._known @ slopes))
         return explained / (explained + self._number(theta, "noise_variance"))
 
-    def _sample_noise(self, rng: Generator) -> Theta:
-        if self.noise_variance is not None:
-            return {}
-        gamma = rng.standard_gamma(self.noise_variance_shape)
-        return {"noise_variance": np.array(self.noise_variance_scale / gamma)}
-
-    def _log_noise(self, theta: Theta) -> float:
-        if self.noise_variance is not None:
-            return 0.0
-        return log_inverse_gamma(
-            float(theta["noise_variance"]), self.noise_variance_shape, self.noise_variance_scale
-        )
-
     def summed_kernel(self, laws: CellLaws, n: int) -> SummedLinear | None:
         """Return a kernel for p(theta | s_dp), responses under Gaussian noise integrated out."""
-        if self.features is None or not can_sum(laws):
+        if self.features is None or (laws.family != GAUSSIAN).any():
             return None
         design = np.column_stack([np.ones(n), self._known_of(n)])
-        prior = (self.noise_variance_shape, self.noise_variance_scale)
+        prior = self._prior_of("noise_variance")
         return SummedLinear(design, laws, self._prior_precision, self.noise_variance, prior)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:

@@ -40,16 +40,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from noiseaware import contract
 from noiseaware.basics.arguments import whole_number
-from noiseaware.contract import (
-    ClosedForm,
-    CountsPrior,
-    Floats,
-    Parts,
-    Reading,
-    Theta,
-    query_abilities,
-)
+from noiseaware.contract import ClosedForm, CountsPrior, Floats, Parts, Reading, Theta
 from noiseaware.models import estimates
 from noiseaware.models.arguments import positive_number, read_parameter
 from noiseaware.models.conjugate import normalise_rows
@@ -113,9 +106,8 @@ class NaiveBayes(Discrete):
                     f"be given with it; got n_levels={n_levels!r} alone"
                 )
             n_levels = [n_levels] * whole_number("n_features", n_features)
-        self.n_levels = [
-            whole_number(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)
-        ]
+        pairs = enumerate(n_levels)
+        self.n_levels = [whole_number(f"n_levels[{k}]", count, least=2) for k, count in pairs]
         self.n_features = len(self.n_levels)
         if self.n_features == 0:
             raise ValueError("n_levels must list at least one feature; got []")
@@ -130,7 +122,7 @@ class NaiveBayes(Discrete):
         self.parameters = self._parameters(features)
         sizes = (self.n_classes, *self.n_levels)
         names = ["the class", *(f"feature {k + 1}" for k in range(self.n_features))]
-        self._prepare(self.n_classes, self.n_levels, np.full(max(sizes), self.concentration), names)
+        self._prepare(sizes, np.full(max(sizes), self.concentration), names)
         small = math.prod(sizes) <= MOST_VALUES
         self.record_values = self._cells if small else None
 
@@ -156,33 +148,33 @@ class NaiveBayes(Discrete):
             ]
         return (classes, *tables)
 
-    def _read(self, theta: Theta) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        classes = read_parameter(theta, "class_probabilities", (self.n_classes,))
-        if self._equal:
-            features = read_parameter(theta, "feature_probabilities", self.parameters[1].shape)
-        else:
-            features = np.zeros((self.n_classes, self.n_features, max(self.n_levels)))
-            for k, table in enumerate(self.parameters[1:]):
-                features[:, k, : table.shape[1]] = read_parameter(theta, table.name, table.shape)
-        return classes.reshape(1, -1), features.reshape(self._rows), self._levels
+    def _read(self, theta: Theta) -> tuple[Floats, NDArray[np.int64]]:
+        table, (classes, *features) = np.zeros(self._rows), self.parameters
+        table[0, : self.n_classes] = read_parameter(theta, classes.name, classes.shape)
+        for k, each in enumerate(features, start=1):
+            rows = slice(1, None) if self._equal else slice(k, None, self.n_features)
+            levels = each.shape[-1]
+            table[rows, :levels] = read_parameter(theta, each.name, each.shape).reshape(-1, levels)
+        return table, self._columns
 
-    def _theta(self, classes: Floats, features: Floats) -> Theta:
-        theta = {"class_probabilities": classes}
-        tables = features.reshape(len(classes), self.n_classes, self.n_features, -1)
-        if self._equal:
-            return theta | {"feature_probabilities": tables}
-        for k, table in enumerate(self.parameters[1:]):
-            theta[table.name] = tables[:, :, k, : table.shape[1]].copy()
+    def _theta(self, tables: Floats) -> Theta:
+        classes, *features = self.parameters
+        theta = {classes.name: tables[:, 0, : self.n_classes]}
+        for k, each in enumerate(features, start=1):
+            rows = slice(1, None) if self._equal else slice(k, None, self.n_features)
+            part = np.ascontiguousarray(tables[:, rows, : each.shape[-1]])
+            theta[each.name] = part.reshape(-1, *each.shape)
         return theta
 
     def sample_prior(self, rng: Generator) -> Theta:
         if not self._equal or self.concentration < 1.0:  # below 1 a gamma may be too small
             return super().sample_prior(rng)
         classes = rng.standard_gamma(self.concentration, (1, self.n_classes))
-        features = rng.standard_gamma(self.concentration, self._rows)
+        features = rng.standard_gamma(self.concentration, (self._rows[0] - 1, self.n_levels[0]))
         normalise_rows(classes)
         normalise_rows(features)
-        return self._first(classes, features)
+        tables = features.reshape(self.parameters[1].shape)
+        return {"class_probabilities": classes[0], "feature_probabilities": tables}
 
     from_gammas = Discrete.from_gammas  # that of the prior above
 
@@ -197,7 +189,7 @@ class NaiveBayes(Discrete):
         feature in each class.
         """
         levels = (self.n_classes, *self.n_levels)
-        see, a = query_abilities(query).part_columns, self.concentration
+        see, a = contract.query_abilities(query).part_columns, self.concentration
         columns = None if see is None else see(levels)
         if columns is None:
             return None
@@ -225,12 +217,10 @@ class NaiveBayes(Discrete):
 
     def _log_cells(self, theta: Theta) -> Floats:
         """Return log p^k_ij, and with the first feature log p_i too, by class, feature, level."""
-        classes, features, _ = self._read(theta)
-        tables = features.reshape(self.n_classes, self.n_features, -1)
-        logs = np.log(
-            np.concatenate([tables[:, k, :j] for k, j in enumerate(self.n_levels)], axis=1)
-        )
-        logs[:, : self.n_levels[0]] += np.log(classes.T)
+        table, _ = self._read(theta)
+        features = [table[k :: self.n_features, :j] for k, j in enumerate(self.n_levels, start=1)]
+        logs = np.log(np.concatenate(features, axis=1))
+        logs[:, : self.n_levels[0]] += np.log(table[0, : self.n_classes, np.newaxis])
         return logs.reshape(-1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -259,11 +249,9 @@ class NaiveBayes(Discrete):
 
     def _name_tables(self, classes: Floats, features: list[Any]) -> Theta:
         """Name the tables (..., I) and (..., I, J_k) as the parameters are."""
-        if self._equal:
-            named = {"feature_probabilities": np.stack(features, axis=-2)}
-        else:
-            named = {f"feature_probabilities_{k}": x for k, x in enumerate(features, start=1)}
-        return {"class_probabilities": classes, **named}
+        tables = [np.stack(features, axis=-2)] if self._equal else features
+        names = [parameter.name for parameter in self.parameters]
+        return dict(zip(names, [classes, *tables], strict=True))
 
 
 MODELS.add(NaiveBayes)

@@ -30,15 +30,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.maths.densities import LOG_2PI, log_inverse_gamma
+from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, REAL, not_both_known
-from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.models.ready import Compiled, Numbers
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
@@ -91,7 +92,7 @@ def _sum_squares(records, mean):
 
 
 @dataclass(repr=False, eq=False)
-class Normal(CompiledModel):
+class Normal(Numbers):
     """Independent normal records; the mean, the variance or both unknown.
 
     Parameters
@@ -127,6 +128,7 @@ class Normal(CompiledModel):
     variance_shape: float = field(default=3.0, metadata=PRIOR_SHAPE)
     variance_scale: float = field(default=2.0, metadata=POSITIVE)
 
+    _priors: ClassVar = {"mean": "normal", "variance": "inverse gamma"}
     innovations = Innovations("normal", 1)
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
@@ -138,26 +140,6 @@ class Normal(CompiledModel):
     def _read(self, theta: Theta) -> tuple[float, float]:
         return self._number(theta, "mean"), self._number(theta, "variance")
 
-    def sample_prior(self, rng: Generator) -> Theta:
-        theta: Theta = {}
-        if self.mean is None:
-            theta["mean"] = np.array(self.mean_mean + self.mean_sd * rng.standard_normal())
-        if self.variance is None:
-            gamma = rng.standard_gamma(self.variance_shape)
-            theta["variance"] = np.array(self.variance_scale / gamma)
-        return theta
-
-    def log_prior(self, theta: Theta) -> float:
-        total = 0.0
-        if self.mean is None:
-            z = (float(theta["mean"]) - self.mean_mean) / self.mean_sd
-            total -= 0.5 * (z * z + LOG_2PI) + math.log(self.mean_sd)
-        if self.variance is None:
-            total += log_inverse_gamma(
-                float(theta["variance"]), self.variance_shape, self.variance_scale
-            )
-        return total
-
     def _update(self, theta: Theta, records: Floats, rng: Generator) -> Theta:
         new: Theta = {}
         mean = self.mean
@@ -167,9 +149,8 @@ class Normal(CompiledModel):
             mean = _draw_mean(records, variance, *prior, rng.standard_normal())
             new["mean"] = np.array(mean)
         if self.variance is None:
-            gamma = rng.standard_gamma(self.variance_shape + 0.5 * len(records))
-            scale = self.variance_scale + 0.5 * _sum_squares(records, mean)
-            new["variance"] = np.array(scale / gamma)
+            squares = _sum_squares(records, mean)
+            new["variance"] = self._draw_number("variance", rng, 0.5 * len(records), 0.5 * squares)
         return new
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:

@@ -41,25 +41,17 @@ from numpy.typing import ArrayLike
 from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.linear_algebra import cholesky
 from noiseaware.contract import ClosedForm, Floats, Reading, Theta
-from noiseaware.maths.densities import (
-    LOG_2PI,
-    log_inverse_wishart,
-    log_inverse_wishart_constant,
-    log_normal_iid,
-)
-from noiseaware.models import estimates
-from noiseaware.models.arguments import (
-    covariance_matrix,
-    not_both_known,
-    one_or_each,
-    positive_number,
-    read_parameter,
-    real_array,
-)
+from noiseaware.maths.densities import LOG_2PI, log_inverse_wishart, log_normal_iid
+from noiseaware.maths.densities import log_inverse_wishart_constant as wishart_constant
+from noiseaware.models import arguments, estimates
+from noiseaware.models.arguments import covariance_matrix, one_or_each, read_parameter
 from noiseaware.models.conjugate import draw_inverse_wishart, draw_normal_mean
-from noiseaware.models.ready import Compiled, CompiledModel
+from noiseaware.models.ready import Compiled, CompiledModel, labelled
 from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
+
+FEATURES = ("feature_", "feature", "n_features")
+"""The names of vectors that are features of records."""
 
 _NO_VECTOR = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
@@ -78,10 +70,7 @@ class Priors(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def build_vectors(mean, covariance, innovations, records):
-    """Write m + L u_i into the first p columns of the records.
-
-    Returns False, with NaN in all of the records, if the covariance is not positive definite.
-    """
+    """Write m + L u_i into the first p columns; False, and NaN in all records, without an L."""
     p = mean.shape[0]
     factor = np.empty((p, p))
     if not cholesky(covariance, p, factor):
@@ -154,9 +143,8 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
             for j in range(p):
                 sums[j] += records[i, j]
         n = float(records.shape[0])
-        draw_normal_mean(
-            n, sums, covariance, priors.precisions, priors.centres, normals, 0, mean_out
-        )
+        precisions, centres = priors.precisions, priors.centres
+        draw_normal_mean(n, sums, covariance, precisions, centres, normals, 0, mean_out)
         used = p
         centre = mean_out
     if covariance_out.shape[0] > 0:
@@ -192,19 +180,19 @@ class NormalVectors:
         size: int,
         mean: ArrayLike | None,
         covariance: ArrayLike | None,
-        mean_mean: float | Floats,
-        mean_sd: float | Floats,
-        df: float | None,
-        scale: ArrayLike | None,
+        mean_mean: float | Floats = 0.0,
+        mean_sd: float | Floats = 1.0,
+        df: float | None = None,
+        scale: ArrayLike | None = None,
     ) -> None:
         prefix, dim, size_name = names
         p = self.size = whole_number(size_name, size)
         first, second = self._names = f"{prefix}mean", f"{prefix}covariance"
-        self.mean = None if mean is None else real_array(first, mean, (p,))
+        self.mean = None if mean is None else arguments.real_array(first, mean, (p,))
         self.covariance = None if covariance is None else covariance_matrix(second, covariance, p)
         self.mean_mean, self.mean_sd = np.full(p, mean_mean), np.full(p, mean_sd)
         self._alike = isinstance(mean_sd, float)
-        self.df = p + 3.0 if df is None else positive_number(f"{second}_df", df)
+        self.df = p + 3.0 if df is None else arguments.positive_number(f"{second}_df", df)
         if self.df <= p - 1:
             raise ValueError(
                 f"{second}_df must be above {size_name} - 1 = {p - 1}, or the prior is not "
@@ -213,7 +201,7 @@ class NormalVectors:
         usual = 2.0 * np.eye(p)
         self.scale = usual if scale is None else covariance_matrix(f"{second}_scale", scale, p)
         self.scale_factor = np.linalg.cholesky(self.scale)
-        self._constant = log_inverse_wishart_constant(self.df, self.scale_factor)
+        self._constant = wishart_constant(self.df, self.scale_factor)
         self.priors = Priors(self.mean_mean, self.mean_sd**-2, self.scale)
         labels = self.labels = [f"x{j + 1}" for j in range(p)]
         self.parameters: tuple[Parameter, ...] = ()
@@ -221,7 +209,7 @@ class NormalVectors:
         self.gamma_shapes: list[float] = []
         if self.mean is None:
             self.n_mean = p
-            self.parameters += (Parameter(first, (p,), "real", (dim,), {dim: labels}),)
+            self.parameters += (labelled(first, "real", dim, labels),)
         if self.covariance is None:
             self.n_below = p * (p - 1) // 2
             self.gamma_shapes = [0.5 * (self.df - j) for j in range(p)]
@@ -230,20 +218,18 @@ class NormalVectors:
 
     def given(self) -> dict[str, Any]:
         """Return df and scale, ready for JSON; None for what is left at its default."""
+        df = None if self.df == self.size + 3 else self.df
         usual = np.array_equal(self.scale, 2.0 * np.eye(self.size))
-        return {
-            f"{self._names[1]}_df": None if self.df == self.size + 3 else self.df,
-            f"{self._names[1]}_scale": None if usual else self.scale.tolist(),
-        }
+        scale = None if usual else self.scale.tolist()
+        return {f"{self._names[1]}_df": df, f"{self._names[1]}_scale": scale}
 
     def read(self, theta: Theta) -> tuple[Floats, Floats]:
         """Return m and Sigma, each from theta or from what is known."""
-        p, mean, covariance = self.size, self.mean, self.covariance
-        if mean is None:
-            mean = read_parameter(theta, self._names[0], (p,))
-        if covariance is None:
-            covariance = read_parameter(theta, self._names[1], (p, p))
-        return mean, covariance
+        p, (first, second) = self.size, self._names
+        mean = read_parameter(theta, first, (p,)) if self.mean is None else self.mean
+        if self.covariance is not None:
+            return mean, self.covariance
+        return mean, read_parameter(theta, second, (p, p))
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw what is unknown."""
@@ -267,27 +253,18 @@ class NormalVectors:
         """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
         mean, covariance = self.read(theta)
         total = 0.0
-        if self.mean is None:
-            total += self._log_mean(mean)
+        if self.mean is None and self._alike:  # one compiled sum
+            total += log_normal_iid(mean, self.mean_mean[0], self.mean_sd[0])
+        elif self.mean is None:
+            z = (mean - self.mean_mean) / self.mean_sd
+            total -= 0.5 * (float(z @ z) + self.size * LOG_2PI) + float(np.log(self.mean_sd).sum())
         if self.covariance is None:
             total += log_inverse_wishart(covariance, self.df, self.scale_factor, self._constant)
         return total
 
-    def _log_mean(self, mean: Floats) -> float:
-        if self._alike:  # one compiled sum
-            return log_normal_iid(mean, self.mean_mean[0], self.mean_sd[0])
-        z = (mean - self.mean_mean) / self.mean_sd
-        squares = float(z @ z)
-        return -(0.5 * (squares + self.size * LOG_2PI) + float(np.log(self.mean_sd).sum()))
-
     def room(self) -> tuple[Theta, Floats, Floats]:
         """Return a theta to be filled in, and its m and Sigma; empty if they are known."""
-        p = self.size
-        new: Theta = {}
-        if self.mean is None:
-            new[self._names[0]] = np.empty(p)
-        if self.covariance is None:
-            new[self._names[1]] = np.empty((p, p))
+        new: Theta = {parameter.name: np.empty(parameter.shape) for parameter in self.parameters}
         return new, new.get(self._names[0], _NO_VECTOR), new.get(self._names[1], _NO_MATRIX)
 
     def update(self, theta: Theta, records: Floats, normals: Floats, gammas: Floats) -> Theta:
@@ -349,19 +326,12 @@ class MultivariateNormal(CompiledModel):
 
     def __post_init__(self) -> None:
         q = self.width = self.n_columns = whole_number("n_columns", self.n_columns)
-        not_both_known(mean=self.mean, covariance=self.covariance)
+        arguments.not_both_known(mean=self.mean, covariance=self.covariance)
         mean_mean = self.mean_mean = one_or_each("mean_mean", self.mean_mean, q)
         mean_sd = self.mean_sd = one_or_each("mean_sd", self.mean_sd, q, positive=True)
-        vectors = self._vectors = NormalVectors(
-            ("", "column", "n_columns"),
-            q,
-            self.mean,
-            self.covariance,
-            mean_mean,
-            mean_sd,
-            self.covariance_df,
-            self.covariance_scale,
-        )
+        names = ("", "column", "n_columns")
+        prior = (mean_mean, mean_sd, self.covariance_df, self.covariance_scale)
+        vectors = self._vectors = NormalVectors(names, q, self.mean, self.covariance, *prior)
         self.mean, self.covariance = vectors.mean, vectors.covariance
         self.covariance_df, self.covariance_scale = vectors.df, vectors.scale
         self.column_names, self.parameters = vectors.labels, vectors.parameters

@@ -16,10 +16,17 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import ClosedForm, Floats, Theta
-from noiseaware.maths.densities import log_gamma
+from noiseaware.maths.densities import log_gamma, log_inverse_gamma, log_normal
 from noiseaware.models.arguments import check_levels, read_floats, read_integers
 from noiseaware.models.conjugate import SMALLEST
 from noiseaware.parameters import Innovations, Parameter
+
+PRIORS: dict[str, tuple[str, str, Callable[[float, float, float], float]]] = {
+    "normal": ("mean", "sd", log_normal),
+    "gamma": ("shape", "rate", log_gamma),
+    "inverse gamma": ("shape", "scale", log_inverse_gamma),
+}
+"""Priors of one number v: what the arguments v_... are called, and log p(v) given these."""
 
 
 class ReadyModel:
@@ -32,6 +39,9 @@ class ReadyModel:
 
     example: ClassVar[dict[str, Any]] = {}
     """The required arguments of a small example. The lists of the command, example files."""
+
+    _priors: ClassVar[Mapping[str, str]] = {}
+    """Of parameters that are one number: which of `PRIORS`."""
 
     parameters: tuple[Parameter, ...]
     innovations: Innovations
@@ -51,6 +61,29 @@ class ReadyModel:
         """Return a parameter that is one number, from theta or as it is known."""
         known: float | None = getattr(self, name)
         return float(theta[name]) if known is None else known
+
+    def _prior_of(self, name: str) -> tuple[float, float]:
+        """Return the two arguments that say the prior of a number."""
+        first, second, _ = PRIORS[self._priors[name]]
+        return getattr(self, f"{name}_{first}"), getattr(self, f"{name}_{second}")
+
+    def _draw_number(
+        self, name: str, rng: Generator, more_a: Any = 0.0, more_b: Any = 0.0
+    ) -> Floats:
+        """Draw a number from its prior, or where that is (inverse) gamma with more of a and b."""
+        kind, (a, b) = self._priors[name], self._prior_of(name)
+        if kind == "normal":
+            return np.array(a + b * rng.standard_normal())
+        gamma = rng.standard_gamma(a + more_a)
+        if kind == "inverse gamma":
+            return np.array((b + more_b) / gamma)
+        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
+        return np.array(max(gamma / (b + more_b), SMALLEST))
+
+    def _log_density(self, name: str, theta: Theta) -> float:
+        """Return the log density of a number under its prior, normalised."""
+        _, _, log_density = PRIORS[self._priors[name]]
+        return log_density(float(theta[name]), *self._prior_of(name))
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -81,9 +114,8 @@ class ReadyModel:
         """
         arguments = inspect.signature(type(self)).parameters
         try:
-            written = {
-                name: _plain(getattr(self, name), a.default) for name, a in arguments.items()
-            }
+            pairs = arguments.items()
+            written = {name: _plain(getattr(self, name), a.default) for name, a in pairs}
         except AttributeError as error:
             raise ValueError(f"{type(self).__name__} cannot be written as JSON: {error}") from None
         return {"type": type(self).__name__, **written}
@@ -130,6 +162,8 @@ class CompiledModel(ReadyModel):
     makes it; None: as many as there are innovations, if these are uniform, else none."""
     compiled: ClassVar[Compiled]
 
+    _known_width: int = 0
+    """How many innovations of a record, the first, are known and not part of u."""
     _sizes: Sequence[int] = ()
     _names: Sequence[str] = ()
     """Of records that are integers: the number of levels of each column, and what it is called."""
@@ -175,9 +209,11 @@ class CompiledModel(ReadyModel):
 
     def build_records(self, theta: Theta, innovations: ArrayLike) -> NDArray[Any]:
         """Return the records F(u_i; theta)."""
-        innovations = read_floats("innovations", innovations, self.innovations.width)
-        n = len(innovations)
-        shape = (n,) if self.width is None else (n, self.width)
+        u = read_floats("innovations", innovations, self.innovations.width)
+        return self._build(theta, u, (len(u),) if self.width is None else (len(u), self.width))
+
+    def _build(self, theta: Theta, innovations: Floats, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return records of this shape, of all innovations."""
         records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
         self.compiled.build(*self._read_possible(theta), innovations, records)
         return records
@@ -186,45 +222,27 @@ class CompiledModel(ReadyModel):
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
         """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
-        array = self._read_records(records)
-        innovations = np.empty((len(array), self.innovations.width))
-        uniforms = self.uniforms
+        array, width = self._read_records(records), self._known_width + self.innovations.width
+        innovations, uniforms = np.empty((len(array), width)), self.uniforms
         if uniforms is None:
-            uniforms = self.innovations.width if self.innovations.kind == "uniform" else 0
+            uniforms = width if self.innovations.kind == "uniform" else 0
         if uniforms > 0:
             innovations[:, -uniforms:] = needed(rng).random((len(array), uniforms))
         assert self.compiled.recover is not None
         if self.compiled.recover(*self._read_possible(theta), array, innovations) is False:
             self.check_records(records)
-        return innovations
+        return np.ascontiguousarray(innovations[:, self._known_width :])
 
 
-class GammaPriors(CompiledModel):
-    """A model whose parameters are positive and have independent gamma priors.
-
-        v ~ Gamma(a, b)                 density b^a v^(a-1) exp(-b v) / Gamma(a), mean a / b
-
-    for each unknown parameter v; the arguments are called ``v_shape`` and ``v_rate``.
-    """
+class Numbers(CompiledModel):
+    """A model whose parameters are single numbers with independent `_priors`."""
 
     _largest: Mapping[str, float] = {}
     """Values above which a parameter is treated as impossible."""
 
-    def _prior(self, name: str) -> tuple[float, float]:
-        """Return a and b of a parameter."""
-        return getattr(self, f"{name}_shape"), getattr(self, f"{name}_rate")
-
-    def _draw(
-        self, name: str, rng: Generator, events: float = 0.0, exposure: float = 0.0
-    ) -> Floats:
-        """Draw a parameter from Gamma(a + events, b + exposure)."""
-        shape, rate = self._prior(name)
-        # A gamma variable with a small shape can round to 0; its logarithm stays finite.
-        return np.array(max(rng.standard_gamma(shape + events) / (rate + exposure), SMALLEST))
-
     def _given(self, events: float, exposure: float, estimate: float) -> ClosedForm:
-        """Return the closed form of a rate that `_draw` draws exactly."""
-        shape, rate = self._prior("rate")
+        """Return the closed form of a rate that `_draw_number` draws exactly."""
+        shape, rate = self._prior_of("rate")
 
         def draw(draws: int, rng: Generator) -> Theta:
             return {"rate": rng.standard_gamma(shape + events, size=draws) / (rate + exposure)}
@@ -232,16 +250,21 @@ class GammaPriors(CompiledModel):
         return ClosedForm({"rate": np.array(estimate)}, draw)
 
     def sample_prior(self, rng: Generator) -> Theta:
-        return {parameter.name: self._draw(parameter.name, rng) for parameter in self.parameters}
+        return {each.name: self._draw_number(each.name, rng) for each in self.parameters}
 
     def log_prior(self, theta: Theta) -> float:
+        for name, largest in self._largest.items():
+            if float(theta[name]) > largest:
+                return -math.inf
         total = 0.0
         for parameter in self.parameters:
-            name, value = parameter.name, float(theta[parameter.name])
-            if value > self._largest.get(name, math.inf):
-                return -math.inf
-            total += log_gamma(value, *self._prior(name))
+            total += self._log_density(parameter.name, theta)
         return total
+
+
+def labelled(name: str, support: str, dim: str, labels: Sequence[Any]) -> Parameter:
+    """Return a parameter with one value for each label."""
+    return Parameter(name, (len(labels),), support, (dim,), {dim: labels})
 
 
 def needed(rng: Generator | None) -> Generator:

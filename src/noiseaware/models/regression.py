@@ -28,15 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware.contract import Floats, Theta
 from noiseaware.maths.densities import LOG_2PI, log_normal_iid
-from noiseaware.models.arguments import (
-    common_length,
-    feature_columns,
-    read_floats,
-    read_parameter,
-)
-from noiseaware.models.normal_vectors import NormalVectors
-from noiseaware.models.ready import CompiledModel, needed
-from noiseaware.parameters import PLAIN_WORK, Innovations, Parameter, Work
+from noiseaware.models import arguments
+from noiseaware.models.arguments import read_floats, read_parameter
+from noiseaware.models.normal_vectors import FEATURES, NormalVectors
+from noiseaware.models.ready import CompiledModel, labelled
+from noiseaware.parameters import PLAIN_WORK, Innovations, Work
 
 
 class Regression(CompiledModel):
@@ -66,34 +62,30 @@ class Regression(CompiledModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._known = self._know_features()
-        features = self._features = NormalVectors(
-            ("feature_", "feature", "n_features"),
-            self.n_features,
-            self.feature_mean,
-            self.feature_covariance,
-            0.0,
-            self.feature_mean_sd,
-            self.feature_covariance_df,
-            self.feature_covariance_scale,
-        )
+        mean, covariance = self.feature_mean, self.feature_covariance
+        df, scale = self.feature_covariance_df, self.feature_covariance_scale
+        prior = (0.0, self.feature_mean_sd, df, scale)
+        features = NormalVectors(FEATURES, self.n_features, mean, covariance, *prior)
+        self._features = features
         p = self.n_features = features.size
         self.feature_mean, self.feature_covariance = features.mean, features.covariance
         self.feature_covariance_df, self.feature_covariance_scale = features.df, features.scale
         self.width = p + 1
         self._prior_precision = self.coefficient_sd**-2
-        labels = {"coefficient": ["intercept", *(self.features or features.labels)]}
-        coefficients = Parameter("coefficients", (p + 1,), "real", ("coefficient",), labels)
+        self._numbers = [name for name in self._priors if getattr(self, name) is None]
+        names = ["intercept", *(self.features or features.labels)]
+        coefficients = labelled("coefficients", "real", "coefficient", names)
         self.parameters = (coefficients, *features.parameters)
         self.innovations = Innovations("normal", p + self._response_normals, self._work)
         self.column_names = [*features.labels, "y"]
         if self._known is not None:
             self.width, self.uses_index, self.n_records = None, True, len(self._known)
             self.innovations = Innovations("normal", self._response_normals, self._work)
-            self.column_names = ["y"]
+            self.column_names, self._known_width = ["y"], p
 
     def _know_features(self) -> Floats | None:
         """Return the known features, (n, p), and settle what would describe unknown ones."""
-        columns = self.features = feature_columns(self.features)
+        columns = self.features = arguments.feature_columns(self.features)
         if not columns:
             self.features = None
             if self.n_features is None:
@@ -105,7 +97,7 @@ class Regression(CompiledModel):
         p = len(columns)
         if self.n_features not in (None, p):
             raise ValueError(f"n_features must be {p}, as features has; got {self.n_features!r}")
-        common_length(columns)
+        arguments.common_length(columns)
         self.n_features, self.feature_mean, self.feature_covariance = p, np.zeros(p), np.eye(p)
         return np.column_stack(list(columns.values()))
 
@@ -135,24 +127,9 @@ class Regression(CompiledModel):
         if self._known is None:
             return CompiledModel.build_records(self, theta, innovations)
         u = read_floats("innovations", innovations, self._response_normals)
-        rows = np.empty((len(u), self.n_features + 1))
         whole = np.column_stack([self._known_of(len(u), index), u])
-        self.compiled.build(*self._read_possible(theta), whole, rows)
+        rows = self._build(theta, whole, (len(u), self.n_features + 1))
         return np.ascontiguousarray(rows[:, -1], dtype=self._response_type)
-
-    def recover_innovations(
-        self, theta: Theta, records: ArrayLike, rng: Generator | None = None
-    ) -> Floats:
-        if self._known is None:
-            return super().recover_innovations(theta, records, rng)
-        rows, p = self._read_records(records), self.n_features
-        whole = np.empty((len(rows), p + self._response_normals))
-        if self.uniforms:
-            whole[:, -self.uniforms :] = needed(rng).random((len(rows), self.uniforms))
-        assert self.compiled.recover is not None
-        if self.compiled.recover(*self._read_possible(theta), rows, whole) is False:
-            self.check_records(records)
-        return np.ascontiguousarray(whole[:, p:])
 
     def _coefficients(self, theta: Theta) -> Floats:
         """Return beta."""
@@ -170,21 +147,16 @@ class Regression(CompiledModel):
         raise NotImplementedError
 
     def sample_prior(self, rng: Generator) -> Theta:
-        coefficients = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
-        theta: Theta = {"coefficients": coefficients}
-        return theta | self._sample_noise(rng) | self._features.sample_prior(rng)
+        theta: Theta = {}
+        theta["coefficients"] = self.coefficient_sd * rng.standard_normal(self.n_features + 1)
+        theta |= {name: self._draw_number(name, rng) for name in self._numbers}
+        return theta | self._features.sample_prior(rng)
 
     def log_prior(self, theta: Theta) -> float:
         total = log_normal_iid(self._coefficients(theta), 0.0, self.coefficient_sd)
-        return total + self._log_noise(theta) + self._features.log_prior(theta)
-
-    def _sample_noise(self, rng: Generator) -> Theta:
-        """Draw what the response has besides the coefficients, from its prior."""
-        return {}
-
-    def _log_noise(self, theta: Theta) -> float:
-        """Return the log density of that prior."""
-        return 0.0
+        for name in self._numbers:
+            total += self._log_density(name, theta)
+        return total + self._features.log_prior(theta)
 
     def __repr__(self) -> str:
         if self.features is None:

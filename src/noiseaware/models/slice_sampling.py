@@ -43,7 +43,7 @@ POOL = 3 + TRIES
 
 
 def slice_draw(
-    log_density: Callable[[float], float], now: float, width: float, rng: Generator
+    log_density: Callable[..., float], now: float, width: float, rng: Generator
 ) -> float:
     """Return a new value; the density is invariant."""
     level = log_density(now) + math.log(1.0 - rng.random())
@@ -62,10 +62,7 @@ def slice_draw(
 
 @njit(nogil=True, inline="always")
 def slice_in_pool(log_density, x, rest, width, uniforms, used):
-    """Move x under ``log_density(x, *rest)``; return it and the position reached in the pool.
-
-    The position is -1 if the pool came to its end first.
-    """
+    """Move x under ``log_density(x, *rest)``; return it and the place in the pool, or -1."""
     if used + 2 > uniforms.shape[0]:
         return x, -1
     now = log_density(x, *rest)
@@ -105,10 +102,7 @@ def of_generator(rng, k):
 
 @njit(nogil=True, inline="always")
 def slice_step(log_density, x, rest, width, uniform, source):
-    """Move x under ``log_density(x, *rest)``; ``uniform(source, k)`` is the k-th of the uniforms.
-
-    The width may depend on anything but x.
-    """
+    """Move x under ``log_density(x, *rest)``; ``uniform(source, k)`` are uniforms, k = 0, 1, ..."""
     height = log_density(x, *rest) + math.log1p(-uniform(source, 0))
     low = x - width * uniform(source, 1)
     high = low + width

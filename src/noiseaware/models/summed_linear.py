@@ -30,7 +30,7 @@ from numpy.random import Generator
 
 from noiseaware.basics.linear_algebra import cholesky, solve_lower, solve_upper
 from noiseaware.contract import Floats, Theta
-from noiseaware.maths.cells import GAUSSIAN, CellLaws, Summed
+from noiseaware.maths.cells import CellLaws, Summed
 from noiseaware.models.slice_sampling import slice_draw
 
 FARTHEST = 300.0
@@ -180,8 +180,3 @@ class SummedLinear:
         """Draw the responses given theta and what is seen of them, (n,)."""
         mean, variance = point.summed.mean, point.summed.variance
         return mean + np.sqrt(variance) * rng.normal(size=len(mean))
-
-
-def can_sum(laws: CellLaws) -> bool:
-    """Whether all that is seen has Gaussian noise."""
-    return bool((laws.family == GAUSSIAN).all())

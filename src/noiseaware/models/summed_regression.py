@@ -68,23 +68,13 @@ from numpy.random import Generator
 
 from noiseaware.basics.adapt import StepSize
 from noiseaware.contract import Floats, Theta
+from noiseaware.maths import cells
 from noiseaware.maths.cell_fits import CellFits
-from noiseaware.maths.cells import (
-    BETWEEN,
-    BINOMIAL,
-    LARGEST,
-    NEGATIVE_BINOMIAL,
-    SMALLEST,
-    TABLE,
-    CellLaws,
-    Summed,
-    draw_out,
-    sum_out,
-)
+from noiseaware.maths.cells import BINOMIAL, NEGATIVE_BINOMIAL, CellLaws, Summed
 from noiseaware.models.slice_sampling import slice_draw
 from noiseaware.release import ImpossibleRelease
 
-LOG_RATES = (math.log(SMALLEST), math.log(LARGEST))
+LOG_RATES = (math.log(cells.SMALLEST), math.log(cells.LARGEST))
 
 FARTHEST = 25.0
 """Largest |log dispersion|, and |log spread| in units of its scale: there is no mass beyond."""
@@ -149,13 +139,12 @@ class SummedRegression:
         code, rate, size = self.law(eta, dispersion)
         found = None if fits is None else fits.at(eta, math.log(dispersion or 1.0))
         if found is None:
-            summed = sum_out(code, rate, size, self.laws)
+            summed = cells.sum_out(code, rate, size, self.laws)
         else:
             summed, left = found
             if left.size:
-                for all_cells, some in zip(
-                    summed, self._some(left, eta[left], dispersion), strict=True
-                ):
+                added = self._some(left, eta[left], dispersion)
+                for all_cells, some in zip(summed, added, strict=True):
                     all_cells[left] = some
         if code == NEGATIVE_BINOMIAL:
             share = size / (size + rate)
@@ -179,11 +168,12 @@ class SummedRegression:
     def _some(self, which: Any, eta: Floats, dispersion: float) -> Summed:
         """Sum out some of the cells."""
         laws = CellLaws(self.laws.family[which], self.laws.parameters[which], self.laws.table)
-        return sum_out(*self.law(eta, dispersion, which), laws)
+        return cells.sum_out(*self.law(eta, dispersion, which), laws)
 
     def draw(self, point: Point, rng: Generator) -> Any:
         """Draw the counts of all cells given theta and what is seen of them, (n,)."""
-        return draw_out(*self.law(point.eta, point.dispersion), self.laws, point.summed, rng)
+        law = self.law(point.eta, point.dispersion)
+        return cells.draw_out(*law, self.laws, point.summed, rng)
 
     def theta(self, point: Point) -> Theta:
         """Return theta of a point, by name."""
@@ -252,11 +242,11 @@ class SummedRegression:
     def _crude_intercept(self) -> float:
         """Return the intercept at which the counts have about the mean of what is seen."""
         family, p = self.laws.family, self.laws.parameters
-        seen = np.where(family == TABLE, p[:, 0] + 0.5 * p[:, 2], p[:, 0])
-        between = (family >= BETWEEN) & (family != TABLE)
+        seen = np.where(family == cells.TABLE, p[:, 0] + 0.5 * p[:, 2], p[:, 0])
+        between = (family >= cells.BETWEEN) & (family != cells.TABLE)
         low = np.where(np.isfinite(p[:, 0]), p[:, 0], 0.5 * p[:, 2])
         seen = np.where(between, np.where(np.isfinite(low), low, 0.0), seen)
-        known = (family >= BETWEEN) | (p[:, 1] > 0.0)
+        known = (family >= cells.BETWEEN) | (p[:, 1] > 0.0)
         total = max(float(seen[known].sum()), 0.5) + 0.5
         if self.model.code == BINOMIAL:
             share = min(max(total / float(self.model.trials[known].sum() + 1.0), 1e-4), 1 - 1e-4)
@@ -342,11 +332,8 @@ class SummedRegression:
             for codes, size in zip(self.codes, self.sizes, strict=True)
         ]
         if len(self.sizes) > 1 and sum(self.sizes) <= DENSE:
-            ends = np.cumsum(self.sizes)[:-1]
-            blocks = [
-                np.eye(size)[codes] for codes, size in zip(self.codes, self.sizes, strict=True)
-            ]
-            joined = np.hstack(blocks)
+            ends, pairs = np.cumsum(self.sizes)[:-1], zip(self.codes, self.sizes, strict=True)
+            joined = np.hstack([np.eye(size)[codes] for codes, size in pairs])
             H = joined.T @ (weight[:, np.newaxis] * joined)
             H[np.diag_indices_from(H)] += np.repeat(scales, self.sizes)
             tuning["follow"] = np.split(-np.linalg.solve(H, np.vstack(right)), ends)
@@ -439,8 +426,7 @@ class SummedRegression:
 
         def proposal(at: Point) -> tuple[Any, Any]:
             g, H = self._slope(at, design, follow)
-            root = np.linalg.cholesky(H)
-            return a * np.linalg.solve(H, g), root
+            return a * np.linalg.solve(H, g), np.linalg.cholesky(H)
 
         try:
             mean, root = proposal(point)
@@ -510,8 +496,8 @@ class SummedRegression:
         backward = back_H * (-delta - a * back / back_H) ** 2
         log_ratio = change + 0.5 * (forward - backward) / b + 0.5 * np.log(back_H / H)
         accept = np.log(1.0 - rng.random(size)) < log_ratio
-        share = float(np.exp(np.minimum(np.nan_to_num(log_ratio, nan=-np.inf), 0.0)).mean())
-        step.acceptance.append(share)
+        chances = np.exp(np.minimum(np.nan_to_num(log_ratio, nan=-np.inf), 0.0))
+        step.acceptance.append(float(chances.mean()))
         accepted.append(float(accept.mean()))
         return self._mixed(point, there, k, accept)
 
@@ -571,9 +557,8 @@ class SummedRegression:
         log_ratio = float((there.summed.log_p - point.summed.log_p).sum()) + delta
         log_ratio += self.model.log_spread_prior(spread[k])
         log_ratio -= self.model.log_spread_prior(point.spread[k])
-        log_ratio += (
-            0.5 * (H * (delta - a * g / H) ** 2 - back_H * (delta + a * back / back_H) ** 2) / b
-        )
+        forward, backward = H * (delta - a * g / H) ** 2, back_H * (delta + a * back / back_H) ** 2
+        log_ratio += 0.5 * (forward - backward) / b
         log_ratio += 0.5 * math.log(back_H / H)
         return there if self._decide(step, log_ratio, rng, accepted) else point
 
@@ -590,11 +575,8 @@ class SummedRegression:
         def log_density(t: float) -> float:
             if abs(t - centre) > FARTHEST:
                 return -math.inf
-            return (
-                (1.0 - size) * t
-                - square * math.exp(-2.0 * t)
-                + self.model.log_spread_prior(math.exp(t))
-            )
+            prior = self.model.log_spread_prior(math.exp(t))
+            return (1.0 - size) * t - square * math.exp(-2.0 * t) + prior
 
         width, spread = 3.0 / math.sqrt(2.0 * size), point.spread.copy()
         spread[k] = math.exp(slice_draw(log_density, math.log(spread[k]), width, rng))
