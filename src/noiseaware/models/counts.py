@@ -63,7 +63,6 @@ class CountModel(Numbers):
     """Counts with a mean m and a size r (r = inf: Poisson), which `_read` returns."""
 
     dtype = np.int64
-    _priors: ClassVar = dict.fromkeys(("rate", "mean", "dispersion"), "gamma")
     innovations = Innovations("uniform", 1)
     compiled = Compiled(count_cdf.build_counts, count_cdf.recover_counts, count_cdf.log_masses)
     _sizes, _names = [count_cdf.LARGEST_COUNT + 1], ["the count"]
@@ -103,6 +102,7 @@ class Poisson(CountModel):
     rate_rate: float = field(default=0.1, metadata=POSITIVE)
 
     parameters = (Parameter("rate", (), "positive"),)
+    _priors: ClassVar = {"rate": "gamma"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -235,6 +235,8 @@ class NegativeBinomial(CountModel):
     dispersion_shape: float = field(default=1.0, metadata=POSITIVE)
     dispersion_rate: float = field(default=1.0, metadata=POSITIVE)
 
+    _priors: ClassVar = {"mean": "gamma", "dispersion": "gamma"}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._largest = {
@@ -255,7 +257,7 @@ class NegativeBinomial(CountModel):
 
     def _update(self, theta: Theta, records: NDArray[np.int64], rng: Generator) -> Theta:
         total = self._total(records)
-        priors = (*self._prior_of("mean"), *self._prior_of("dispersion"))
+        priors = (*self._prior_arguments["mean"], *self._prior_arguments["dispersion"])
         given = Given(len(records), total, *tabulate(records), *priors)
         start = np.log([float(theta["mean"]), float(theta["dispersion"])])
         start = np.clip(start, 1e-6 - _FARTHEST, _FARTHEST - 1e-6)

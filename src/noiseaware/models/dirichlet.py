@@ -255,7 +255,7 @@ class Dirichlet(CompiledModel):
         (start,) = self._read(theta)
         sums, smallest = np.empty((2, self.n_parts))
         _sum_logs(records, sums, smallest)
-        prior = (self._concentration, *self._prior_of("precision"))
+        prior = (self._concentration, *self._prior_arguments["precision"])
         pool = rng.random(_POOL * (self.n_parts + 1))
         alpha = start.copy()
         while not _slice_scan(alpha, sums, smallest, prior, float(n), _ONE, pool):

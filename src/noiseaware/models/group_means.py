@@ -427,7 +427,7 @@ class StratifiedMeans(Pooled, NormalGroups):
 
         (centres, sds, fit), (new_centres, new_sds, new_fit) = given(before), given(after)
         means, _ = self._read(theta)
-        prior = self._prior_of("variance")
+        prior = self._prior_arguments["variance"]
         log_ratio = log_inverse_gamma(after, *prior) - log_inverse_gamma(before, *prior)
         new = {name: np.array(value, dtype=np.float64) for name, value in theta.items()}
         new["variance"] = np.array(after)

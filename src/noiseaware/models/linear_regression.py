@@ -413,7 +413,7 @@ class LinearRegression(Regression):
         if self.features is None or (laws.family != GAUSSIAN).any():
             return None
         design = np.column_stack([np.ones(n), self._known_of(n)])
-        prior = self._prior_of("noise_variance")
+        prior = self._prior_arguments["noise_variance"]
         return SummedLinear(design, laws, self._prior_precision, self.noise_variance, prior)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:

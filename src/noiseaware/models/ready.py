@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -62,16 +63,20 @@ class ReadyModel:
         known: float | None = getattr(self, name)
         return float(theta[name]) if known is None else known
 
-    def _prior_of(self, name: str) -> tuple[float, float]:
-        """Return the two arguments that say the prior of a number."""
-        first, second, _ = PRIORS[self._priors[name]]
-        return getattr(self, f"{name}_{first}"), getattr(self, f"{name}_{second}")
+    @cached_property
+    def _prior_arguments(self) -> dict[str, tuple[float, float]]:
+        """The two arguments that say the prior of each number."""
+        found = {}
+        for name, kind in self._priors.items():
+            first, second, _ = PRIORS[kind]
+            found[name] = getattr(self, f"{name}_{first}"), getattr(self, f"{name}_{second}")
+        return found
 
     def _draw_number(
         self, name: str, rng: Generator, more_a: Any = 0.0, more_b: Any = 0.0
     ) -> Floats:
         """Draw a number from its prior, or where that is (inverse) gamma with more of a and b."""
-        kind, (a, b) = self._priors[name], self._prior_of(name)
+        kind, (a, b) = self._priors[name], self._prior_arguments[name]
         if kind == "normal":
             return np.array(a + b * rng.standard_normal())
         gamma = rng.standard_gamma(a + more_a)
@@ -82,8 +87,8 @@ class ReadyModel:
 
     def _log_density(self, name: str, theta: Theta) -> float:
         """Return the log density of a number under its prior, normalised."""
-        _, _, log_density = PRIORS[self._priors[name]]
-        return log_density(float(theta[name]), *self._prior_of(name))
+        log_density = PRIORS[self._priors[name]][2]
+        return log_density(float(theta[name]), *self._prior_arguments[name])
 
     def sample_prior(self, rng: Generator) -> Theta:
         """Draw theta from the prior."""
@@ -242,7 +247,7 @@ class Numbers(CompiledModel):
 
     def _given(self, events: float, exposure: float, estimate: float) -> ClosedForm:
         """Return the closed form of a rate that `_draw_number` draws exactly."""
-        shape, rate = self._prior_of("rate")
+        shape, rate = self._prior_arguments["rate"]
 
         def draw(draws: int, rng: Generator) -> Theta:
             return {"rate": rng.standard_gamma(shape + events, size=draws) / (rate + exposure)}
