@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,18 @@ MOST = {
     "replicates": 1_000_000,
 }
 """What a file may ask for: more would not fit into any memory, so that it is a mistake."""
+
+
+def refuse(
+    right: str, values: Any, wrong: Any, where: Callable[[int], str], form: str = ""
+) -> None:
+    """ValueError with what would be `right`, if one of the values is `wrong`: the first, and where.
+
+    `where` makes words of its place; `form` is the number's format.
+    """
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"{right}; got {values.flat[i]:{form}} {where(i)}")
 
 
 def as_labels(name: str, labels: Any, count: int) -> tuple[str, ...]:
@@ -50,15 +62,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_memory(what: str, size: int) -> None:
-    """Raise MemoryError, before anything is made, if so many bytes are more than are free.
-
-    Parameters
-    ----------
-    what
-        What would take so much, for the message.
-    size
-        How many bytes.
-    """
+    """Raise MemoryError, before anything is made, if `what` takes more bytes than are free."""
     free = _free_memory()
     if size > free:
         raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; free are {free / 2**30:.3g} GiB")

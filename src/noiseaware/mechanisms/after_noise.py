@@ -35,11 +35,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import positive
+from noiseaware.basics.arguments import positive, refuse
 from noiseaware.basics.described import bound_words
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.additive import AdditiveNoise, Laplace, SeparableMechanism, is_additive
-from noiseaware.mechanisms.ready import check_values, mechanism_words
+from noiseaware.mechanisms.ready import as_numbers, check_values, mechanism_words, named
 from noiseaware.mechanisms.terms import (
     BETWEEN,
     FOLDED,
@@ -56,13 +56,9 @@ class AfterNoise(SeparableMechanism):
 
     noisy_totals = True
 
-    in_words: ClassVar[str]
-    """What was done to the numbers: "they were ..."."""
-
-    mechanism: Any
-    """What made the numbers that the step was applied to."""
-    noise: AdditiveNoise
-    """The additive mechanism at the bottom of all steps."""
+    in_words: ClassVar[str]  # what was done to the numbers: "they were ..."
+    mechanism: Any  # what made the numbers that the step was applied to
+    noise: AdditiveNoise  # the additive mechanism at the bottom of all steps
 
     def __init__(self, mechanism: Any) -> None:
         if not (is_additive(mechanism) or isinstance(mechanism, Step)):
@@ -106,11 +102,8 @@ class AfterNoise(SeparableMechanism):
         """
         names = self.query.names
         array = check_values(values, names, integers=False, withheld=self.can_withhold)
-        _, possible = self._terms(array)
-        bad = np.flatnonzero(~possible)
-        if bad.size:
-            where = f"got {array[bad[0]]:g} for {names[bad[0]]!r}"
-            raise ValueError(f"values must be {' and '.join(self._wanted())}; {where}")
+        right = f"values must be {' and '.join(self._wanted())}"
+        refuse(right, array, ~self._terms(array)[1], named(names), "g")
         return array
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
@@ -129,9 +122,7 @@ class AfterNoise(SeparableMechanism):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step with its mechanism, ready for JSON; an infinite bound is left out."""
-        return {
-            name: entry for name, entry in super().to_dict().items() if entry not in ("inf", "-inf")
-        }
+        return {k: entry for k, entry in super().to_dict().items() if entry not in ("inf", "-inf")}
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
@@ -141,18 +132,13 @@ class AfterNoise(SeparableMechanism):
         return super()._read(name, value)
 
     def words(self) -> list[str]:
-        bounds = {name: getattr(self, name) for name in (*self.needed, *self.optional_arguments)}
-        numbers = [
-            f"{name} {bound_words(bound)}"
-            for name, bound in bounds.items()
-            if isinstance(bound, float) and math.isfinite(bound)
-        ]
-        step = ", ".join([type(self).__name__, *numbers])
-        return [
-            *mechanism_words(self.mechanism),
-            f"After the noise they were {self.in_words}: {step}. This analysis takes that into "
-            "account.",
-        ]
+        step = type(self).__name__
+        for name in (*self.needed, *self.optional_arguments):
+            bound = getattr(self, name)
+            if isinstance(bound, float) and math.isfinite(bound):
+                step += f", {name} {bound_words(bound)}"
+        after = f"After the noise they were {self.in_words}: {step}."
+        return [*mechanism_words(self.mechanism), f"{after} This analysis takes that into account."]
 
 
 class Step(AfterNoise):
@@ -379,14 +365,10 @@ def _odd(multiple: Floats) -> NDArray[np.bool_]:
 
 def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
     """Return a bound as a float or as floats (d,), or an error that names the argument."""
-    d = len(step.query.names)
-    try:
-        # NumPy would read the text "1" as a number.
-        if isinstance(value, bool) or np.asarray(value).dtype.kind not in "biufO":
-            raise TypeError
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, or one for each value; got {value!r}") from None
+    d, right = len(step.query.names), f"{name} must be a number, or one for each value"
+    if isinstance(value, bool):
+        raise TypeError(f"{right}; got {value!r}")
+    array = as_numbers(value, right)
     if array.shape not in ((), (d,)):
         raise ValueError(f"{name} must be one number or {d}; got shape {array.shape}")
     if np.isnan(array).any():
@@ -409,6 +391,4 @@ def shown(bound: Any) -> str:
     return f"its own ({bound.min():g} to {bound.max():g})"
 
 
-MECHANISMS.add(Clamped)
-MECHANISMS.add(Thresholded)
-MECHANISMS.add(Rounded)
+MECHANISMS.add(Clamped, Thresholded, Rounded)

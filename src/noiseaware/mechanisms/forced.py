@@ -117,8 +117,7 @@ class Truncated(AfterNoise):
         total = total_of(self.query, records)
         kind, inverse = self.noise.kind, 1.0 / self.scale
         each = np.broadcast_arrays(inverse, *self._ends(), total, 1.0 - rng.random(len(total)))
-        values = [draw_between(kind, *one) for one in zip(*each, strict=True)]
-        return np.array(values)
+        return np.array([draw_between(kind, *one) for one in zip(*each, strict=True)])
 
 
 @njit(cache=True, nogil=True)
@@ -234,5 +233,4 @@ def _bounds(lower: Any, upper: Any, discrete: bool) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-MECHANISMS.add(Truncated)
-MECHANISMS.add(Folded)
+MECHANISMS.add(Truncated, Folded)

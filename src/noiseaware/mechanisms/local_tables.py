@@ -17,7 +17,7 @@ from noiseaware.basics.described import first_line
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.calibrate import check_one_way, positive, probability
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.local import LocalMechanism, stochastic
+from noiseaware.mechanisms.local import LocalMechanism
 from noiseaware.mechanisms.terms import EXACT, GAUSSIAN, N_PARAMETERS, TABLE, CellLaws
 from noiseaware.queries import Histogram, Value
 from noiseaware.registry import MECHANISMS
@@ -39,6 +39,19 @@ def response_scores(log_matrix, records, index, values, scores):
         level = int(values[index[i]])
         known = 0 <= level < log_matrix.shape[1]
         scores[i, 0] = log_matrix[records[i], level] if known else -np.inf
+
+
+def stochastic(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return a table whose rows are probabilities."""
+    table = np.array(value, dtype=np.float64)
+    if table.ndim != 2 or table.shape != shape:
+        raise ValueError(f"{name} must be a table of shape {shape}; got shape {table.shape}")
+    wrong = (table < 0.0).any(axis=1) | (np.abs(table.sum(axis=1) - 1.0) > 1e-8)
+    if not np.isfinite(table).all() or wrong.any():
+        i = int(np.argmax(wrong))
+        got = f"got {table[i].tolist()} in row {i}"
+        raise ValueError(f"{name} must have rows of probabilities that sum to 1; {got}")
+    return table
 
 
 class RandomizedResponse(LocalMechanism):
@@ -114,14 +127,9 @@ class RandomizedResponse(LocalMechanism):
         self.matrix = probabilities
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released levels as a new float64 array (n,); ValueError for another level."""
-        array = super().check_values(values)
-        bad = np.flatnonzero((array < 0) | (array >= self.n_levels))
-        if bad.size:
-            raise ValueError(
-                f"values must be from 0 to {self.n_levels - 1}, one of the {self.n_levels} levels; "
-                f"got {array[bad[0]]:g} for record {bad[0]}"
-            )
+        array, k = super().check_values(values), self.n_levels
+        right = f"from 0 to {k - 1}, one of the {k} levels"
+        self._refuse(right, array, (array < 0) | (array >= k), "g")
         return array
 
     def log_normaliser(self, values: ArrayLike) -> float:
@@ -181,8 +189,7 @@ class CountLaw(LocalMechanism):
     can_withhold = True
     needed: ClassVar[tuple[str, ...]] = ()
     optional_arguments: ClassVar[tuple[str, ...]] = ()
-    promise: ClassVar[str]
-    """Why no guarantee is stated."""
+    promise: ClassVar[str]  # why no guarantee is stated
 
     def _hold(self) -> None:
         self.query = Value()
@@ -193,15 +200,10 @@ class CountLaw(LocalMechanism):
         raise NotImplementedError
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (n,); NaN is no value.
-
-        ValueError if one of them cannot be published.
-        """
         array = super().check_values(values)
-        possible = {
-            value: (self._possible(value)[1] > 0.0).any() for value in set(array[~np.isnan(array)])
-        }
-        wrong = np.array([not possible.get(value, True) for value in array], dtype=bool)
+        seen = set(array[~np.isnan(array)])
+        impossible = [value for value in seen if not (self._possible(value)[1] > 0.0).any()]
+        wrong = np.isin(array, impossible)
         self._refuse(f"what {type(self).__name__} can publish", array, wrong)
         return array
 
@@ -351,7 +353,6 @@ class LocalExact(CountLaw):
         self.query = Value(integer_valued=self.integer_valued)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (n,); NaN is no value."""
         return (CountLaw if self.integer_valued else LocalMechanism).check_values(self, values)
 
     def record_laws(self, values: Floats) -> CellLaws:
@@ -376,8 +377,4 @@ class LocalExact(CountLaw):
         return np.asarray(records, dtype=np.float64)
 
 
-for kind in (RandomRounding, CellKey, LocalExact):
-    MECHANISMS.add(kind)
-
-
-MECHANISMS.add(RandomizedResponse)
+MECHANISMS.add(RandomizedResponse, RandomRounding, CellKey, LocalExact)

@@ -423,8 +423,7 @@ def check_loss(loss: Any, *, hessian: bool = False) -> None:
 
 from_dict = LOSSES.read
 
-for kind in (LogisticLoss, RowNormLogisticLoss, LinearLoss, MeanLoss, QuantileLoss):
-    LOSSES.add(kind)
+LOSSES.add(LogisticLoss, RowNormLogisticLoss, LinearLoss, MeanLoss, QuantileLoss)
 
 __getattr__ = renamed(
     "noiseaware.mechanisms.losses", {"LossLike": ("noiseaware.contract.Loss", Loss)}

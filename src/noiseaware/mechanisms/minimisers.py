@@ -399,5 +399,4 @@ def _check_grid(grid: ArrayLike, q: int) -> Floats:
     return array
 
 
-MECHANISMS.add(ObjectivePerturbation)
-MECHANISMS.add(KNormGradient)
+MECHANISMS.add(ObjectivePerturbation, KNormGradient)

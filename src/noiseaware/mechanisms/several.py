@@ -520,5 +520,4 @@ class Attributes(Compound, LocalMechanism):
         return np.column_stack(columns)
 
 
-MECHANISMS.add(Several)
-MECHANISMS.add(Attributes)
+MECHANISMS.add(Several, Attributes)
