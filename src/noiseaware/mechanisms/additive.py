@@ -241,7 +241,7 @@ class LaplaceNoise(AdditiveNoise):
     """What `Laplace` and `DiscreteLaplace` share."""
 
     family, calibrated = LAPLACE, staticmethod(laplace_noise)
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
+    example_arguments = {"query": Count.example(), "epsilon": 0.5}
 
     def __init__(
         self,
@@ -371,7 +371,7 @@ class Gaussian(GaussianNoise):
     """  # noqa: E501
 
     in_words, spread = "normal (Gaussian) noise", 1.0
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "rho": 0.1}
+    example_arguments = {"query": Sum.example(), "rho": 0.1}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
@@ -442,7 +442,7 @@ class DiscreteGaussian(GaussianNoise):
         root = math.sqrt(2.0 * math.pi)
         return -np.where(sigma[..., 0] < 0.5, np.log(few), np.log(root * sigma[..., 0] * many))
 
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
+    example_arguments = {"query": Histogram.example(), "rho": 0.1}
 
 
 class Exact(SeparableMechanism):
@@ -464,7 +464,7 @@ class Exact(SeparableMechanism):
     """
 
     needed, optional_arguments = ("query",), ()
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example()}
+    example_arguments = {"query": Count.example()}
 
     def __init__(self, query: Query) -> None:
         self._hold_query(query, "change")

@@ -197,7 +197,7 @@ class Clamped(Step):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "clamped to a range"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0}
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
         super().__init__(mechanism)
@@ -241,7 +241,7 @@ class Thresholded(Step):
     needed, optional_arguments = ("threshold", "mechanism"), ()
     in_words = "withheld where they were below a threshold"
     can_withhold = True
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "threshold": 5.0}
+    example_arguments = {"mechanism": Laplace.example(), "threshold": 5.0}
 
     def __init__(self, mechanism: Any, threshold: Any) -> None:
         super().__init__(mechanism)
@@ -278,7 +278,7 @@ class Rounded(Step):
 
     needed, optional_arguments = ("step", "mechanism"), ()
     in_words = "rounded"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "step": 5.0}
+    example_arguments = {"mechanism": Laplace.example(), "step": 5.0}
 
     def __init__(self, mechanism: Any, step: float) -> None:
         super().__init__(mechanism)

@@ -25,7 +25,7 @@ the noise are not independent: the density is joint. `joint.ball_noise` derives 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,7 +86,7 @@ class Exponential(JointMechanism):
 
     needed = ("scale", "outputs", "query")
     optional_arguments = ("sensitivity", "neighbours", "guarantee")
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "epsilon": 1.0}
+    example_arguments = {"query": Histogram.example(), "epsilon": 1.0}
 
     def __init__(
         self,
@@ -182,11 +182,7 @@ class KNorm(JointMechanism):
 
     needed = ("scale", "norm", "query")
     noisy_totals = True
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "query": Histogram.example(),
-        "norm": 2,
-        "epsilon": 0.5,
-    }
+    example_arguments = {"query": Histogram.example(), "norm": 2, "epsilon": 0.5}
 
     def __init__(
         self,

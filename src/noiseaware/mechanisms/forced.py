@@ -40,7 +40,7 @@ Example
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -77,11 +77,7 @@ class Truncated(AfterNoise):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "forced into a range by drawing the noise again"
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "mechanism": Laplace.example(),
-        "lower": 0.0,
-        "upper": 100.0,
-    }
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0, "upper": 100.0}
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
         super().__init__(mechanism)
@@ -171,7 +167,7 @@ class Folded(AfterNoise):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "mirrored into a range"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0}
 
     def __init__(
         self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf

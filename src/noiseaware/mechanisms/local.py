@@ -341,7 +341,7 @@ class LocalLaplace(LocalNoise):
     """
 
     law: ClassVar[type[AdditiveNoise]] = additive.Laplace
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "epsilon": 2.0}
+    example_arguments = {"query": Sum.example(), "epsilon": 2.0}
 
     def __init__(
         self,
@@ -375,10 +375,7 @@ class LocalGeometric(LocalLaplace):
 
     law = additive.DiscreteLaplace
     discrete = True
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "query": Sum(lower=0, upper=10, integer_valued=True),
-        "epsilon": 2.0,
-    }
+    example_arguments = {"query": Sum(lower=0, upper=10, integer_valued=True), "epsilon": 2.0}
 
 
 class LocalGaussian(LocalNoise):
@@ -403,7 +400,7 @@ class LocalGaussian(LocalNoise):
     """
 
     law: ClassVar[type[AdditiveNoise]] = additive.Gaussian
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "scale": 2.0}
+    example_arguments = {"query": Sum.example(), "scale": 2.0}
 
     def __init__(
         self,
@@ -444,7 +441,7 @@ class LocalDiscreteGaussian(LocalGaussian):
 
     law = additive.DiscreteGaussian
     discrete = True
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Value(), "scale": 2.0}
+    example_arguments = {"query": Value(), "scale": 2.0}
 
 
 def one_or_each(name: str, value: Any, *, positive: bool = False) -> Any:

@@ -79,7 +79,7 @@ class RandomizedResponse(LocalMechanism):
     """
 
     needed = ("n_levels",)
-    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 2, "truth": 0.75}
+    example_arguments = {"n_levels": 2, "truth": 0.75}
     optional_arguments = ("truth", "matrix", "guarantee")
     discrete = True
 
@@ -94,17 +94,17 @@ class RandomizedResponse(LocalMechanism):
         if n_levels is None and matrix is not None:
             n_levels = len(np.asarray(matrix))
         k = self.n_levels = whole_number("n_levels", n_levels, 2)
-        if matrix is None:
-            check_one_way("epsilon and truth", epsilon=epsilon, truth=truth)
-        else:
-            check_one_way("epsilon, truth and matrix", epsilon=epsilon, truth=truth, matrix=matrix)
-        self.query = Histogram(n_levels=k)
-        others = k - 1
+        ways = "epsilon and truth" if matrix is None else "epsilon, truth and matrix"
+        check_one_way(ways, epsilon=epsilon, truth=truth, matrix=matrix)
+        self.query, others = Histogram(n_levels=k), k - 1
         self.truth: float | None = None
         if matrix is not None:
-            probabilities = stochastic("matrix", matrix, (k, k))
-            self.guarantee = _matrix_guarantee(probabilities)
-        elif truth is not None:
+            self.matrix = stochastic("matrix", matrix, (k, k))
+            self.guarantee = _matrix_guarantee(self.matrix)
+            with np.errstate(divide="ignore"):
+                self._log_matrix = np.log(self.matrix)
+            return
+        if truth is not None:
             self.truth = probability("truth", truth)
             epsilon = _response_epsilon(self.truth, others)
         else:
@@ -115,16 +115,10 @@ class RandomizedResponse(LocalMechanism):
                 raise ValueError(
                     f"epsilon must be small enough for another level to be released; got {epsilon}"
                 )
-        if self.truth is not None:
-            log_other = math.log1p(-self.truth) - math.log(others)
-            self._log_matrix = np.full((k, k), log_other)
-            np.fill_diagonal(self._log_matrix, math.log(self.truth))
-            probabilities = np.exp(self._log_matrix)
-            self.guarantee = Guarantee("pure", epsilon=epsilon)
-        else:
-            with np.errstate(divide="ignore"):
-                self._log_matrix = np.log(probabilities)
-        self.matrix = probabilities
+        self._log_matrix = np.full((k, k), math.log1p(-self.truth) - math.log(others))
+        np.fill_diagonal(self._log_matrix, math.log(self.truth))
+        self.matrix = np.exp(self._log_matrix)
+        self.guarantee = Guarantee("pure", epsilon=epsilon)
 
     def check_values(self, values: ArrayLike) -> Floats:
         array, k = super().check_values(values), self.n_levels
@@ -137,7 +131,6 @@ class RandomizedResponse(LocalMechanism):
         return 0.0
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""
         scores = np.empty((len(index), 1))
         response_scores(self._log_matrix, records.astype(np.int64), index, values, scores)
         return scores
@@ -235,7 +228,6 @@ class CountLaw(LocalMechanism):
         return 0.0
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""
         family, parameters, table = self.record_laws(values[index])
         place = np.asarray(records, dtype=np.int64) - parameters[:, 0].astype(np.int64)
         inside = (family == TABLE) & (place >= 0) & (place < parameters[:, 2])
@@ -260,7 +252,7 @@ class RandomRounding(CountLaw):
     """
 
     needed = ("base",)
-    example_arguments: ClassVar[dict[str, Any]] = {"base": 3}
+    example_arguments = {"base": 3}
     promise = "random rounding is not differential privacy, a multiple of the base is exact"
 
     def __init__(self, base: int = 3) -> None:
@@ -300,10 +292,7 @@ class CellKey(CountLaw):
     """
 
     needed = ("probabilities", "lowest")
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "probabilities": [[0.0, 1.0, 0.0], [0.3, 0.4, 0.3]],
-        "lowest": -1,
-    }
+    example_arguments = {"probabilities": [[0.0, 1.0, 0.0], [0.3, 0.4, 0.3]], "lowest": -1}
     promise = "perturbation by a table is not differential privacy"
 
     def __init__(self, probabilities: ArrayLike, lowest: int) -> None:
@@ -312,13 +301,13 @@ class CellKey(CountLaw):
         if isinstance(lowest, bool) or int(lowest) != lowest:
             raise ValueError(f"lowest must be an integer; got {lowest!r}")
         self.lowest = int(lowest)
-        for x, row in enumerate(self.probabilities):
-            below = np.flatnonzero((row > 0.0) & (x + self.lowest + np.arange(len(row)) < 0))
-            if below.size:
-                raise ValueError(
-                    f"probabilities must publish no negative count; row {x} has "
-                    f"{row[below[0]]} for {x + self.lowest + int(below[0])}"
-                )
+        K, D = table.shape
+        published = np.add.outer(np.arange(K), self.lowest + np.arange(D))
+        for x, j in np.argwhere((self.probabilities > 0.0) & (published < 0))[:1]:
+            raise ValueError(
+                f"probabilities must publish no negative count; row {x} has "
+                f"{self.probabilities[x, j]} for {published[x, j]}"
+            )
         self._hold()
 
     def _possible(self, value: float) -> tuple[int, Floats]:

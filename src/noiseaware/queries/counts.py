@@ -105,7 +105,7 @@ class Count(CountsQuery):
     value: float | None
     predicate: Predicate | None
     name: str | None
-    example_arguments: ClassVar[dict[str, Any]] = {"value": 1}
+    example_arguments = {"value": 1}
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class Histogram(CountsQuery):
     n_levels: int | None
     labels: tuple[str, ...] | None
     _edges: Floats
-    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 3}
+    example_arguments = {"n_levels": 3}
 
     def __init__(
         self,
@@ -350,5 +350,4 @@ def _bin_names(edges: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-QUERIES.add(Count)
-QUERIES.add(Histogram)
+QUERIES.add(Count, Histogram)
