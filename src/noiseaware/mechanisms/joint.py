@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.ready import ReadyMechanism
-from noiseaware.mechanisms.terms import SeparableDensity, formula
+from noiseaware.mechanisms.terms import SeparableDensity, as_total, formula
 
 K_NORM = 0
 EXPONENTIAL = 1
@@ -299,9 +299,7 @@ class JointMechanism(ReadyMechanism):
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T), up to a constant free of T: released values, total (d,)."""
         checked = self.check_values(values)
-        total, d = np.ascontiguousarray(total, dtype=np.float64), self.total_length(checked)
-        if total.shape != (d,):
-            raise ValueError(f"total must have shape ({d},); got {total.shape}")
+        total = as_total(total, self.total_length(checked))
         return float(log_joint(*self.joint(checked), total))
 
 

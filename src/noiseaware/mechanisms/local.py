@@ -102,6 +102,14 @@ class LocalMechanism(additive.SeparableMechanism):
             self._refuse(f"integers under {type(self).__name__}", array, wrong)
         return array
 
+    def record_constants(self, values: Floats) -> Floats:
+        """Return what each log h lacks to be normalised, (n,): 0 for the log of a probability."""
+        return np.zeros(len(values))
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: that of all records."""
+        return float(self.record_constants(self.check_values(values)).sum())
+
     @staticmethod
     def _refuse(right: str, values: Floats, wrong: NDArray[np.bool_], form: str = "") -> None:
         refuse(f"values must be {right}", values, wrong, "for record {}".format, form)
@@ -250,10 +258,6 @@ class LocalNoise(LocalMechanism):
         family, parameters = self._rows(values[index], index)
         noise_scores(family, parameters, self.query.statistic(records), scores)
         return scores
-
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the noise's constant for each record whose formula lacks it."""
-        return float(self.record_constants(self.check_values(values)).sum())
 
     def record_constants(self, values: Floats) -> Floats:
         """Return what each log h lacks, (n,): a point does, and an interval of discrete noise."""

@@ -126,10 +126,6 @@ class RandomizedResponse(LocalMechanism):
         self._refuse(right, array, (array < 0) | (array >= k), "g")
         return array
 
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return 0: log g is the log of a probability."""
-        return 0.0
-
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         scores = np.empty((len(index), 1))
         response_scores(self._log_matrix, records.astype(np.int64), index, values, scores)
@@ -215,17 +211,9 @@ class CountLaw(LocalMechanism):
             at += len(probabilities)
         return CellLaws(family, parameters, np.concatenate(tables))
 
-    def record_constants(self, values: Floats) -> Floats:
-        """Return zeros: log h is the log of a probability."""
-        return np.zeros(len(values))
-
     def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
         """Return that s_i is certain, (3, n): it is so near the count that the count says all."""
         return np.repeat([[-np.inf], [0.0], [-np.inf]], len(values), axis=1)
-
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return 0: log g is the log of a probability."""
-        return 0.0
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         family, parameters, table = self.record_laws(values[index])

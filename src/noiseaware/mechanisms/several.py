@@ -63,7 +63,7 @@ from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.local import LocalMechanism
 from noiseaware.mechanisms.local_tables import RandomizedResponse
 from noiseaware.mechanisms.ready import Ready, ReadyMechanism, log_normaliser, mechanism_words
-from noiseaware.mechanisms.terms import SeparableDensity, joined
+from noiseaware.mechanisms.terms import SeparableDensity, as_total, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.queries.stacked import ColumnQueries
 from noiseaware.registry import MECHANISMS
@@ -245,10 +245,8 @@ class Several(Compound):
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T), up to a constant free of T: those of the parts, added up."""
-        lengths, array = self._lengths(values), np.asarray(total, dtype=np.float64)
-        if array.shape != (sum(lengths),):
-            raise ValueError(f"total must have shape ({sum(lengths)},); got {array.shape}")
-        totals = np.split(array, np.cumsum(lengths)[:-1])
+        lengths = self._lengths(values)
+        totals = np.split(as_total(total, sum(lengths)), np.cumsum(lengths)[:-1])
         each = zip(self.mechanisms, self._parts(values), totals, strict=True)
         return float(sum(mechanism.log_density(part, own) for mechanism, part, own in each))
 
@@ -416,6 +414,7 @@ class Attributes(Compound, LocalMechanism):
 
     needed, optional_arguments = ("mechanisms",), ("labels", "columns", "guarantee")
     part_name = "attribute"
+    record_constants = None  # type: ignore[assignment]
     example_arguments = {
         "mechanisms": [RandomizedResponse.example()] * 2,
         "labels": ["smokes", "drinks"],

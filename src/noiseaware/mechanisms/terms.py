@@ -203,10 +203,15 @@ def log_g(density, total):
 
 def log_density(density: SeparableDensity, total: ArrayLike) -> float:
     """Return `log_g` of this density at T, for callers that are not compiled."""
-    total = np.asarray(total, dtype=np.float64)
-    if total.shape != density.family.shape:
-        raise ValueError(f"total must have shape {density.family.shape}; got {total.shape}")
-    return float(log_g(density, total))
+    return float(log_g(density, as_total(total, len(density.family))))
+
+
+def as_total(total: ArrayLike, d: int) -> NDArray[np.float64]:
+    """Return T as compiled code takes it; ValueError unless it has d entries."""
+    array = np.ascontiguousarray(total, dtype=np.float64)
+    if array.shape != (d,):
+        raise ValueError(f"total must have shape ({d},); got {array.shape}")
+    return array
 
 
 def additive_terms(code: int, values: NDArray[np.float64], scale: Any) -> SeparableDensity:

@@ -288,6 +288,8 @@ class RegressionMoments(MomentsQuery):
     >>> query = RegressionMoments(n_features=2, lower=-10, upper=10)
     >>> query.names
     ('y', 'x1*y', 'x2*y', 'y^2', 'x1', 'x2', 'x1^2', 'x1*x2', 'x2^2')
+    >>> query.statistic([[5.0, 20.0, 5.0]])
+    array([[0.5 , 0.25, 0.5 , 0.25, 0.5 , 1.  , 0.25, 0.5 , 1.  ]])
     >>> query.sensitivity(norm=1), query.sensitivity(norm=2)
     (9.375, 4.0)
     """
