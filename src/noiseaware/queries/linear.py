@@ -65,10 +65,7 @@ class Linear(Described):
     example_arguments = {"matrix": [[1, 1, 1], [0, 1, 1]], "names": ["all", "above 0"]}
 
     def __init__(
-        self,
-        matrix: Any,
-        names: Sequence[str] | None = None,
-        n_levels: Sequence[int] | None = None,
+        self, matrix: Any, names: Sequence[str] | None = None, n_levels: Sequence[int] | None = None
     ) -> None:
         held = _as_matrix(matrix)
         d, n_cells = held.shape
