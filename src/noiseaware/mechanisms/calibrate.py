@@ -96,11 +96,7 @@ def gaussian_noise(
             "mu is not available for DiscreteGaussian, whose Gaussian differential privacy is not "
             "known exactly: give rho, epsilon with delta, or scale"
         )
-    ways = (
-        "scale, epsilon (with delta) and rho"
-        if discrete
-        else "scale, epsilon (with delta), rho and mu"
-    )
+    ways = "scale, epsilon (with delta)" + (" and rho" if discrete else ", rho and mu")
     check_one_way(ways, scale=scale, epsilon=epsilon, rho=rho, mu=mu)
     if (epsilon is None) != (delta is None):
         missing = "delta" if delta is None else "epsilon"

@@ -166,7 +166,7 @@ def mechanism_words(mechanism: Any) -> list[str]:
 
 
 def _scale_hint(fields: Iterable[str]) -> str:
-    """Return what to write instead of a promise, which leaves open what made the scale of it."""
+    """Return what to write instead of a promise, which leaves open how the scale was found."""
     promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
     if not promises:
         return ""
