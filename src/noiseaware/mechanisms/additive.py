@@ -286,7 +286,6 @@ class Laplace(LaplaceNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return minus log (2 scale)."""
         return -np.log(2.0 * scale)
 
 
@@ -316,7 +315,6 @@ class DiscreteLaplace(LaplaceNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return log tanh(1 / (2 scale))."""
         return np.log(np.tanh(0.5 / scale))
 
 
@@ -379,7 +377,6 @@ class Gaussian(GaussianNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return minus log (scale sqrt(2 pi))."""
         return -np.log(math.sqrt(2.0 * math.pi) * scale)
 
 

@@ -55,6 +55,7 @@ class AfterNoise(SeparableMechanism):
     """A step after the noise, with its query and scale; a subclass says which."""
 
     noisy_totals = True
+    left_out = ("inf", "-inf")
 
     in_words: ClassVar[str]  # what was done to the numbers: "they were ..."
     mechanism: Any  # what made the numbers that the step was applied to
@@ -119,10 +120,6 @@ class AfterNoise(SeparableMechanism):
         points, truncated = family < BETWEEN, (family >= TRUNCATED) & (family < FOLDED)
         lacks = ~truncated if self.noise.discrete else points | truncated
         return self.noise.log_constants(lacks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step with its mechanism, ready for JSON; an infinite bound is left out."""
-        return {k: entry for k, entry in super().to_dict().items() if entry not in ("inf", "-inf")}
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:

@@ -116,7 +116,6 @@ class LocalMechanism(additive.SeparableMechanism):
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Any:
-        """Read back what `to_dict` wrote; the scale is read, never computed again."""
         if entries.get("neighbours", "change") != "change":
             raise ValueError(
                 f"neighbours must be 'change' for {cls.__name__}, whose release shows the number "
@@ -163,6 +162,7 @@ class LocalNoise(LocalMechanism):
 
     needed = ("scale", "query")
     optional_arguments = ("threshold", "step", "clamp", "guarantee")
+    left_out = (None,)
     can_withhold = True
 
     law: ClassVar[type[AdditiveNoise]]  # the mechanism that adds such noise to a total
@@ -205,7 +205,7 @@ class LocalNoise(LocalMechanism):
         self.scale = found if scales is None else scales
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Do so where NaN is no value; their number must be that of the scales."""
+        """Return the released values, (n,): NaN is no value, and there are as many as scales."""
         array = super().check_values(values)
         for name in ("scale", "threshold"):
             each = getattr(self, name)
@@ -296,10 +296,6 @@ class LocalNoise(LocalMechanism):
         if self.clamp is not None:
             made = np.clip(made, *self.clamp)
         return made if self.threshold is None else np.where(made > self.threshold, made, np.nan)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; what was not given is left out."""
-        return {name: entry for name, entry in super().to_dict().items() if entry is not None}
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:

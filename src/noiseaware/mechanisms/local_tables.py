@@ -80,7 +80,7 @@ class RandomizedResponse(LocalMechanism):
 
     needed = ("n_levels",)
     example_arguments = {"n_levels": 2, "truth": 0.75}
-    optional_arguments = ("truth", "matrix", "guarantee")
+    optional_arguments, left_out = ("truth", "matrix", "guarantee"), (None,)
     discrete = True
 
     def __init__(
@@ -141,11 +141,9 @@ class RandomizedResponse(LocalMechanism):
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         return drawn_columns(self.matrix[records], rng).astype(np.float64)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON: the probability of the truth, or the matrix."""
-        kept = "matrix" if self.truth is None else "truth"
-        dropped = {"truth", "matrix"} - {kept}
-        return {name: entry for name, entry in super().to_dict().items() if name not in dropped}
+    def _written(self, name: str) -> Any:
+        follows = name == "matrix" and self.truth is not None
+        return None if follows else super()._written(name)
 
     def __repr__(self) -> str:
         if self.truth is None:

@@ -340,7 +340,7 @@ class KNormGradient(LossMechanism):
         return super().total_length(values) if self.grid is None else self.grid.size
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Do so or, with a grid, return the gradients on it, (m, K q)."""
+        """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
         if self.grid is None:
             return super().statistic(records, index, values)
         at_once = loss_abilities(self.loss).gradients

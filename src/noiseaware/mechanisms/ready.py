@@ -40,6 +40,8 @@ class ReadyMechanism(WithExample):
     """Arguments of the constructor that a file must have."""
     optional_arguments: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
     """Those that it may have; the guarantee is not an argument, but checked against the scale."""
+    left_out: ClassVar[tuple[Any, ...]] = ()
+    """Entries that need not stand in a file, because they say nothing."""
     noisy_totals: ClassVar[bool] = False
     discrete: bool = False  # whether the released values are integers
 
@@ -89,7 +91,9 @@ class ReadyMechanism(WithExample):
         ValueError if the query or the loss is a function of the user's: a file cannot hold that.
         """
         names = sorted((*self.needed, *self.optional_arguments), key=lambda name: name in _INSIDE)
-        return {"type": type(self).__name__} | {name: self._written(name) for name in names}
+        entries = {name: self._written(name) for name in names}
+        kept = {name: entry for name, entry in entries.items() if entry not in self.left_out}
+        return {"type": type(self).__name__, **kept}
 
     def _written(self, name: str) -> Any:
         value = getattr(self, name)

@@ -84,6 +84,7 @@ class Compound(ReadyMechanism):
         if not self.mechanisms:
             raise ValueError("mechanisms must hold at least one mechanism; got none")
         self._abilities = [mechanism_abilities(mechanism) for mechanism in self.mechanisms]
+        self.can_withhold = any(able.can_withhold for able in self._abilities)
         self.labels = checked_labels(labels, len(self.mechanisms))
 
     def _parts(self, values: Any) -> list[Any]:
@@ -180,7 +181,6 @@ class Several(Compound):
             self.joint = None  # type: ignore[assignment, method-assign]
         if all(able.statistic is None for able in parts):
             self.statistic = None  # type: ignore[assignment, method-assign]
-        self.can_withhold = any(able.can_withhold for able in parts)
         if all(able.exact_parts is None for able in parts):
             self.exact_parts = None  # type: ignore[assignment, method-assign]
         if not any(able.per_record or able.n_values is not None for able in parts):
@@ -191,7 +191,6 @@ class Several(Compound):
         return sum(_n_values(able, n) for able in self._abilities)
 
     def _parts(self, values: ArrayLike) -> list[Any]:
-        """Cut the released numbers into those of each part."""
         array = np.asarray(values)
         fixed = sum(_n_values(able, 0) for able in self._abilities)
         each = sum(_n_values(able, 1) for able in self._abilities) - fixed
@@ -439,12 +438,10 @@ class Attributes(Compound, LocalMechanism):
         queries = [mechanism.query for mechanism in self.mechanisms]
         self.query = ColumnQueries(queries, self.labels, self.columns)
         self.guarantee = composed([mechanism.guarantee for mechanism in self.mechanisms])
-        self.can_withhold = any(part.can_withhold for part in self._abilities)
         if any(part.record_tails is None for part in self._abilities):
             self.record_tails = None  # type: ignore[assignment, method-assign]
 
     def _parts(self, values: Floats) -> list[Floats]:
-        """Return the values that each mechanism made, (n,)."""
         return list(values.reshape(-1, len(self.mechanisms)).T)
 
     def _columns(

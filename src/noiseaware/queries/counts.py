@@ -164,7 +164,6 @@ class Count(CountsQuery):
         self._is_counted(array)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
         if self.predicate is not None:
             raise ValueError(
                 f"a Count with a predicate ({function_name(self.predicate)}) cannot be written "

@@ -189,7 +189,6 @@ class Linear(Described):
         return {k: np.asarray(part).tolist() for k, part in zip(FIELDS, parts, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         levels = {} if self.n_levels is None else {"n_levels": list(self.n_levels)}
         return {"type": "Linear", "matrix": self._described(), "names": list(self.names), **levels}
 

@@ -169,7 +169,6 @@ class Margins(LevelsQuery):
         return self.variables
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cells that each record adds 1 to, one in each margin, (n, M)."""
         records = self._read(records)
         cells = np.empty((records.shape[0], len(self.margins)), dtype=np.int64)
         if not margin_cells(records, self._levels, self._first_cell, self._strides, cells):
@@ -344,7 +343,6 @@ class ClassFeatureCounts(LevelsQuery):
         return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the K cells that each record adds 1 to, (n, K)."""
         records = self._read(records)
         cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
         if not class_feature_cells(records, self.n_classes, self._first_cell, cells):
