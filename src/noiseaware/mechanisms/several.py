@@ -175,16 +175,15 @@ class Several(Compound):
     def _say_what_is_absent(self) -> None:
         """Set to None what these parts together cannot do."""
         parts = self._abilities
-        if any(able.terms is None for able in parts):
-            self.terms = None  # type: ignore[assignment, method-assign]
-        if self.terms is not None or any(a.terms is None and a.joint is None for a in parts):
-            self.joint = None  # type: ignore[assignment, method-assign]
-        if all(able.statistic is None for able in parts):
-            self.statistic = None  # type: ignore[assignment, method-assign]
-        if all(able.exact_parts is None for able in parts):
-            self.exact_parts = None  # type: ignore[assignment, method-assign]
-        if not any(able.per_record or able.n_values is not None for able in parts):
-            self.n_values = None  # type: ignore[assignment, method-assign]
+        separable = all(able.terms for able in parts)
+        present = {
+            "terms": separable,
+            "joint": not separable and all(able.terms or able.joint for able in parts),
+            "statistic": any(able.statistic for able in parts),
+            "exact_parts": any(able.exact_parts for able in parts),
+            "n_values": any(able.per_record or able.n_values for able in parts),
+        }
+        vars(self).update({name: None for name, there in present.items() if not there})
 
     def n_values(self, n: int) -> int:
         """Return how many values there are of n records: one of each in the local parts."""
