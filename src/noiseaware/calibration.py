@@ -202,6 +202,11 @@ class Simulation:
         records = draw_records(self.model, theta, np.arange(n or 0), rng)
         return theta, np.ascontiguousarray(records)
 
+    def draw(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray, Target]:
+        """Draw theta, records and a release, and return the posterior that it gives."""
+        theta, records = self.database(rng)
+        return theta, records, self.target(records, rng)
+
     def target(self, records: np.ndarray, rng: np.random.Generator) -> Target:
         """Draw a release of records, and return the posterior that it gives."""
         return make_target(self.model, self.release(records, rng), self.moves or None, self.size)
@@ -239,12 +244,9 @@ def _sbc_replicate(
 ) -> np.ndarray:
     """Return the rank of each true parameter among the kept draws, ties broken at random."""
     rng = np.random.default_rng(seed)
-    theta, records = simulation.database(rng)
-    target = simulation.target(records, rng)
+    theta, records, target = simulation.draw(rng)
     state = chain.start(target, simulation.moves, rng)
-    _, draws = chain.advance(target, simulation.moves, schedule, state, schedule.iterations)
-    if len(draws) < schedule.draws:
-        raise KeyboardInterrupt  # `advance` returned early with what it had
+    _, draws = chain.run_through(target, simulation.moves, schedule, state)
     keep = np.linspace(0, schedule.draws - 1, ranks).round().astype(int)
     result = []
     names = [parameter.name for parameter in simulation.model.parameters]
@@ -353,11 +355,9 @@ def _geweke_runs(
     tunings = _tunings(simulation, rng, tuned)
     fresh, ended = [], []
     for _ in range(runs):
-        theta, records = simulation.database(rng)
-        target = simulation.target(records, rng)
+        theta, records, target = simulation.draw(rng)
         fresh.append(_quantities(target, theta, target.hold(records)))
-        theta, records = simulation.database(rng)
-        target = simulation.target(records, rng)
+        theta, records, target = simulation.draw(rng)
         held = target.hold(records)
         state = ChainState(theta, held, None, rng, tunings=copy.deepcopy(tunings))
         able = target.abilities
@@ -378,7 +378,7 @@ def _geweke_runs(
 
 def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> list[dict[str, Any]]:
     """Return the moves' tunings, learned from a release that none of the runs sees."""
-    target = simulation.target(simulation.database(rng)[1], rng)
+    _, _, target = simulation.draw(rng)
     state = chain.start(target, simulation.moves, rng)
     if tuned:
         schedule = chain.Schedule(PILOT, 1)

@@ -49,13 +49,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, seed_number
 from noiseaware.contract import Floats, Model, Move, Size
 from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
@@ -149,9 +149,7 @@ def evidence(
     >>> bool(open_minded.log_evidence > fair.log_evidence)
     True
     """
-    error = positive("error", error)
-    if random_seed is not None:
-        whole_number("random_seed", random_seed, 0)
+    error, seeds = positive("error", error), np.random.SeedSequence(seed_number(random_seed))
     check_fit(model, release, size)
     constant = log_normaliser(release.mechanism, release.values)
     target, picked = prepare(model, release, moves, size)
@@ -163,17 +161,17 @@ def evidence(
     check_proper(target)
     # A move that sums records out would do so with g itself, at every power.
     picked = pick_moves(moves, target.tempered(1.0)) if target.summed_kernel else picked
-    rungs = _climb(target, picked, np.random.SeedSequence(random_seed))
-    made = _bridge(rungs)
-    deviations = np.sqrt(made.variances * [len(rung) for rung in rungs])
-    if made.error > error:
+    rungs = _climb(target, picked, seeds)
+    log_ratio, variances = _bridge(rungs)
+    if _error(variances) > error:
         # N_k in proportion to d_k brings the variance to (sum d)^2 / sum N.
+        deviations = np.sqrt(variances * [len(rung) for rung in rungs])
         wanted = deviations * deviations.sum() / error**2
         for rung, number in zip(rungs, wanted, strict=True):
             rung.draw(int(min(number, MOST_MORE * len(rung))) - len(rung))
-        made = _bridge(rungs)
+        log_ratio, variances = _bridge(rungs)
     powers = tuple(rung.power for rung in rungs)
-    return Evidence(made.log_ratio + constant, made.error, powers)
+    return Evidence(log_ratio + constant, _error(variances), powers)
 
 
 class Watch:
@@ -224,24 +222,15 @@ class Rung:
     def draw(self, number: int) -> None:
         """Draw about so many more, in all chains together."""
         if number > 0:
-            self.log_g = np.concatenate([self.log_g, self._drawn(-(-number // CHAINS))], axis=1)
+            self.log_g = np.concatenate([self.log_g, self.drawn(-(-number // CHAINS))], axis=1)
 
-    def pilot(self) -> Floats:
-        """Return log g of draws that are kept for nothing; the first have tuned the moves."""
-        return self._drawn(PILOT).ravel()
-
-    def _drawn(self, draws: int) -> Floats:
+    def drawn(self, draws: int) -> Floats:
+        """Return log g of so many draws of each chain; the first also tune the moves."""
         if self.power == 0.0:
             return np.array([[self._from_prior(s) for _ in range(draws)] for s in self.states])
-        schedule = chain.Schedule(WARMUP, draws)
-        made = []
+        schedule, made = chain.Schedule(WARMUP, draws), []
         for i, state in enumerate(self.states):
-            iterations = draws + max(0, WARMUP - state.iteration)
-            self.states[i], drawn = chain.advance(
-                self.target, self.moves, schedule, state, iterations
-            )
-            if len(drawn) < draws:
-                raise KeyboardInterrupt  # `advance` returned early with what it had
+            self.states[i], drawn = chain.run_through(self.target, self.moves, schedule, state)
             made.append(drawn.reports["log_g"])
         return np.array(made)
 
@@ -263,8 +252,8 @@ def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence)
     power = 0.0
     while True:
         rung = Rung(target, moves, power)
-        rung.start(below, [np.random.Generator(np.random.SFC64(s)) for s in seeds.spawn(CHAINS)])
-        pilot = rung.pilot()
+        rung.start(below, chain.generators(seeds, CHAINS))
+        pilot = rung.drawn(PILOT).ravel()  # kept for nothing but the next power
         rung.draw(FIRST * CHAINS)
         rungs.append(rung)
         if power == 1.0:
@@ -296,20 +285,12 @@ def next_power(power: float, log_g: Floats) -> float:
     return power + math.exp(brentq(lambda log_step: excess(math.exp(log_step)), low, high))
 
 
-class Bridged(NamedTuple):
-    """log Z(1) - log Z(0), and the variance that each rung adds to it."""
-
-    log_ratio: float
-    variances: Floats
-
-    @property
-    def error(self) -> float:
-        """The standard error."""
-        return SLACK * math.sqrt(float(self.variances.sum()))
+def _error(variances: Floats) -> float:
+    return SLACK * math.sqrt(float(variances.sum()))
 
 
-def _bridge(rungs: Sequence[Rung]) -> Bridged:
-    """Add up the bridges between neighbours; see the module's description."""
+def _bridge(rungs: Sequence[Rung]) -> tuple[float, Floats]:
+    """Return log Z(1) - log Z(0), bridge by bridge, and the variance that each rung adds to it."""
     total, influence = 0.0, [np.zeros_like(rung.log_g) for rung in rungs]
     for k, (low, high) in enumerate(pairwise(rungs)):
         step = high.power - low.power
@@ -317,7 +298,7 @@ def _bridge(rungs: Sequence[Rung]) -> Bridged:
         total += c
         influence[k] += above / above.mean()
         influence[k + 1] -= below / below.mean()
-    return Bridged(total, np.array([variance_of_mean(x) for x in influence]))
+    return total, np.array([variance_of_mean(x) for x in influence])
 
 
 def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:

@@ -47,7 +47,7 @@ import numpy as np
 
 from noiseaware import models
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import positive, whole_number
+from noiseaware.basics.arguments import positive, seed_number
 from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Floats, Model, Size, Theta, model_abilities
 from noiseaware.evidence import variance_of_mean
@@ -126,12 +126,10 @@ class Maximum:
 
         rows = [name for p in self.parameters for name in p.labels]
         columns = {
-            column: np.concatenate([np.ravel(part[p.name]) for p in self.parameters])
-            for column, part in (
-                ("estimate", self.estimate),
-                ("standard_error", self.standard_error),
-                ("monte_carlo_error", self.monte_carlo_error),
+            column: np.concatenate(
+                [np.ravel(getattr(self, column)[p.name]) for p in self.parameters]
             )
+            for column in ("estimate", "standard_error", "monte_carlo_error")
         }
         return DataFrame(columns, index=rows)
 
@@ -186,30 +184,20 @@ def mle(
     """
     if derived is not None:
         model = models.derived(model, derived)
-    error = positive("error", error)
-    if random_seed is not None:
-        whole_number("random_seed", random_seed, 0)
+    error, seeds = positive("error", error), np.random.SeedSequence(seed_number(random_seed))
     check_fit(model, release, size)
     target, moves = prepare(model, release, None, size)
-    _check_densities(target, with_prior)
-    rngs = [
-        np.random.Generator(np.random.SFC64(seed))
-        for seed in np.random.SeedSequence(random_seed).spawn(CHAINS)
-    ]
-    kind = Summed if target.summed_kernel is not None else Imputed
-    likelihood = kind(target, moves, rngs, with_prior)
+    able, summed = target.abilities, target.summed_kernel is not None
+    if not summed and able.log_likelihood is None:
+        raise ValueError(
+            f"mle needs a model with log_likelihood(theta, records); {able.name} has none"
+        )
+    if with_prior and able.log_prior is None:
+        raise ValueError(f"mle needs a model with log_prior(theta); {able.name} has none")
+    kind = Summed if summed else Imputed
+    likelihood = kind(target, moves, chain.generators(seeds, CHAINS), with_prior)
     v, look = _climb(likelihood, error)
     return _described(likelihood, v, look)
-
-
-def _check_densities(target: Target, with_prior: bool) -> None:
-    able = target.abilities
-    for method, needed, found in (
-        ("log_likelihood(theta, records)", target.summed_kernel is None, able.log_likelihood),
-        ("log_prior(theta)", with_prior, able.log_prior),
-    ):
-        if needed and found is None:
-            raise ValueError(f"mle needs a model with {method}; {able.name} has none")
 
 
 # ------------------------------------------------------------------ derivatives
@@ -217,11 +205,9 @@ def _check_densities(target: Target, with_prior: bool) -> None:
 
 def gradient(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Floats:
     """Return the derivatives of what a function returns by central differences, (p, ...)."""
+    pairs = zip(np.diag(widths), widths, strict=True)
     return np.array(
-        [
-            (function(v + step) - function(v - step)) / (2.0 * width)
-            for step, width in zip(np.diag(widths), widths, strict=True)
-        ]
+        [(function(v + step) - function(v - step)) / (2.0 * width) for step, width in pairs]
     )
 
 
@@ -248,28 +234,14 @@ def hessian(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Flo
 
 
 class Look(NamedTuple):
-    """What was seen of the likelihood at one v, in the directions of L^-T W; (p,) each.
+    """What was seen of the likelihood at one v, in the directions of L^-T W; (p,) each."""
 
-    Attributes
-    ----------
-    directions
-        L^-T W, (p, p).
-    slopes
-        a, the score along the directions, in units of the complete data's information.
-    shares
-        f.
-    slope_errors, share_errors
-        Their Monte Carlo errors.
-    scales
-        What one record says of each coordinate: the root of n / C_jj.
-    """
-
-    directions: Floats
-    slopes: Floats
-    shares: Floats
-    slope_errors: Floats
+    directions: Floats  # L^-T W, (p, p)
+    slopes: Floats  # a, the score along the directions, in units of the complete data's information
+    shares: Floats  # f
+    slope_errors: Floats  # of Monte Carlo
     share_errors: Floats
-    scales: Floats
+    scales: Floats  # what one record says of each coordinate: the root of n / C_jj
 
     @property
     def usable(self) -> Floats:
@@ -306,24 +278,26 @@ def root(information: Floats) -> Floats:
 
 
 class Likelihood:
-    """A likelihood that is looked at from one v after another.
-
-    Attributes
-    ----------
-    draws
-        How many databases were imputed.
-    """
+    """A likelihood that is looked at from one v after another; `draws` databases were imputed."""
 
     draws = 0
 
-    def __init__(self, target: Target, rngs: list[np.random.Generator], with_prior: bool) -> None:
-        self.target, self.rngs, self.with_prior = target, rngs, with_prior
+    def __init__(
+        self, target: Target, moves: Any, rngs: list[np.random.Generator], with_prior: bool
+    ) -> None:
+        self.target, self.with_prior = target, with_prior
         kind = "the posterior density" if with_prior else "the likelihood"
         self.name = f"{kind} of {target.abilities.name}"
         self.advice = f"try {'a narrower prior' if with_prior else 'with_prior=True'}, or sample"
         self.coordinates = Coordinates(target.abilities.parameters)
         self.active = np.arange(self.coordinates.size)
         self.v = np.zeros(self.coordinates.size)
+        self.scales = np.ones(self.coordinates.size)
+        self.leave_out(self.begin(moves, rngs))
+
+    def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
+        """Find a v to begin at; return how steep the likelihood is there in each coordinate."""
+        raise NotImplementedError
 
     def theta(self, v: Floats) -> Theta:
         """Return theta; v holds the coordinates that the likelihood depends on."""
@@ -351,20 +325,17 @@ class Likelihood:
                 f"the log_likelihood of {self.target.abilities.name} must depend on theta; it is "
                 "the same wherever theta is moved"
             )
+        self.scales = self.scales[self.active]
 
 
 class Summed(Likelihood):
     """log p(s_dp | theta) is a sum over records that the model knows exactly."""
 
-    def __init__(
-        self, target: Target, moves: Any, rngs: list[np.random.Generator], with_prior: bool
-    ) -> None:
-        super().__init__(target, rngs, with_prior)
-        kernel = target.summed_kernel
+    def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
+        """Begin where the kernel with the records summed out does."""
+        kernel = self.target.summed_kernel
         self.v = self.coordinates.to_vector(kernel.theta(kernel.start(rngs[0])[0]))
-        self.scales = np.ones(len(self.v))
-        self.leave_out(np.abs(self._scores(self.v)).max(axis=0))
-        self.scales = self.scales[self.active]
+        return np.abs(self._scores(self.v)).max(axis=0)
 
     def _log_p(self, v: Floats) -> Floats:
         """Return log p(s_i | theta(v)) of each record, (n,)."""
@@ -391,39 +362,26 @@ class Summed(Likelihood):
 class Imputed(Likelihood):
     """log p(s_dp | theta) is an integral over databases, which chains impute with theta held."""
 
-    def __init__(
-        self, target: Target, moves: Any, rngs: list[np.random.Generator], with_prior: bool
-    ) -> None:
-        super().__init__(target, rngs, with_prior)
-        schedule = chain.Schedule(WARMUP, FIRST)
-        states, vectors = [], []
+    def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
+        """Begin at a typical draw of the posterior."""
+        target, schedule = self.target, chain.Schedule(WARMUP, FIRST)
+        names = [p.name for p in target.abilities.parameters]
+        self.states, vectors = [], []
         for rng in rngs:
             state = chain.start(target, moves, rng)
-            state, drawn = chain.advance(target, moves, schedule, state, schedule.iterations)
-            if len(drawn) < FIRST:
-                raise KeyboardInterrupt  # `advance` returned early with what it had
-            states.append(state)
-            vectors += self._vectors(drawn.theta)
+            state, drawn = chain.run_through(target, moves, schedule, state)
+            self.states.append(state)
+            for i in range(FIRST):
+                theta = {name: drawn.theta[name][i] for name in names}
+                vectors.append(self.coordinates.to_vector(theta))
         self.v, self.scales = _typical(np.array(vectors))
-        self.moves = moves_of_records(target)
-        self.warmed = False
-        self.states = states
-        scores = gradient(self._log_f(states[0].records), self.v, STEP * self.scales)
-        self.leave_out(np.abs(scores) * self.scales)
-        self.scales = self.scales[self.active]
-
-    def _vectors(self, theta: Theta) -> list[Floats]:
-        """Return draws of theta as vectors."""
-        names = [p.name for p in self.target.abilities.parameters]
-        return [
-            self.coordinates.to_vector({name: theta[name][i] for name in names})
-            for i in range(FIRST)
-        ]
+        self.moves, self.warmed = moves_of_records(target), False
+        scores = gradient(self._log_f(self.states[0].records), self.v, STEP * self.scales)
+        return np.abs(scores) * self.scales
 
     def _log_f(self, records: Any) -> Callable[[Floats], float]:
         """Return log f(x | theta(v)) of a database as a function of v."""
-        log_likelihood = self.target.abilities.log_likelihood
-        assert log_likelihood is not None  # `mle` saw to it
+        log_likelihood: Any = self.target.abilities.log_likelihood
         return lambda v: float(np.sum(log_likelihood(self.theta(v), records)))
 
     def _hold(self, v: Floats) -> Target:
@@ -482,9 +440,8 @@ class Imputed(Likelihood):
         n = np.mean([len(state.records) for state in self.states])
         whiten = root(complete)
         centred = (scores - scores.mean(axis=(0, 1))) @ whiten.T
-        lost, turn = np.linalg.eigh(
-            np.einsum("cdi,cdj->ij", centred, centred) / centred[..., 0].size
-        )
+        squares = np.einsum("cdi,cdj->ij", centred, centred)
+        lost, turn = np.linalg.eigh(squares / centred[..., 0].size)
         shares = np.diag(turn.T @ whiten @ complete @ whiten.T @ turn) - lost
         slopes = turn.T @ (whiten @ (scores.mean(axis=(0, 1)) + slope))
         along = centred @ turn
@@ -542,23 +499,18 @@ def _check_not_flat(likelihood: Any, look: Look, errors: float) -> None:
     if (look.shares + errors * look.share_errors >= LEAST_SHARE).all():
         return
     direction = look.directions[:, int(np.argmin(look.shares))]
-    changes = np.abs(_natural_slopes(likelihood, likelihood.v[likelihood.active], direction))
+    # How much the numbers of theta change along it, in relation to their size.
+    step = direction / max(float(np.max(np.abs(direction) / likelihood.scales)), 1e-300)
+    v = likelihood.v[likelihood.active]
+    thetas = [likelihood.theta(v + sign * step) for sign in (-0.5, 0.5)]
+    low, high = (np.concatenate([np.ravel(x) for x in theta.values()]) for theta in thetas)
+    changes = np.abs((high - low) / np.maximum(np.abs(low) + np.abs(high), 1e-12))
     names = [name for p in likelihood.target.abilities.parameters for name in p.labels]
     raise ValueError(
         f"{likelihood.name} must not be flat; the release says too little, less than "
         f"{LEAST_SHARE:.0%} of what the records would, of {names[int(np.argmax(changes))]}, alone "
         f"or with others: {likelihood.advice}"
     )
-
-
-def _natural_slopes(likelihood: Any, v: Floats, direction: Floats) -> Floats:
-    """Return how much the numbers of theta change along a direction, in relation to their size."""
-    step = direction / max(float(np.max(np.abs(direction) / likelihood.scales)), 1e-300)
-    ends = [
-        np.concatenate([np.ravel(x) for x in likelihood.theta(v + sign * step).values()])
-        for sign in (-0.5, 0.5)
-    ]
-    return (ends[1] - ends[0]) / np.maximum(np.abs(ends[0]) + np.abs(ends[1]), 1e-12)
 
 
 # ------------------------------------------------------------------ the answer
@@ -573,17 +525,15 @@ def _described(likelihood: Any, v: Floats, look: Look) -> Maximum:
     missing = ~(np.abs(slopes) > 0.0).any(axis=0)
     spread = look.covariance(1.0 / look.usable)
     noise = look.covariance((look.slope_errors / look.usable) ** 2)
-    parts = [estimate] + [
-        np.sqrt(np.einsum("ik,ij,jk->k", slopes, matrix, slopes)) for matrix in (spread, noise)
-    ]
+    variances = (np.einsum("ik,ij,jk->k", slopes, matrix, slopes) for matrix in (spread, noise))
+    parts = [estimate, *map(np.sqrt, variances)]
     for part in parts:
         part[missing] = np.nan
     _check_edges(likelihood, parts[0], parts[1])
-    ends = np.cumsum([p.size for p in shown])[:-1]
-    named = [
-        {p.name: x.reshape(p.shape) for p, x in zip(shown, np.split(part, ends), strict=True)}
-        for part in parts
-    ]
+    ends, named = np.cumsum([p.size for p in shown])[:-1], []
+    for part in parts:
+        pairs = zip(shown, np.split(part, ends), strict=True)
+        named.append({p.name: x.reshape(p.shape) for p, x in pairs})
     return Maximum(named[0], named[1], named[2], likelihood.draws, shown)
 
 

@@ -36,8 +36,9 @@ from __future__ import annotations
 import functools
 import math
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,9 +151,13 @@ def _spec(content: dict[str, Any]) -> PlanSpec:
             raise ValueError(f"the table [{key}] is missing")
     if not content["queries"]:
         raise ValueError("[queries] must hold at least one query, such as [queries.sum]")
+    model, asked = models.from_dict(content["model"]), {}
+    for name, entries in content["queries"].items():
+        with _about(name):
+            asked[name] = queries.from_dict(entries)
     return PlanSpec(
-        model=models.from_dict(content["model"]),
-        queries={name: _query(name, entries) for name, entries in content["queries"].items()},
+        model=model,
+        queries=asked,
         mechanism=_mechanism(content.get("mechanism", {"type": "Laplace"})),
         true_parameters=_true_parameters(content.get("true_parameters")),
         **_settings(content["plan"]),
@@ -183,9 +188,11 @@ def _settings(entries: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _query(name: str, entries: Any) -> Query:
+@contextmanager
+def _about(name: str) -> Iterator[None]:
+    """Say of which query it is that something is wrong."""
     try:
-        return queries.from_dict(entries)
+        yield
     except (ValueError, TypeError) as error:
         raise ValueError(f"[queries.{name}]: {error}") from None
 
@@ -197,9 +204,8 @@ def _mechanism(entries: Any) -> dict[str, Any]:
     allowed = {"type", "neighbours"} | _NEEDS[kind]
     for key in entries:
         if key not in allowed:
-            raise ValueError(
-                f"[mechanism] may hold {', '.join(sorted(allowed))} for {kind}; got {key!r}"
-            )
+            wanted = f"{', '.join(sorted(allowed))} for {kind}"
+            raise ValueError(f"[mechanism] may hold {wanted}; got {key!r}")
     for key in _NEEDS[kind]:
         if key not in entries:
             raise ValueError(f"{key} is missing in [mechanism]: {kind} noise needs one")
@@ -334,12 +340,8 @@ class PlanResult:
             bottom.axhline(spec.interval, color="black", linewidth=0.8)
             bottom.set_ylim(-0.02, 1.05)
             if spec.width is not None:
-                top.axhline(
-                    spec.width,
-                    color="black",
-                    linewidth=0.8,
-                    label="width wanted; coverage promised",
-                )
+                label = "width wanted; coverage promised"
+                top.axhline(spec.width, color="black", linewidth=0.8, label=label)
         self._scales(axes[0, 0])
         unit = f", {spec.unit}" if spec.unit else ""
         title = printable(f"Width and coverage of the intervals of “{spec.parameter}”{unit}")
@@ -362,11 +364,10 @@ class PlanResult:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(FixedLocator(epsilons[:: math.ceil(len(epsilons) / 8)]))
-        ax.xaxis.set_major_formatter(plain)
-        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(plain)
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(plain)
+            axis.set_minor_formatter(NullFormatter())
 
     def _draw(self, n: int, top: Any, bottom: Any) -> None:
         """Draw widths and coverages of all queries and methods for n records."""
@@ -419,8 +420,8 @@ class Prepared:
     """A plan that was checked: the study of each query, and notes on the naive analyses."""
 
     spec: PlanSpec
-    studies: Mapping[str, StudyPlan]
-    notes: Mapping[str, str]
+    studies: dict[str, StudyPlan]
+    notes: dict[str, str]
 
 
 def prepare(spec: PlanSpec | str | Path) -> Prepared:
@@ -435,17 +436,11 @@ def prepare(spec: PlanSpec | str | Path) -> Prepared:
         spec = read_plan(spec)
     whole_number("replicates", spec.replicates)
     _check_names(spec)
-    made = {}
+    prepared = Prepared(spec, {}, {})
     for name, query in spec.queries.items():
-        try:
-            made[name] = _study(spec, query)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"[queries.{name}]: {error}") from None
-    return Prepared(
-        spec,
-        {name: study for name, (study, _) in made.items()},
-        {name: note for name, (_, note) in made.items() if note},
-    )
+        with _about(name):
+            _add_study(prepared, name, query)
+    return prepared
 
 
 def plan(
@@ -500,23 +495,22 @@ def _check_names(spec: PlanSpec) -> None:
         )
 
 
-def _study(spec: PlanSpec, query: Query) -> tuple[StudyPlan, str]:
-    """Return the study of one query, with a note about its naive analysis."""
-    make = functools.partial(
-        make_plan,
+def _add_study(prepared: Prepared, name: str, query: Query) -> None:
+    """Add the study of one query, and a note about its naive analysis, which may not be there."""
+    spec = prepared.spec
+    study = make_plan(
         spec.model,
         functools.partial(spec.mechanism_for, query),
         epsilons=spec.epsilons,
         n_records=spec.n_records,
         true_parameters=spec.true_parameters,
         interval=spec.interval,
+        baselines=spec.baselines,
         parameters=[spec.parameter.split("[")[0]],
         random_seed=spec.random_seed,
     )
-    study = make(baselines=spec.baselines)
-    if "naive" not in spec.baselines:
-        return study, ""
-    note = naive_note(spec.model, simulate(study, (0, 0, 0))[2])
-    if note.startswith("There is no"):
-        study = make(baselines=tuple(c for c in spec.baselines if c != "naive"))
-    return study, note
+    if "naive" in spec.baselines:
+        note = prepared.notes[name] = naive_note(spec.model, simulate(study, (0, 0, 0))[2])
+        if note.startswith("There is no"):
+            study = replace(study, baselines=tuple(b for b in study.baselines if b != "naive"))
+    prepared.studies[name] = study

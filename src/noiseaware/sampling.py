@@ -11,7 +11,7 @@ import numpy as np
 
 from noiseaware import models, sizes
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import whole_number
+from noiseaware.basics.arguments import seed_number, whole_number
 from noiseaware.contract import Model, Move, Size
 from noiseaware.release import Release
 from noiseaware.results import checks, posterior
@@ -102,8 +102,7 @@ def sample(
     }
     if keep_records > draws:
         raise ValueError(f"keep_records must be at most draws ({draws}); got {keep_records}")
-    if random_seed is not None:
-        random_seed = whole_number("random_seed", random_seed, 0)
+    random_seed = seed_number(random_seed)
     cores = None if cores is None else whole_number("cores", cores, 1)
     show = progressbar if callable(progressbar) else Rows if progressbar else Silent
     with ExitStack() as stack:
@@ -127,8 +126,12 @@ def sample(
             checkpoint=store,
         )
     with terminable():  # the draws are there: SIGTERM ends the looks at them, as Ctrl-C does
-        looks = scouts.send(made), conflict.look(made), surprise.look(made)
-        result = posterior.collect(made, *looks)
+        result = posterior.collect(
+            made,
+            scouts=scouts.send(made),
+            conflict=conflict.look(made),
+            surprise=surprise.look(made),
+        )
     if progressbar and not callable(progressbar):
         checks.check(result).show()
     return result
@@ -185,11 +188,8 @@ def stored_run(
         "release": _stored("release", found["release"], Release.from_dict, release),
         "moves": _stored("moves", found["moves"], lambda none: none, moves),
         "size": _stored("size", found["size"], lambda x: x and sizes.from_dict(x), size),
-        "draws": found["draws"],
-        "warmup": found["warmup"],
-        "chains": found["chains"],
+        **{name: found[name] for name in ("draws", "warmup", "chains", "keep_records")},
         "random_seed": int(found["random_seed"]),
-        "keep_records": found["keep_records"],
         "checkpoint": checkpoint,
     }
 

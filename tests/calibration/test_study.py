@@ -102,7 +102,7 @@ def test_coverage_under_the_prior_is_the_nominal_level_in_full(seed):
 
 
 def only_the_upper_end(study):
-    return study._true[..., None, :] <= study["upper"]
+    return study["true"][..., None, :] <= study["upper"]
 
 
 BUGS = {

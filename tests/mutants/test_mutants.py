@@ -23,7 +23,7 @@ from exact import test_transport as transport
 from exact.enumeration import check_algorithm1, check_blocks, check_sweep
 from later import all_but
 from mutants.planting import Edit, planted, same
-from noiseaware import models, queries, sampling
+from noiseaware import models, queries
 from noiseaware.counts import move as counts
 from noiseaware.counts import target as target_of_counts
 from noiseaware.counts.move import CountMove
@@ -557,7 +557,7 @@ MUTANTS = (
     Mutant(
         "the same random numbers in two chains",
         closed.check_chains_are_independent,
-        (Edit(sampling, "run", "enumerate(seeds.spawn(chains))", "enumerate([seeds] * chains)"),),
+        (Edit(chain, "generators", "seed.spawn(count)", "[seed] * count"),),
     ),
     # The transport move.
     Mutant(

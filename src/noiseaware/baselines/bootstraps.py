@@ -155,14 +155,12 @@ def bootstrap(
         )
     rng = np.random.default_rng(random_seed)
     estimate = found.form.estimate
-    again: dict[str, list[Any]] = {name: [] for name in estimate}
+    again = []
     for _ in range(draws):
         records = draw_records(model, estimate, np.arange(release.known_n), rng)
-        simulated = find(model, privatize(records, rng))
-        assert simulated is not None
-        for name, value in simulated.form.estimate.items():
-            again[name].append(value)
-    return Bootstrap(estimate, {name: np.array(values) for name, values in again.items()})
+        simulated: Any = find(model, privatize(records, rng))
+        again.append(simulated.form.estimate)
+    return Bootstrap(estimate, {name: np.array([one[name] for one in again]) for name in estimate})
 
 
 def debiased_bootstrap(
@@ -210,12 +208,11 @@ def debiased_bootstrap(
     rng = np.random.default_rng(random_seed)
     simulator = Simulator(model, release)
     found = Estimator(simulator, simulations, rng).find(release.values, None)
-    theta = simulator.coordinates.from_vector(found)[0]
-    again = []
+    theta = simulator.theta(found)
+    made = []
     for _ in range(draws):
         seen = simulator.draw(theta, rng)
-        again.append(Estimator(simulator, simulations, rng).find(seen, found))
-    made = [simulator.coordinates.from_vector(v)[0] for v in again]
+        made.append(simulator.theta(Estimator(simulator, simulations, rng).find(seen, found)))
     names = [p.name for p in simulator.able.parameters]
     return Bootstrap(theta, {name: np.stack([one[name] for one in made]) for name in names})
 
@@ -242,20 +239,27 @@ class Simulator:
         self.n = release.known_n
         self.additive = mechanism.noisy_totals and mechanism.statistic is None
 
+    def theta(self, v: Floats) -> Theta:
+        """Return the parameters at v."""
+        return self.coordinates.from_vector(v)[0]
+
+    def innovations(self, count: int, rng: np.random.Generator) -> Floats:
+        """Return the innovations of so many databases, (R, n, width)."""
+        kind: Any = self.able.innovations
+        return kind.draw(count * self.n, rng).reshape(count, self.n, kind.width)
+
     def databases(self, theta: Theta, u: Floats) -> Any:
         """Return the databases of innovations u, (R, n, width): (R, n, ...)."""
-        assert self.able.build_records is not None
-        count = len(u)
-        index = self.able.index(np.tile(np.arange(self.n), count))
+        build: Any = self.able.build_records
+        index = self.able.index(np.tile(np.arange(self.n), len(u)))
         with np.errstate(all="ignore"):
-            records = self.able.build_records(theta, u.reshape(count * self.n, -1), **index)
-        return records.reshape(count, self.n, *records.shape[1:])
+            records = build(theta, u.reshape(len(u) * self.n, -1), **index)
+        return records.reshape(len(u), self.n, *records.shape[1:])
 
     def draw(self, theta: Theta, rng: np.random.Generator) -> Floats:
         """Return one simulated release."""
-        assert self.able.innovations is not None
-        u = self.able.innovations.draw(self.n, rng)[None]
-        return self.privatize(self.databases(theta, u)[0], rng).values
+        database = self.databases(theta, self.innovations(1, rng))[0]
+        return self.privatize(database, rng).values
 
     def totals(self, databases: Any) -> Floats:
         """Return the total of each database, (R, d)."""
@@ -269,25 +273,19 @@ class Estimator:
 
     def __init__(self, simulator: Simulator, simulations: int, rng: np.random.Generator) -> None:
         self.simulator = simulator
-        innovations = simulator.able.innovations
-        assert innovations is not None
-        shape = (simulations, simulator.n, innovations.width)
-        self.u = innovations.draw(simulations * simulator.n, rng).reshape(shape)
+        self.u = simulator.innovations(simulations, rng)
         self.seeds = rng.integers(2**63, size=simulations)
         self.noise: Floats | None = None
 
     def releases(self, v: Floats) -> Floats:
         """Return s_r(theta(v)), (R, d)."""
         simulator = self.simulator
-        databases = simulator.databases(simulator.coordinates.from_vector(v)[0], self.u)
+        databases = simulator.databases(simulator.theta(v), self.u)
         if self.noise is not None:
             return simulator.totals(databases) + self.noise
-        made = np.stack(
-            [
-                simulator.privatize(x, np.random.default_rng(seed)).values
-                for x, seed in zip(databases, self.seeds, strict=True)
-            ]
-        )
+        generators = map(np.random.default_rng, self.seeds)
+        pairs = zip(databases, generators, strict=True)
+        made = np.stack([simulator.privatize(x, rng).values for x, rng in pairs])
         if simulator.additive:  # noise that does not look at the records
             self.noise = made - simulator.totals(databases)
         return made
@@ -333,18 +331,15 @@ class Estimator:
 
     def _begin(self, seen: Floats) -> Floats:
         """Return the best of some draws from the prior."""
-        rng = np.random.default_rng(int(self.seeds[0]))
-        simulator = self.simulator
-        drawn = [
-            simulator.coordinates.to_vector(simulator.model.sample_prior(rng))
-            for _ in range(STARTS)
-        ]
-        return min(drawn, key=lambda v: self.distance(v, seen))
+        rng, simulator = np.random.default_rng(int(self.seeds[0])), self.simulator
+        drawn = [simulator.model.sample_prior(rng) for _ in range(STARTS)]
+        vectors = map(simulator.coordinates.to_vector, drawn)
+        return min(vectors, key=lambda v: self.distance(v, seen))
 
 
 def _covariance(releases: Floats) -> Floats:
     """Return S, kept away from a singular one where a number hardly varies."""
     covariance = np.atleast_2d(np.cov(releases, rowvar=False))
-    covariance[np.diag_indices(len(covariance))] *= 1.0 + 1e-8
-    covariance[np.diag_indices(len(covariance))] += 1e-12
+    diagonal = np.diag_indices(len(covariance))
+    covariance[diagonal] = covariance[diagonal] * (1.0 + 1e-8) + 1e-12
     return covariance

@@ -135,20 +135,8 @@ class LittleNoise:
         return log_density(self.terms(values), total)
 
 
-def noise_deviations(release: Release) -> Floats:
-    """Return the standard deviations of the published noise, a few per cent off if discrete."""
-    terms = mechanism_abilities(release.mechanism).terms
-    assert terms is not None, "plain additive noise is a sum over coordinates"
-    density = terms(release.values)
-    return np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
-
-
 def draw_with_small_noise(
-    model: Model,
-    release: Release,
-    values: Floats,
-    draws: int,
-    random_seed: int | None,
+    model: Model, release: Release, values: Floats, draws: int, random_seed: int | None
 ) -> Theta:
     """Draw from the posterior that takes `values` for T, up to a noise too small to matter."""
     seeds = np.random.SeedSequence(random_seed).spawn(3)
@@ -156,18 +144,13 @@ def draw_with_small_noise(
     quiet: dict[str, Any] = {"progressbar": False, "cores": 1}
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
-    scales = np.minimum(SHARE * deviations, noise_deviations(release))
+    # The standard deviations of the published noise, a few per cent off if it is discrete.
+    terms: Any = mechanism_abilities(release.mechanism).terms  # those of plain additive noise
+    density = terms(release.values)
+    published = np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
+    scales = np.minimum(SHARE * deviations, published)
     exact = Release(values, LittleNoise(release.query, scales), release.known_n)
-    chains = 4
-    result = sample(
-        model,
-        exact,
-        draws=-(-draws // chains),
-        warmup=1000,
-        chains=chains,
-        random_seed=seed,
-        **quiet,
-    )
+    result = sample(model, exact, draws=-(-draws // 4), chains=4, random_seed=seed, **quiet)
     drawn = result["posterior"].to_dataset()
     return {
         p.name: drawn[p.name].values.reshape(-1, *p.shape)[:draws].astype(np.float64)
@@ -255,46 +238,34 @@ def naive_note(model: Model, release: Release) -> str:
 
 def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
     """Return the note, the closed form if there is one, and whether there is any way at all."""
-    mechanism = mechanism_abilities(release.mechanism)
-    if mechanism.per_record:
-        summed = model_abilities(model).summed_kernel is not None
-        note = (
-            "The naive analysis is not computed for tables of cells; compare the column 'released' "
-            "with the estimates."
-            if summed and mechanism.record_laws is not None
-            else f"There is no naive analysis of a release by {mechanism.name}: it is computed for "
-            "noisy totals, and here every record has a value of its own."
-        )
-        return note, None, False
-    if not mechanism.noisy_totals:
-        note = (
-            f"There is no naive analysis of a release by {mechanism.name}: its values are not "
-            "totals with noise added, so nobody would take them as exact."
-        )
-        return note, None, False
-    if release.n_records is None:
-        note = (
-            "There is no naive analysis of this release: it does not say how many records there "
-            "are, and noisy totals alone do not either."
-        )
-        return note, None, False
-    found = find(model, release)
-    if found is not None:
+    mechanism, found, can = mechanism_abilities(release.mechanism), None, False
+    summed = model_abilities(model).summed_kernel is not None and mechanism.record_laws is not None
+    none = f"There is no naive analysis of a release by {mechanism.name}"
+    if mechanism.per_record and summed:
+        note = "The naive analysis is not computed for tables of cells; compare the column "
+        note += "'released' with the estimates."
+    elif mechanism.per_record:
+        note = f"{none}: it is computed for noisy totals, and here every record has a value of "
+        note += "its own."
+    elif not mechanism.noisy_totals:
+        note = f"{none}: its values are not totals with noise added, so nobody would take them as "
+        note += "exact."
+    elif release.n_records is None:
+        note = "There is no naive analysis of this release: it does not say how many records there "
+        note += "are, and noisy totals alone do not either."
+    elif (found := find(model, release)) is not None:
         withheld = ", with 0 for withheld values" if np.isnan(release.values).any() else ""
-        note = f"The noisy numbers taken as exact, {found.reading.words}{withheld}."
-        return note, found, True
-    if mechanism.with_scale is not None:
-        note = (
-            "The noisy numbers taken as exact, by sampling with the privacy noise replaced by one "
-            f"of at most {SHARE:.0%} of what the totals vary by between databases."
+        note, can = f"The noisy numbers taken as exact, {found.reading.words}{withheld}.", True
+    elif mechanism.with_scale is not None:
+        can, note = True, "The noisy numbers taken as exact, by sampling with the privacy noise "
+        note += (
+            f"replaced by one of at most {SHARE:.0%} of what the totals vary by between databases."
         )
-        return note, None, True
-    note = (
-        f"There is no naive analysis of {type(model).__name__} with {type(release.query).__name__} "
-        f"released by {mechanism.name}: it has no closed form, and only plain additive noise can "
-        "be made small."
-    )
-    return note, None, False
+    else:
+        note = f"There is no naive analysis of {type(model).__name__} with "
+        note += f"{type(release.query).__name__} released by {mechanism.name}: it has no closed "
+        note += "form, and only plain additive noise can be made small."
+    return note, found, can
 
 
 def _possible(release: Release) -> Floats:

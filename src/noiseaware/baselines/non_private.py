@@ -90,12 +90,10 @@ def _smallest_share(drawn: dict[str, NDArray[np.float64]]) -> float:
     shares = [1.0]
     for values in drawn.values():
         flat = values.reshape(len(values), -1)
-        if len(flat) < 20:  # too few to tell
-            continue
         moving = flat[:, np.ptp(flat, axis=0) > 0]
-        # Neighbouring draws say most about it; the full ESS is computed once for the worst.
-        if moving.shape[1] == 0:
+        if len(flat) < 20 or moving.shape[1] == 0:  # too few to tell, or a constant
             continue
+        # Neighbouring draws say most about it; the full ESS is computed once for the worst.
         centred = moving - moving.mean(axis=0)
         lag = (centred[1:] * centred[:-1]).mean(axis=0) / (centred**2).mean(axis=0)
         worst = moving[None, :, int(np.argmax(lag))]

@@ -60,8 +60,13 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def seed_number(random_seed: Any) -> int | None:
+    """Return a seed that was given, checked; None stays None."""
+    return None if random_seed is None else whole_number("random_seed", random_seed, 0)
+
+
 def check_memory(what: str, size: int) -> None:
-    """Raise MemoryError, before anything is made, if `what` takes more bytes than are free."""
+    """Raise MemoryError, before anything is made, if `size` bytes are more than are free."""
     free = _free_memory()
     if size > free:
         raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; free are {free / 2**30:.3g} GiB")

@@ -6,11 +6,12 @@ otherwise. Columns of a categorical type (pandas) or an Enum (polars) become the
 categories, in the order that the type declares. Text without declared levels, missing values and
 dates are refused: which number a text would get must not depend on the data.
 
-Neither library is imported.
+Neither library is imported, but for a table that is asked for.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,6 +93,15 @@ def columns_of(
                 raise ValueError(f"{argument} must have a label in every row; row {row} has none")
         found[name] = array.astype(str) if labels and array.dtype.kind == "O" else array
     return found
+
+
+def make_frame(content: Mapping[str, np.ndarray], library: str, needs: str) -> Any:
+    """Return columns as a table of one of the libraries; `needs` is said if it is not there."""
+    try:
+        made = importlib.import_module(library)
+    except ImportError:
+        raise ImportError(f'as_frame="{library}" needs {needs}') from None
+    return made.DataFrame({name: np.ascontiguousarray(x) for name, x in content.items()})
 
 
 def _is_frame(records: Any) -> bool:

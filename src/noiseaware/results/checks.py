@@ -77,17 +77,17 @@ class Checks:
             for v in self.verdicts
         )
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the verdicts as a table, for a notebook."""
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{_mark(v)}</td>"
-            f"<td style='text-align:left'>{escape(v.name)}</td>"
-            f"<td style='text-align:left'>{escape(v.message)}</td></tr>"
-            for v in self.verdicts
-        )
+        rows = ""
+        for verdict in self.verdicts:
+            mark = "✓ passed" if verdict.passed else "<b>✗ failed</b>"
+            mark = mark if verdict.checked else "not checked"
+            texts = (mark, escape(verdict.name), escape(verdict.message))
+            cells = (f"<td style='text-align:left'>{text}</td>" for text in texts)
+            rows += f"<tr>{''.join(cells)}</tr>"
         return f"<table><tbody>{rows}</tbody></table>"
 
     def show(self) -> None:
@@ -103,13 +103,6 @@ class Checks:
                 console.print(f"{verdict.name}: {verdict.message}")
             elif not verdict.passed:
                 console.print(f"[red]check failed[/] ({verdict.name}): {verdict.message}")
-
-
-def _mark(verdict: Verdict) -> str:
-    """Return what a table in a notebook says first of a verdict."""
-    if not verdict.checked:
-        return "not checked"
-    return "✓ passed" if verdict.passed else "<b>✗ failed</b>"
 
 
 def check(posterior: DataTree) -> Checks:
@@ -216,15 +209,12 @@ def _effective_draws(posterior: DataTree) -> Said:
 
     if posterior["posterior"].sizes["draw"] < 4:
         return False, "there are fewer than 4 draws; ESS needs more"
-    draws = posterior["posterior"].to_dataset()
-    (bulk, bulk_where), (tail, tail_where) = (
-        _largest(-ess(draws, method=kind)) for kind in ("bulk", "tail")
-    )
-    words = (
-        f"smallest bulk ESS {-bulk:,.0f}, for {bulk_where}; "
-        f"smallest tail ESS {-tail:,.0f}, for {tail_where}"
-    )
-    if min(-bulk, -tail) >= LEAST_ESS:
+    draws, seen = posterior["posterior"].to_dataset(), []
+    for kind in ("bulk", "tail"):
+        least, where = _largest(-ess(draws, method=kind))
+        seen.append((-least, f"smallest {kind} ESS {-least:,.0f}, for {where}"))
+    words = "; ".join(said for _, said in seen)
+    if min(seen)[0] >= LEAST_ESS:
         return True, words
     return False, (
         f"{words}; at least {LEAST_ESS:.0f} are needed for means and interval ends that can be "

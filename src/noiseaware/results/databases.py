@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noiseaware.basics.frames import LIBRARIES
+from noiseaware.basics.frames import LIBRARIES, make_frame
 from noiseaware.results.posterior import need_posterior
 
 if TYPE_CHECKING:
@@ -61,17 +61,8 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
         "record": np.concatenate([np.arange(n) for n in lengths]),
         **dict(zip(column_names(posterior), table.T, strict=True)),
     }
-    if as_frame == "polars":
-        try:
-            import polars
-        except ImportError:
-            raise ImportError(
-                'as_frame="polars" needs the library polars: pip install noiseaware[frames]'
-            ) from None
-        return polars.DataFrame({name: np.ascontiguousarray(x) for name, x in content.items()})
-    import pandas
-
-    return pandas.DataFrame(content)
+    needs = f"the library {as_frame}: pip install noiseaware[frames]"
+    return make_frame(content, as_frame, needs)
 
 
 def database(records: Any, chain: int, draw: int) -> np.ndarray:

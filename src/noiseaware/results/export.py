@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noiseaware.basics.files import write_table, write_whole
-from noiseaware.basics.frames import LIBRARIES
+from noiseaware.basics.frames import LIBRARIES, make_frame
 from noiseaware.results.checks import check
 from noiseaware.results.scalars import all_scalars
 
@@ -52,17 +52,8 @@ def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pa
         "draw": np.tile(np.arange(draws), chains),
         **{scalar.label: scalar.draws.ravel() for scalar in scalars},
     }
-    if as_frame == "polars":
-        try:
-            from polars import DataFrame as Polars
-        except ImportError:
-            raise ImportError(
-                'as_frame="polars" needs polars: pip install "noiseaware[frames]", or leave it out'
-            ) from None
-        return Polars(content)
-    from pandas import DataFrame
-
-    return DataFrame(content)
+    needs = f'{as_frame}: pip install "noiseaware[frames]", or leave it out'
+    return make_frame(content, as_frame, needs)
 
 
 def write_draws(posterior: DataTree, path: str | Path) -> None:
@@ -116,29 +107,20 @@ def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
     held = {key: attributes.get(f"{key}_json", "") for key in ("model", "release")}
     for key, text in held.items():
         if not text:
-            raise ValueError(
-                f"the posterior's {key} is a class of your own, which no file can hold"
-            )
-    folder = Path(folder)
-    dimensions = {
-        str(key): int(np.prod(array.shape[2:]))
-        for key, array in posterior["posterior"].to_dataset().data_vars.items()
-    }
+            why = "is a class of your own, which no file can hold"
+            raise ValueError(f"the posterior's {key} {why}")
+    folder, drawn = Path(folder), posterior["posterior"].to_dataset().data_vars
     written = {"name": name, "added_date": attributes["created_at"][:10], "added_by": "noiseaware"}
+    code = {"noiseaware": {"model_code": f"models/noiseaware/{name}.json"}}
     about = {
         "posteriors": {
             "model_name": name,
             "data_name": name,
             "reference_posterior_name": name,
-            "dimensions": dimensions,
+            "dimensions": {str(key): int(np.prod(x.shape[2:])) for key, x in drawn.items()},
             "keywords": ["differential privacy"],
         },
-        "models/info": {
-            "title": attributes["model"],
-            "model_implementations": {
-                "noiseaware": {"model_code": f"models/noiseaware/{name}.json"}
-            },
-        },
+        "models/info": {"title": attributes["model"], "model_implementations": code},
         "data/info": {"title": attributes["guarantee"], "data_file": f"data/data/{name}.json"},
         "reference_posteriors/draws/info": _how_drawn(posterior),
     }

@@ -34,7 +34,7 @@ from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
 from noiseaware.results.units import Units
 from noiseaware.running.checkpoint import as_json
-from noiseaware.running.run import Run
+from noiseaware.running.run import PRIOR, Run, all_abilities
 from noiseaware.sampler.record_sums import PROBABILITIES, together
 from noiseaware.sampler.size import NAME
 from noiseaware.sampler.state import ChainState
@@ -61,17 +61,12 @@ PRIOR_NUMBERS = 2_000_000
 """Draws from the prior that are kept; fewer for a model with so many parameters that they would
 be more than this many numbers."""
 
-PRIOR_KEY = 2**32 - 1
-"""The prior's own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
+def collect(run: Run, **looks: Scouts | Conflict | Surprise | None) -> DataTree:
+    """Put the draws of all chains together; see the module's description for the groups.
 
-def collect(
-    run: Run,
-    found: Scouts | None = None,
-    conflict: Conflict | None = None,
-    surprise: Surprise | None = None,
-) -> DataTree:
-    """Put the draws of all chains together; see the module's description for the groups."""
+    What second looks at the run have found becomes attributes of the root, by name.
+    """
     from arviz_base import from_dict
     from xarray import Dataset
 
@@ -88,7 +83,7 @@ def collect(
         "constant_data": {
             "n_records": np.asarray(np.nan if release.n_records is None else release.n_records)
         },
-        "prior": _prior(target, run.random_seed),
+        "prior": _prior(run),
     }
     dims: dict[str, list[str]] = {"release": ["released"]}
     coords: dict[str, Any] = {"released": list(release.names)}
@@ -111,7 +106,7 @@ def collect(
         tree["latent_records"] = tree["latent_records"].to_dataset().assign_coords(labels)
         tree["latent_records"]["records"].attrs["dtype"] = str(draws[0].databases[0].dtype)
     sums = [_record_sums(run.moves, state) for state in states]
-    if all(found is not None for found in sums):
+    if all(one is not None for one in sums):
         variables = {
             name: (("record", "probability")[: values.ndim], values)
             for name, values in together(sums).items()
@@ -122,12 +117,9 @@ def collect(
         stats = tree["sample_stats"].to_dataset()
         tree["sample_stats"] = stats.assign(record_acceptance=(("chain", "record"), each))
     tree.attrs = {**_attributes(run), **_residuals(target, states)}
-    if found is not None:
-        tree.attrs["scouts"] = json.dumps(asdict(found))
-    if conflict is not None:
-        tree.attrs["conflict"] = json.dumps(asdict(conflict))
-    if surprise is not None:
-        tree.attrs["surprise"] = json.dumps(asdict(surprise))
+    for name, found in looks.items():
+        if found is not None:
+            tree.attrs[name] = json.dumps(asdict(found))
     return tree
 
 
@@ -137,25 +129,19 @@ def _stacked(databases: list[list[np.ndarray]]) -> np.ndarray:
     Where the number of records is not known they are of several lengths, and NaN stands for the
     records that a shorter one does not have.
     """
-    lengths = {len(one) for chain in databases for one in chain}
-    if len(lengths) == 1:
-        return np.stack([np.stack(chain) for chain in databases])
-    first = databases[0][0]
-    shape = (len(databases), len(databases[0]), max(lengths), *first.shape[1:])
-    made = np.full(shape, np.nan)
-    for c, chain in enumerate(databases):
-        for k, one in enumerate(chain):
-            made[c, k, : len(one)] = one
-    return made
+    longest = max(len(one) for chain in databases for one in chain)
+
+    def filled(one: np.ndarray) -> np.ndarray:
+        missing = np.full((longest - len(one), *one.shape[1:]), np.nan)
+        return np.concatenate([one, missing]) if len(missing) else one
+
+    return np.stack([np.stack([filled(one) for one in chain]) for chain in databases])
 
 
 def _record_sums(moves: Sequence[Any], state: ChainState) -> Any:
     """Return what a move added up of each record, or None."""
-    for move, tuning in zip(moves, state.tunings, strict=True):
-        read = move_abilities(move).record_sums
-        if read is not None:
-            return read(tuning)
-    return None
+    able = zip(map(move_abilities, moves), state.tunings, strict=True)
+    return next((one.record_sums(tuning) for one, tuning in able if one.record_sums), None)
 
 
 def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -167,11 +153,9 @@ def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.nda
     return {**theta, **{p.name: np.asarray(derived[p.name]) for p in able.derived}}
 
 
-def _prior(target: Target, random_seed: int) -> dict[str, np.ndarray]:
-    """Return draws from the prior, (1, draw, ...), from a stream of random numbers of its own."""
-    sequence = np.random.SeedSequence(random_seed, spawn_key=(PRIOR_KEY,))
-    rng = np.random.Generator(np.random.SFC64(sequence))
-    model, size = target.model, target.size
+def _prior(run: Run) -> dict[str, np.ndarray]:
+    """Return draws from the prior, (1, draw, ...)."""
+    model, size, rng = run.target.model, run.target.size, run.stream(PRIOR)
     numbers = sum(parameter.size for parameter in model.parameters)
     count = max(100, min(PRIOR_DRAWS, PRIOR_NUMBERS // numbers))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -192,22 +176,17 @@ def _attributes(run: Run) -> dict[str, Any]:
     target = run.target
     guarantee = target.mechanism_abilities.guarantee
     epsilon = target.mechanism_abilities.change_epsilon
+    plain = type(target.model).__repr__ is object.__repr__
+    versions = {module.__name__: module.__version__ for module in (np, numba, scipy, xarray)}
     return {
         "format": FORMAT,
         "format_version": VERSION,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "inference_library": "noiseaware",
         "inference_library_version": __version__,
-        "versions": json.dumps(
-            {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "numba": numba.__version__,
-                "scipy": scipy.__version__,
-                "xarray": xarray.__version__,
-            }
-        ),
-        "model": _name(target.model),
+        "versions": json.dumps({"python": platform.python_version(), **versions}),
+        # What the model shows of itself, or its class if that is only an address.
+        "model": f"{type(target.model).__name__}()" if plain else repr(target.model),
         "model_json": as_json(target.model),
         "derived": json.dumps([p.name for p in target.abilities.derived]),
         "release_json": as_json(target.release),
@@ -216,19 +195,13 @@ def _attributes(run: Run) -> dict[str, Any]:
         "change_epsilon": float("nan") if epsilon is None else float(epsilon),
         **_acceptance_levels(guarantee, target.release.n_records or target.n),
         "moves": ", ".join(map(repr, run.moves)),
-        "blocks": int(any(map(_decides_about_blocks, run.moves))),
+        "blocks": int(any(able.blocks for able in all_abilities(run.moves))),
         "warmup": run.schedule.warmup,
         "draws": run.schedule.draws,
         "random_seed": str(run.random_seed),
         "sampling_time": run.seconds,
         "complete": int(run.complete),
     }
-
-
-def _decides_about_blocks(move: Any) -> bool:
-    """Whether a move, or one inside it, accepts several records as one."""
-    able = move_abilities(move)
-    return able.blocks or any(map(_decides_about_blocks, able.moves))
 
 
 def _residuals(target: Target, states: Sequence[ChainState]) -> dict[str, float]:
@@ -273,12 +246,6 @@ def _acceptance_levels(guarantee: Any, n: int) -> dict[str, float]:
     return {"mean_acceptance": mean, "sweep_acceptance": sweep}
 
 
-def _name(model: Any) -> str:
-    """Return what the model shows of itself, or its class if that is only an address."""
-    plain = type(model).__repr__ is object.__repr__
-    return f"{type(model).__name__}()" if plain else repr(model)
-
-
 def need_posterior(thing: Any) -> None:
     """Raise TypeError unless this is a posterior."""
     from xarray import Dataset, DataTree
@@ -321,14 +288,8 @@ def summary(posterior: DataTree, **options: Any) -> Any:
     for name in frame.columns:
         for row in frame.index:
             value = float(frame.loc[row, name])
-            if name.startswith("ess"):
-                value = round(value) if np.isfinite(value) else value
-            elif name == "r_hat":
-                value = round(value, 3)
-            elif np.isfinite(value):
-                spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
-                value = _rounded(value, spread)
-            frame.loc[row, name] = value
+            spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
+            frame.loc[row, name] = _rounded(name, value, spread)
     made, known = _summary_type()(frame), Units.of(posterior)
     made.attrs["shown"] = {row: [known.named(row), known.scale(row)] for row in frame.index}
     return made
@@ -369,11 +330,16 @@ def _text(name: str, value: Any, spread: float | None, scale: float) -> str:
     return numeral(value / scale, None if spread is None else spread / scale, 3)
 
 
-def _rounded(value: float, spread: float) -> float:
-    """Round a value to three digits of the spread it belongs to."""
-    if spread <= 0 or not np.isfinite(spread):
+def _rounded(name: str, value: float, spread: float) -> float:
+    """Round a number of a column: most to three digits of the spread that it belongs to."""
+    if name == "r_hat":
+        return round(value, 3)
+    if not np.isfinite(value):
         return value
-    return round(value, 2 - int(np.floor(np.log10(spread))))
+    if name.startswith("ess"):
+        return round(value)
+    known = spread > 0 and np.isfinite(spread)
+    return round(value, 2 - int(np.floor(np.log10(spread)))) if known else value
 
 
 def save(posterior: DataTree, path: str | Path) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from noiseaware import sizes
 from noiseaware.agreement.listed import listed_laws
-from noiseaware.basics.arguments import check_memory, whole_number
+from noiseaware.basics.arguments import check_memory, seed_number, whole_number
 from noiseaware.basics.frames import columns_of
 from noiseaware.contract import (
     Floats,
@@ -95,32 +95,28 @@ def posterior_predictive(
     ((4, 50, 1), (1, 50, 3))
     """
     need_posterior(posterior)
-    simulator = Simulator(
-        model,
-        _read_release(posterior) if release is None else release,
+    release = _read_release(posterior) if release is None else release
+    records, rng = (
         whole_number("records", records, 0),
-        np.random.default_rng(
-            None if random_seed is None else whole_number("random_seed", random_seed, 0)
-        ),
+        np.random.default_rng(seed_number(random_seed)),
     )
+    simulator = Simulator(model, release, records, rng)
     check_parameters(posterior, model)
-    draws = whole_number("draws", draws)
-    tree = posterior.copy()
+    draws, tree, drawn = whole_number("draws", draws), posterior.copy(), posterior["posterior"]
     for group in ("posterior", "prior"):
         if group in tree.children:
             made = simulator.simulate(posterior[group].to_dataset(), draws)
             tree[f"{group}_predictive"] = made
     log_prior = model_abilities(model).log_prior
-    if simulator.release.n_records is None and size is None:
+    if release.n_records is None and size is None:
         stored = posterior.attrs.get("size_json", "")
         size = sizes.from_dict(json.loads(stored)) if stored else None
         log_prior = None if size is None else log_prior
     if log_prior is not None:
-        drawn = posterior["posterior"].to_dataset()
-        tree["log_prior"] = simulator.score(drawn, log_prior, size)
-    seen = pointwise(model, simulator.release)
+        tree["log_prior"] = simulator.score(drawn.to_dataset(), log_prior, size)
+    seen = pointwise(model, release)
     if seen is not None:
-        tree["log_likelihood"] = simulator.explain(posterior["posterior"].to_dataset(), seen)
+        tree["log_likelihood"] = simulator.explain(drawn.to_dataset(), seen)
     return tree
 
 
@@ -192,23 +188,17 @@ def predict(
         raise ValueError(f"predict needs a regression, with predict_response; got {able.name}")
     names = list(able.column_names or ())[:-1]
     rows = _features(features, names)
-    seed = None if random_seed is None else whole_number("random_seed", random_seed, 0)
-    rng, drawn = np.random.default_rng(seed), posterior["posterior"].to_dataset()
+    rng = np.random.default_rng(seed_number(random_seed))
+    drawn = posterior["posterior"].to_dataset()
     check_parameters(posterior, model)
     with np.errstate(all="ignore"):
         made = [respond(theta, rows, rng) for theta in thetas(drawn, model)]
-    shape = (drawn.sizes["chain"], drawn.sizes["draw"], len(rows))
-    labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
-    content = {
-        name: (("chain", "draw", "prediction"), np.reshape([pair[k] for pair in made], shape))
-        for k, name in enumerate(("expected", "response"))
-    }
-    tree = posterior.copy()
-    tree["predictions"] = Dataset(content, coords={**labels, "prediction": np.arange(len(rows))})
-    tree["predictions_constant_data"] = Dataset(
-        {"features": (("prediction", "feature"), rows)},
-        coords={"prediction": np.arange(len(rows)), "feature": names},
-    )
+    tree, labels = posterior.copy(), {"prediction": np.arange(len(rows))}
+    both = zip(("expected", "response"), zip(*made, strict=True), strict=True)
+    content = {name: (("prediction",), values) for name, values in both}
+    tree["predictions"] = by_draw(drawn, content, labels)
+    held = {"features": (("prediction", "feature"), rows)}
+    tree["predictions_constant_data"] = Dataset(held, coords={**labels, "feature": names})
     return tree
 
 
@@ -251,8 +241,6 @@ class Simulator:
 
     def simulate(self, drawn: Dataset, draws: int) -> Dataset:
         """Return simulated releases and records for evenly spaced draws of theta."""
-        from xarray import Dataset
-
         picked = np.linspace(0, drawn.sizes["draw"], min(draws, drawn.sizes["draw"]) + 1)
         used = drawn.isel(draw=picked[1:].round().astype(int) - 1)
         releases, databases = [], []
@@ -262,42 +250,30 @@ class Simulator:
                 databases.append(records[: self.records])
                 if self.privatize is not None:
                     releases.append(self.privatize(records[:n], self.rng).values)
-        labels: dict[str, Any] = {"chain": used["chain"].values, "draw": used["draw"].values}
-        chains, count = len(labels["chain"]), len(labels["draw"])
         content: dict[str, Any] = {}
         if releases:
-            values = np.array(releases).reshape(chains, count, -1)
-            content["release"] = (("chain", "draw", "released"), values)
-            labels["released"] = list(self.release.names)
+            content["release"] = (("released",), releases)
         if self.records:
-            values = np.array(databases).reshape(chains, count, *np.shape(databases)[1:])
-            content["records"] = (("chain", "draw", "record", "column")[: values.ndim], values)
-        return Dataset(content, coords=labels)
+            content["records"] = (("record", "column"), databases)
+        return by_draw(used, content, {"released": list(self.release.names)} if releases else {})
 
     def score(
         self, drawn: Dataset, log_prior: Callable[[Any], float], size: Size | None
     ) -> Dataset:
         """Return the log prior density of every draw, with that of n where it has a prior."""
-        from xarray import Dataset
-
         values = [
             float(log_prior(theta)) + (0.0 if size is None else size.log_pmf(n))
             for theta, n in self._thetas(drawn)
         ]
-        shape = (drawn.sizes["chain"], drawn.sizes["draw"])
-        labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
-        return Dataset({"prior": (("chain", "draw"), np.reshape(values, shape))}, coords=labels)
+        return by_draw(drawn, {"prior": ((), values)}, {})
 
     def explain(self, drawn: Dataset, seen: Callable[[Theta], Floats]) -> Dataset:
         """Return log p(s_i | theta) of every draw and value."""
-        from xarray import Dataset
-
-        shape = (drawn.sizes["chain"], drawn.sizes["draw"], len(self.release.values))
-        check_memory("the log likelihood of every draw and value", 8 * int(np.prod(shape)))
-        values = np.reshape([seen(theta) for theta, _ in self._thetas(drawn)], shape)
-        labels = {"chain": drawn["chain"].values, "draw": drawn["draw"].values}
-        labels["released"] = list(self.release.names)  # type: ignore[assignment]
-        return Dataset({"release": (("chain", "draw", "released"), values)}, coords=labels)
+        count = drawn.sizes["chain"] * drawn.sizes["draw"] * len(self.release.values)
+        check_memory("the log likelihood of every draw and value", 8 * count)
+        values = [seen(theta) for theta, _ in self._thetas(drawn)]
+        names = {"released": list(self.release.names)}
+        return by_draw(drawn, {"release": (("released",), values)}, names)
 
     def _thetas(self, drawn: Dataset) -> list[tuple[Theta, int]]:
         """Return theta and the number of records of each draw, one chain after another."""
@@ -306,6 +282,18 @@ class Simulator:
         if self.release.n_records is None:
             numbers = drawn["n_records"].transpose("chain", "draw").values.astype(int)
         return list(zip(thetas(drawn, self.model), numbers.ravel().tolist(), strict=True))
+
+
+def by_draw(drawn: Dataset, content: dict[str, Any], labels: dict[str, Any]) -> Dataset:
+    """Return what was made from draws, one chain after another: (further axes, one array each)."""
+    from xarray import Dataset
+
+    own = {name: drawn[name].values for name in ("chain", "draw")}
+    made = {}
+    for name, (axes, values) in content.items():
+        shape = (*map(len, own.values()), *np.shape(values)[1:])
+        made[name] = ((*own, *axes)[: len(shape)], np.reshape(values, shape))
+    return Dataset(made, coords={**own, **labels})
 
 
 def check_parameters(posterior: DataTree, model: Model) -> None:

@@ -19,16 +19,6 @@ from noiseaware.results.units import KEYS, Units, check_units
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "MAIN",
-    "Scalar",
-    "all_scalars",
-    "in_units",
-    "main_scalars",
-    "pick_scalars",
-    "shown_scalars",
-]
-
 MAIN = 6
 """Scalars that are shown without being asked for, unless the first parameter alone has more."""
 
@@ -38,31 +28,15 @@ MOST = 12
 
 @dataclass(frozen=True)
 class Scalar:
-    """One number of the model that the posterior is about.
+    """One number of the model that the posterior is about."""
 
-    Attributes
-    ----------
-    label
-        As in the table of `noiseaware.summary`.
-    variable, place
-        The parameter, and which of its numbers this is, counted row by row.
-    draws
-        (chain, draw).
-    prior
-        Draws from the prior, (m,), or None if the posterior holds none.
-    unit
-        In which they are, if that is known.
-    scale
-        What draws and prior were divided by, to be shown in that unit.
-    """
-
-    label: str
-    variable: str
-    place: int
-    draws: np.ndarray
-    prior: np.ndarray | None
-    unit: str = ""
-    scale: float = 1.0
+    label: str  # as in the table of `noiseaware.summary`
+    variable: str  # the parameter
+    place: int  # which of its numbers this is, counted row by row
+    draws: np.ndarray  # (chain, draw)
+    prior: np.ndarray | None  # draws from the prior, (m,), if the posterior holds some
+    unit: str = ""  # in which they are, if that is known
+    scale: float = 1.0  # what draws and prior were divided by, to be shown in that unit
 
     def of(self, values: Mapping[str, Any]) -> np.ndarray | None:
         """Return this scalar from a dict of arrays (draws, *shape), as it is shown; or None."""
@@ -70,13 +44,6 @@ class Scalar:
             return None
         array = np.asarray(values[self.variable], dtype=np.float64)
         return array.reshape(len(array), -1)[:, self.place] / self.scale
-
-    def shown_in(self, units: Units) -> Scalar:
-        """Return the scalar in its unit, divided by its scale."""
-        scale = units.scale(self.label)
-        prior = None if self.prior is None else self.prior / scale
-        unit = units.unit(self.label)
-        return replace(self, draws=self.draws / scale, prior=prior, unit=unit, scale=scale)
 
 
 def all_scalars(posterior: DataTree) -> list[Scalar]:
@@ -90,23 +57,20 @@ def all_scalars(posterior: DataTree) -> list[Scalar]:
         labels = [[str(label) for label in draws[d].values] for d in draws.dims[2:]]
         for place, index in enumerate(np.ndindex(draws.shape[2:])):
             inside = ", ".join(names[i] for names, i in zip(labels, index, strict=True))
-            found.append(
-                Scalar(
-                    f"{name}[{inside}]" if inside else str(name),
-                    str(name),
-                    place,
-                    draws.values[(..., *index)],
-                    None if prior is None else prior[(..., *index)].ravel(),
-                )
-            )
+            label = f"{name}[{inside}]" if inside else str(name)
+            before = None if prior is None else prior[(..., *index)].ravel()
+            found.append(Scalar(label, str(name), place, draws.values[(..., *index)], before))
     return found
 
 
 def shown_scalars(posterior: DataTree) -> list[Scalar]:
-    """Return every scalar as it is to be shown: in its unit."""
-    scalars = all_scalars(posterior)
-    units = Units.of(posterior)
-    return [scalar.shown_in(units) for scalar in scalars]
+    """Return every scalar as it is to be shown: in its unit, divided by its scale."""
+    shown, units = [], Units.of(posterior)
+    for one in all_scalars(posterior):
+        scale, unit = units.scale(one.label), units.unit(one.label)
+        prior = None if one.prior is None else one.prior / scale
+        shown.append(replace(one, draws=one.draws / scale, prior=prior, unit=unit, scale=scale))
+    return shown
 
 
 def in_units(

@@ -102,18 +102,12 @@ def digest(what: Any) -> str:
 
 
 def describe(
-    model: Any,
-    release: Release,
-    moves: Any,
-    size: Any,
-    *,
-    warmup: int,
-    draws: int,
-    keep_records: int,
-    chains: int,
-    random_seed: int,
+    model: Any, release: Release, moves: Any, size: Any, random_seed: int, **numbers: int
 ) -> dict[str, Any]:
-    """Return what a checkpoint says of its run, as JSON."""
+    """Return what a checkpoint says of its run, as JSON.
+
+    The numbers are those of `sample`: warmup, draws, keep_records and chains.
+    """
     values = f"{release.n_records} records, values {digest(release.values.tolist())}"
     described = {
         "format": FORMAT,
@@ -124,24 +118,15 @@ def describe(
         "release": json.loads(as_json(release) or "null")
         or f"{words_of(release.mechanism)}, {values}",
         "moves": None if moves is None else ", ".join(map(words_of, moves)),
-        "warmup": warmup,
-        "draws": draws,
-        "first_draws": draws,
-        "keep_records": keep_records,
-        "chains": chains,
+        "first_draws": numbers["draws"],
+        **numbers,
         "random_seed": str(random_seed),
     }
     return json.loads(json.dumps(described))
 
 
 def read_header(folder: str | Path) -> dict[str, Any]:
-    """Return what a checkpoint says of its run.
-
-    Raises
-    ------
-    FileNotFoundError, CheckpointError
-        If there is none, or if it is not one.
-    """
+    """Return what a checkpoint says of its run; FileNotFoundError or CheckpointError if none."""
     path = Path(folder) / HEADER
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint in {folder}")
@@ -166,16 +151,16 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     return found
 
 
+Read = tuple[list[ChainState], list[list[Draws]], float]
+"""Where the chains are, what each drew in pieces, and the seconds that it took."""
+
+
 @contextmanager
 def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpoint, int]]:
     """Begin a checkpoint in a folder, or take up the one that is there.
 
-    With it comes the number of draws that the run was begun with.
-
-    Raises
-    ------
-    CheckpointError
-        If what is there belongs to another run, has more draws than are wanted, or is in use.
+    With it comes the number of draws that the run was begun with. CheckpointError if what is there
+    belongs to another run, has more draws than are wanted, or is in use.
     """
     folder = Path(folder)
     if folder.is_dir() and not (folder / HEADER).exists():
@@ -195,15 +180,7 @@ def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpo
 
 @dataclass
 class Checkpoint:
-    """The files of a run.
-
-    Attributes
-    ----------
-    folder
-        Where they are.
-    header
-        What is run; see `describe`.
-    """
+    """The files of a run, and what is run (`describe`)."""
 
     folder: Path
     header: dict[str, Any]
@@ -217,18 +194,11 @@ class Checkpoint:
     _safe: Path | None = None
     _seconds: float = 0.0
 
-    def read(self, started: list[ChainState]) -> tuple[list[ChainState], list[list[Draws]], float]:
+    def read(self, started: list[ChainState]) -> Read:
         """Return where the chains are, what they drew in pieces, and the seconds that it took.
 
-        Parameters
-        ----------
-        started
-            The chains as they start; returned as they are if nothing was written yet.
-
-        Raises
-        ------
-        CheckpointError
-            If the files are damaged, of another run, or hold more draws than are wanted.
+        Chains that start are returned as they are if nothing was written yet. CheckpointError if
+        the files are damaged, of another run, or hold more draws than are wanted.
         """
         states, pieces, seconds = self._newest(started)
         done, wanted = states[0].iteration - self.header["warmup"], self.header["draws"]
@@ -241,26 +211,20 @@ class Checkpoint:
             write_json(self.folder / HEADER, self.header)
         return states, pieces, seconds
 
-    def _newest(
-        self, started: list[ChainState]
-    ) -> tuple[list[ChainState], list[list[Draws]], float]:
+    def _newest(self, started: list[ChainState]) -> Read:
         """Return what `read` does, by the newest state that is not damaged."""
         found = sorted(self.folder.glob("state-*.npz"))
         while found:
-            path = found.pop()
+            self._safe = found.pop()
             try:
-                read = self._read(path, [state.copy() for state in started])
+                return self._read(self._safe, [state.copy() for state in started])
             except CheckpointError:
                 if not found:
                     raise
-                continue  # a power cut damaged it: back to an older one
-            self._safe = path
-            return read
+                # A power cut damaged it: back to an older one.
         return started, [[] for _ in started], 0.0
 
-    def _read(
-        self, path: Path, started: list[ChainState]
-    ) -> tuple[list[ChainState], list[list[Draws]], float]:
+    def _read(self, path: Path, started: list[ChainState]) -> Read:
         """Return what `read` does, by one state that was written."""
         pieces: list[list[Draws]] = [[] for _ in started]
         try:

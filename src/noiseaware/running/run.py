@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel
 from joblib.parallel import get_active_backend
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.contract import Model, Move, Size, missing, move_abilities
+from noiseaware.contract import Model, Move, MoveAbilities, Size, missing, move_abilities
 from noiseaware.release import Release
 from noiseaware.running.checkpoint import Checkpoint
 from noiseaware.running.workers import call_all, terminable
@@ -30,24 +30,18 @@ LONGEST_SEGMENT = 2_000_000
 """A run is cut into segments for progress and Ctrl-C: at least so many, of at most so many record
 updates (about a second). The draws do not depend on it."""
 
+PRIOR, SCOUTS, CONFLICT, SURPRISE = (2**32 - k for k in (1, 2, 3, 4))
+"""Keys of `Run.stream`; the chains have 0, 1, ..."""
+
 SMALL_JOB = 20_000_000
 """Record updates below which starting worker processes costs more than it saves."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run leaves behind.
+    """What a run leaves behind: what was sampled, how, for how long, and with which seed.
 
-    Attributes
-    ----------
-    target, moves, schedule
-        What was sampled, how, and for how long.
-    states, draws
-        Of each chain, where it is now and what it drew; every chain has as many draws.
-    random_seed
-        The seed that was given, or one that was taken from the system.
-    seconds
-        How long the chains took.
+    Of each chain, `states` is where it is now and `draws` what it drew, equally many in all.
     """
 
     target: Target
@@ -62,6 +56,14 @@ class Run:
     def complete(self) -> bool:
         """Whether the run got to its end, and was not stopped."""
         return len(self.draws[0]) == self.schedule.draws
+
+    def seed(self, key: int) -> np.random.SeedSequence:
+        """Return the seed of a stream of random numbers next to those of the chains."""
+        return np.random.SeedSequence(self.random_seed, spawn_key=(key,))
+
+    def stream(self, key: int) -> np.random.Generator:
+        """Return a stream of random numbers next to those of the chains."""
+        return np.random.Generator(np.random.SFC64(self.seed(key)))
 
 
 def run(
@@ -86,8 +88,8 @@ def run(
         check_fit(model, release, size)
         target, picked = prepare(model, release, moves, size)
         states = [
-            chain.start(target, picked, np.random.Generator(np.random.SFC64(seed)), chains - i)
-            for i, seed in enumerate(seeds.spawn(chains))
+            chain.start(target, picked, rng, chains - i)
+            for i, rng in enumerate(chain.generators(seeds, chains))
         ]
         parts: list[list[Draws]] = [[] for _ in states]
         began = time.perf_counter()
@@ -95,40 +97,34 @@ def run(
             states, parts, spent = checkpoint.read(states)
             began -= spent
         workers = _workers(cores, target.n * schedule.iterations * chains, chains)
-        target.threads = _threads(cores, chains)
-        how = Advance(target, picked, schedule, workers, progress, checkpoint, began)
+        target.threads = max(1, (cores or 1) // chains)  # the cores beyond the chains
+        how = (target, picked, schedule)
         with workers or nullcontext():
-            states, draws = _advance_all(how, states, parts)
+            draws = _advance_all(how, states, parts, workers, progress, checkpoint, began)
     seconds = time.perf_counter() - began
     assert isinstance(seeds.entropy, int)
     return Run(target, picked, schedule, states, draws, seeds.entropy, seconds)
 
 
-class Advance(NamedTuple):
-    """What `_advance_all` needs besides the chains; `began` is on the clock `time.perf_counter`."""
-
-    target: Target
-    moves: Sequence[Move]
-    schedule: Schedule
-    workers: Parallel | None
-    progress: Progress
-    checkpoint: Checkpoint | None
-    began: float
-
-
 def _advance_all(
-    how: Advance, states: list[ChainState], parts: list[list[Draws]]
-) -> tuple[list[ChainState], list[Draws]]:
-    """Advance all chains together, segment by segment, until the end or Ctrl-C.
+    how: tuple[Target, Sequence[Move], Schedule],
+    states: list[ChainState],
+    parts: list[list[Draws]],
+    workers: Parallel | None,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+    began: float,
+) -> list[Draws]:
+    """Advance all chains together, in place, segment by segment, until the end or Ctrl-C.
 
-    `parts` are what the chains have drawn so far.
+    `parts` are what the chains have drawn so far, `began` is on the clock `time.perf_counter`.
     """
-    target, moves, schedule, workers, progress, checkpoint, began = how
+    target, _, schedule = how
     for i, state in enumerate(states):
         progress.update(i, state.iteration, None)
     try:
         for iterations in _segments(schedule, target.n, states[0].iteration):
-            calls = [(target, moves, schedule, state, iterations) for state in states]
+            calls = [(*how, state, iterations) for state in states]
             if workers is None:
                 results = _one_by_one(calls)
             else:
@@ -152,15 +148,13 @@ def _advance_all(
         checkpoint.write()
     shortest = min(sum(map(len, part)) for part in parts)
     if shortest == 0:
-        kept = (
-            "there is nothing to keep"
-            if checkpoint is None
-            else f"the same call goes on, from {checkpoint.folder}"
-        )
+        kept = "there is nothing to keep"
+        if checkpoint is not None:
+            kept = f"the same call goes on, from {checkpoint.folder}"
         raise KeyboardInterrupt(
             f"stopped before every chain had ended its warm-up and made a draw: {kept}"
         )
-    return states, [Draws.join(part).first(shortest) for part in parts]
+    return [Draws.join(part).first(shortest) for part in parts]
 
 
 def _one_by_one(calls: Iterable[Any]) -> list[tuple[ChainState, Draws]]:
@@ -189,11 +183,6 @@ def _workers(cores: int | None, updates: int, chains: int) -> Parallel | None:
         cores = 1 if updates < SMALL_JOB else (os.cpu_count() or 1)
     cores = min(cores, chains)
     return None if cores == 1 else Parallel(n_jobs=cores)
-
-
-def _threads(cores: int | None, chains: int) -> int:
-    """Return how many threads each chain has: the cores that were asked for beyond the chains."""
-    return max(1, (cores or 1) // chains)
 
 
 def backend_is_chosen() -> bool:
@@ -231,12 +220,13 @@ def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]
             why = f", which has no {lacks[0]}" if lacks else ", a class and not an object of it"
             raise TypeError(f"moves must hold moves only; got {move!r}{why}")
         move.check(target)
-    if target.size is not None and not any(map(_moves_size, moves)):
+    able = list(all_abilities(moves))
+    if target.size is not None and not any(one.moves_size for one in able):
         raise ValueError(
             "moves must hold one that changes the number of records, such as "
             f"noiseaware.moves.SizeMove(), because that is not known; got {moves!r}"
         )
-    if target.has_exact and not target.on_counts and not any(map(_keeps_exact, moves)):
+    if target.has_exact and not target.on_counts and not any(one.keeps_exact for one in able):
         raise ValueError(
             "moves must hold noiseaware.moves.ExchangeMove(), which begins with the exact numbers "
             f"(Exact) and keeps them; got {moves!r}"
@@ -244,13 +234,8 @@ def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]
     return tuple(moves)
 
 
-def _keeps_exact(move: Any) -> bool:
-    """Whether a move, or one inside it, keeps exact numbers."""
-    able = move_abilities(move)
-    return able.keeps_exact or any(map(_keeps_exact, able.moves))
-
-
-def _moves_size(move: Any) -> bool:
-    """Whether a move, or one inside it, changes the number of records."""
-    able = move_abilities(move)
-    return able.moves_size or any(map(_moves_size, able.moves))
+def all_abilities(moves: Sequence[Move]) -> Iterator[MoveAbilities]:
+    """Yield what each move can do, and the moves inside it."""
+    for able in map(move_abilities, moves):
+        yield able
+        yield from all_abilities(able.moves)

@@ -109,7 +109,7 @@ def advance(
     steps = [(move, move.step, tuning) for move, tuning in zip(moves, state.tunings, strict=True)]
     run, most = _many_at_once(target, moves)
     if state.iteration == schedule.warmup == 0:
-        _end_warmup(target, moves, state)
+        end_warmup(target, moves, state)
     # A proposal may be far out, where a model overflows; it is then rejected, which is right.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     # An iteration that is cut off has not been stored; what was drawn before it is kept.
@@ -134,7 +134,7 @@ def advance(
             if not warming:
                 kept.add(state, results)
             elif state.iteration == schedule.warmup:
-                _end_warmup(target, moves, state)
+                end_warmup(target, moves, state)
     draws = kept.draws()
     for name, values in draws.theta.items():
         if not np.isfinite(values).all():
@@ -144,6 +144,22 @@ def advance(
                 f"{target.abilities.name}, or the kernel of a move)"
             )
     return state, draws
+
+
+def run_through(
+    target: Target, moves: Sequence[Move], schedule: Schedule, state: ChainState
+) -> tuple[ChainState, Draws]:
+    """Do what is left of the warm-up, and then all draws; Ctrl-C stops it with nothing."""
+    iterations = max(0, schedule.warmup - state.iteration) + schedule.draws
+    state, draws = advance(target, moves, schedule, state, iterations)
+    if len(draws) < schedule.draws:
+        raise KeyboardInterrupt  # `advance` returned early with what it had
+    return state, draws
+
+
+def generators(seed: np.random.SeedSequence, count: int) -> list[np.random.Generator]:
+    """Return the random generators of so many chains."""
+    return [np.random.Generator(np.random.SFC64(child)) for child in seed.spawn(count)]
 
 
 @functools.cache
@@ -241,7 +257,7 @@ def _parts(target: Target, moves: Sequence[Move]) -> list[Any]:
     return [target.model, target.release.mechanism, target.release.query, *moves, *inner]
 
 
-def _end_warmup(target: Target, moves: Sequence[Move], state: ChainState) -> None:
+def end_warmup(target: Target, moves: Sequence[Move], state: ChainState) -> None:
     """Freeze what was learned and forget what was only warm-up."""
     state.acceptance[:] = 0
     state.sweeps = 0

@@ -38,16 +38,17 @@ Evans, M. and Moshonov, H. (2006). Checking for prior-data conflict. Bayesian An
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from noiseaware.contract import Theta
-from noiseaware.running.run import Run
+from noiseaware.running.run import CONFLICT, Run
 from noiseaware.sampler.state import Draws
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import harmless, long_enough
 
 RELEASES = 20_000
 PARAMETERS = 60_000
@@ -55,9 +56,6 @@ PARAMETERS = 60_000
 
 REFERENCE = 50
 """Simulations that say where the middle is, and how far is far."""
-
-LEAST_DRAWS = 400
-"""With fewer draws in all, nobody looks at the posterior; as for the search for other modes."""
 
 SHARE_OF_QUERY, SHARE_OF_NOISE = 0.01, 0.03
 """Records vary by less than this share of the sensitivity, and totals by less than this of the
@@ -70,19 +68,10 @@ So many records say enough for it to leave a prior that is wrong about them."""
 SHOWN = 1000
 """Records of a simulated database from which it is seen how much records vary."""
 
-CONFLICT_KEY = 2**32 - 3
-"""Its own stream of random numbers, next to those of the chains (0, 1, ...)."""
-
 
 @dataclass(frozen=True)
 class Conflict:
-    """What was found, in words; "" for a question whose answer is that all is well.
-
-    Attributes
-    ----------
-    release, posterior, query
-        The answers to the three questions.
-    """
+    """The answers to the three questions, in words; "" if all is well."""
 
     release: str = ""
     posterior: str = ""
@@ -106,36 +95,28 @@ class Far:
         """Return the distance in the coordinate where it is largest; NaN is not far."""
         return np.fmax.reduce(self.each(rows), axis=-1, initial=0.0)
 
+    def place(
+        self, row: np.ndarray, level: float, most: int, draw: Callable[[], np.ndarray | None]
+    ) -> int | None:
+        """Return where `row` is furthest, if none of `most` draws gets as far as `level`."""
+        for _ in range(most):
+            drawn = draw()
+            if drawn is None or self.most(drawn) >= level:
+                return None
+        return int(np.nanargmax(self.each(row)))
+
 
 def look(run: Run) -> Conflict | None:
-    """Answer the three questions; None if the run was stopped or is too short to matter.
-
-    The draws are there already: Ctrl-C ends this, and so does an error in a class of the user's,
-    with a warning.
-    """
-    if not run.complete or len(run.draws) * len(run.draws[0]) < LEAST_DRAWS:
+    """Answer the three questions; None if the run was stopped or is too short to matter."""
+    if not long_enough(run):
         return None
-    sequence = np.random.SeedSequence(run.random_seed, spawn_key=(CONFLICT_KEY,))
-    rng = np.random.Generator(np.random.SFC64(sequence))
-    try:
-        with np.errstate(all="ignore"):
-            simulator = Simulator(run.target, rng)
-            if simulator.size() > MOST_RECORDS:
-                return Conflict(posterior=simulator.look_at_posterior(run.draws))
-            return Conflict(
-                simulator.look_at_release(),
-                simulator.look_at_posterior(run.draws),
-                simulator.look_at_query(),
-            )
-    except KeyboardInterrupt:
-        return None
-    except Exception as error:  # whatever it is, the draws are worth more
-        warnings.warn(
-            f"the check of the prior ended early, without harm to the draws: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-        return None
+    with harmless("the check of the prior"), np.errstate(all="ignore"):
+        simulator = Simulator(run.target, run.stream(CONFLICT))
+        small = simulator.size() <= MOST_RECORDS
+        release = simulator.look_at_release() if small else ""
+        posterior = simulator.look_at_posterior(run.draws)
+        return Conflict(release, posterior, simulator.look_at_query() if small else "")
+    return None
 
 
 class Simulator:
@@ -143,7 +124,7 @@ class Simulator:
 
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         self.target, self.rng = target, rng
-        self.privatize = target.mechanism_abilities.privatize
+        self.privatize: Any = target.mechanism_abilities.privatize
 
     def size(self) -> int:
         """Return the number of records, or about how many the prior expects."""
@@ -164,17 +145,14 @@ class Simulator:
         if len(rows) < REFERENCE // 2 or np.isnan(seen).all():
             return ""  # the prior hardly ever makes records that can be counted; or none were
         far = Far(rows)
-        k = self._furthest(far, seen, float(far.most(seen)), RELEASES, self.release)
+        k = far.place(seen, float(far.most(seen)), RELEASES, self.release)
         if k is None:
             return ""
-        names = self.target.release.names
-        if self.target.mechanism_abilities.per_record:
-            each = self.target.mechanism_abilities.per_record
-            which = (
-                [""] if each == 1 else [f" of {name}" for name in self.target.release.query.names]
-            )
+        names, each = self.target.release.names, self.target.mechanism_abilities.per_record
+        if each:
+            entries = [f" of {name}" for name in self.target.release.query.names]
             looks = ("the mean of the values", "the standard deviation of the values")
-            names = tuple(look + name for look in looks for name in which)
+            names = tuple(look + of for look in looks for of in (entries if each > 1 else [""]))
         low, high = rows[:, k].min(), rows[:, k].max()
         return (
             f"{names[k]} is {seen[k]:.6g} in the release, where releases that the prior would make "
@@ -183,18 +161,16 @@ class Simulator:
 
     def release(self) -> np.ndarray | None:
         """Simulate a release; None if there are no records that can be counted."""
-        records = self.records()
-        assert self.privatize is not None
         try:
-            return None if records is None else self.row(self.privatize(records, self.rng).values)
+            records = self.target.simulate(self.rng)
+            return self.row(self.privatize(records, self.rng).values)
         except (ValueError, OverflowError):
             return None
 
     def records(self) -> np.ndarray | None:
         """Simulate a database; None if the prior's draw is too far out for the model."""
-        target = self.target
         try:
-            return target.simulate(self.rng)
+            return self.target.simulate(self.rng)
         except (ValueError, OverflowError):
             return None
 
@@ -220,7 +196,7 @@ class Simulator:
         theta = {name: np.concatenate([d.theta[name] for d in draws]) for name in draws[0].theta}
         drawn, far = self._rows(theta), Far(prior)
         level = float(np.median(far.most(drawn)))
-        k = self._furthest(far, np.median(drawn, axis=0), level, PARAMETERS, self.parameters)
+        k = far.place(np.median(drawn, axis=0), level, PARAMETERS, self.parameters)
         if k is None:
             return ""
         name, change = self._entries()[k]
@@ -250,28 +226,10 @@ class Simulator:
     def _entries(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
         """Return the name of each entry of a row, and what leads back from the number in it."""
         return [
-            (
-                f"{parameter.name}{list(index) or ''}",
-                np.exp if parameter.support == "positive" else np.asarray,
-            )
-            for parameter in self.target.abilities.parameters
-            for index in np.ndindex(parameter.shape)
+            (f"{p.name}{list(index) or ''}", np.exp if p.support == "positive" else np.asarray)
+            for p in self.target.abilities.parameters
+            for index in np.ndindex(p.shape)
         ]
-
-    def _furthest(
-        self,
-        far: Far,
-        row: np.ndarray,
-        level: float,
-        most: int,
-        draw: Callable[[], np.ndarray | None],
-    ) -> int | None:
-        """Return where `row` is furthest, if none of `most` draws gets as far as `level`."""
-        for _ in range(most):
-            drawn = draw()
-            if drawn is None or far.most(drawn) >= level:
-                return None
-        return int(np.nanargmax(far.each(row)))
 
     # The query.
 

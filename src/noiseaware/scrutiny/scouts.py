@@ -21,7 +21,6 @@ others. A mode into which a share p of the prior's draws would fall escapes m ru
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,10 +29,11 @@ import numpy as np
 
 from noiseaware.basics.interrupts import held_back
 from noiseaware.contract import Move, Theta
-from noiseaware.running.run import Run
+from noiseaware.running.run import SCOUTS, Run
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves import algorithm1
 from noiseaware.sampler.target import Target
+from noiseaware.scrutiny import harmless, long_enough
 
 RUNS = 24
 """Runs in all; a mode with a tenth of the prior's draws is found with probability .92."""
@@ -47,23 +47,12 @@ PATIENCE = 4
 MOST_SHARE = 0.1
 """Iterations that all runs may take together, as a share of those of the chains."""
 
-LEAST_DRAWS = 400
-"""With fewer draws in all, what the chains have drawn is too narrow to compare with."""
-
-SCOUTS_KEY = 2**32 - 2
-"""Their own stream of random numbers, next to those of the chains (0, 1, ...)."""
-
 
 @dataclass(frozen=True)
 class Scouts:
-    """What the runs found.
+    """How many runs were followed to their end, and how many ended so.
 
-    Attributes
-    ----------
-    runs, joined, elsewhere
-        How many were followed to their end, and how many ended so.
-    where
-        A parameter of a run that is elsewhere, what it is there and what the chains drew, in words.
+    `where` is a parameter of a run that is elsewhere, what it is there and what the chains drew.
     """
 
     runs: int
@@ -76,13 +65,9 @@ class Scouts:
 class Seen:
     """What the chains have drawn of each parameter, and how well their databases fit.
 
-    Attributes
-    ----------
-    low, high, width
-        The smallest and the largest draw of each entry; their distance, and at least a millionth of
-        the prior's, so that differences which only floats can see do not count.
-    log_g
-        The lowest log g with which a run counts as fitting the release.
+    `width` is the distance of the largest draw of each entry from the smallest, and at least a
+    millionth of the prior's, so that differences which only floats can see do not count. `log_g` is
+    the lowest with which a run counts as fitting the release.
     """
 
     low: Theta
@@ -114,30 +99,21 @@ class Seen:
                 outside = np.maximum(low - value, value - high) / self.width[name]
             k = np.unravel_index(int(np.argmax(np.nan_to_num(outside))), np.shape(outside))
             if outside[k] > worst[0]:
-                words = (
-                    f"{name}{list(map(int, k)) or ''} = {np.asarray(value)[k]:.4g}, where the "
-                    f"chains drew {low[k]:.4g} to {high[k]:.4g}"
-                )
-                worst = (float(outside[k]), words)
+                here = f"{name}{list(map(int, k)) or ''} = {np.asarray(value)[k]:.4g}"
+                drew = f"where the chains drew {low[k]:.4g} to {high[k]:.4g}"
+                worst = (float(outside[k]), f"{here}, {drew}")
         return worst
 
 
 def send(run: Run) -> Scouts | None:
-    """Follow the runs; None if the chains were stopped or are too short to compare with.
-
-    The draws are there already, and nothing that happens here may cost them: Ctrl-C ends the
-    search, and so does an error in a model of the user's, with a warning.
-    """
-    draws = len(run.draws) * len(run.draws[0])
+    """Follow the runs; None if the chains were stopped or are too short to compare with."""
     # A kernel with the records summed out begins near a mode, wherever the prior is.
-    summed = run.target.summed_kernel is not None
-    if summed or not run.complete or draws < LEAST_DRAWS:
+    if run.target.summed_kernel is not None or not long_enough(run):
         return None
     left = int(MOST_SHARE * run.schedule.iterations * len(run.draws))
-    sequence = np.random.SeedSequence(run.random_seed, spawn_key=(SCOUTS_KEY,))
-    generators = [np.random.Generator(np.random.SFC64(seed)) for seed in sequence.spawn(RUNS + 1)]
+    generators = chain.generators(run.seed(SCOUTS), RUNS + 1)
     runs, joined, places = 0, 0, []
-    try:
+    with harmless("the search for other modes"):
         seen = Seen.by(run, generators.pop())
         for k, rng in enumerate(generators):
             if left <= 0:
@@ -149,14 +125,6 @@ def send(run: Run) -> Scouts | None:
             joined += ended.distance == 0.0
             if ended.distance > 1.0 and ended.fits:
                 places.append(ended.where)
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:  # whatever it is, the draws are worth more
-        warnings.warn(
-            f"the search for other modes ended early, without harm to the draws: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
     return Scouts(runs, joined, len(places), places[0] if places else "")
 
 

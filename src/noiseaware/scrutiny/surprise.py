@@ -43,44 +43,26 @@ from scipy.special import betainc, gammainc, gammaincc
 
 from noiseaware.contract import Floats
 from noiseaware.maths.cells import BINOMIAL, POISSON, log_masses, mean_and_variance
-from noiseaware.running.run import Run
+from noiseaware.running.run import SURPRISE, Run
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-SURPRISE_KEY = 2**32 - 4
-"""Its own stream of random numbers, next to those of the chains (0, 1, ...)."""
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """What was found.
+    """The probability that model and noise make a release as surprising as this, or why none.
 
-    Attributes
-    ----------
-    p_value
-        The probability that the model and the noise make a release as surprising as this.
-    why
-        Why there is none, if there is none.
-    kind
-        Whether the numbers vary "more" or "less" than they should.
-    place
-        The number of the value that is furthest out.
-    sd
-        About the standard deviation of its noise; NaN if that is not known.
-    expected
-        What the model expects of the record, if it is the record that is furthest out, with its
-        standard deviation; NaN if it is the value, given the record.
-    advice
-        What the model says of a release that varies more.
+    `expected` is what the model expects of a record and its standard deviation, if it is the record
+    that is furthest out; NaN if it is the value, given the record.
     """
 
     p_value: float = math.nan
     why: str = ""
-    kind: str = "more"
-    place: int = 0
-    sd: float = math.nan
+    kind: str = "more"  # the numbers vary "more" or "less" than they should
+    place: int = 0  # the number of the value that is furthest out
+    sd: float = math.nan  # about that of its noise; NaN if it is not known
     expected: tuple[float, float] = (math.nan, math.nan)
-    advice: str = ""
+    advice: str = ""  # what the model says of a release that varies more
 
 
 class Tails(NamedTuple):
@@ -99,8 +81,7 @@ def look(run: Run) -> Surprise | None:
         return None if able.n_values is None else Surprise(why=why)
     if able.record_tails is None:
         return Surprise(why=f"{able.name} does not say how likely its values are (record_tails)")
-    sequence = np.random.SeedSequence(run.random_seed, spawn_key=(SURPRISE_KEY,))
-    rng = np.random.Generator(np.random.SFC64(sequence))
+    rng = run.stream(SURPRISE)
     try:
         with np.errstate(all="ignore"):
             found = [_look(run.target, state, rng) for state in run.states]

@@ -68,10 +68,7 @@ class Sampler:
             object.__setattr__(self, "moves", tuple(self.moves))
 
 
-SAMPLERS = {
-    "default": Sampler(),
-    "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000),
-}
+SAMPLERS = {"default": Sampler(), "algorithm1": Sampler(algorithm1(), warmup=5000, draws=5000)}
 BASELINES = ("naive", "non-private", "bootstrap", "debiased-bootstrap")
 
 
@@ -84,9 +81,8 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
             if not isinstance(sampler, Sampler):
                 raise TypeError(f"samplers[{name!r}] must be a Sampler; got {sampler!r}")
             if name in BASELINES:
-                raise ValueError(
-                    f"{name!r} is the name of a baseline; give the sampler another name"
-                )
+                why = "is the name of a baseline; give the sampler another name"
+                raise ValueError(f"{name!r} {why}")
         return dict(samplers)
     for name in samplers:
         if name not in SAMPLERS:
@@ -121,12 +117,9 @@ def run_chains(
     target, moves = prepare(model, release, sampler.moves)
     schedule = chain.Schedule.make(sampler.warmup, sampler.draws, keep_records)
     parts = []
-    for child in seed.spawn(sampler.chains):
-        state = chain.start(target, moves, np.random.Generator(np.random.SFC64(child)))
-        _, draws = chain.advance(target, moves, schedule, state, schedule.iterations)
-        if len(draws) < schedule.draws:
-            raise KeyboardInterrupt  # `advance` returned early with what it had
-        parts.append(draws)
+    for rng in chain.generators(seed, sampler.chains):
+        state = chain.start(target, moves, rng)
+        parts.append(chain.run_through(target, moves, schedule, state)[1])
     drawn = {p.name: np.stack([d.theta[p.name] for d in parts]) for p in model.parameters}
     drawn = with_derived(model, drawn)
     if keep_records:
@@ -215,12 +208,9 @@ class Replicate:
 def simulate(plan: Plan, key: Key) -> tuple[Mapping[str, Any] | None, np.ndarray, Release]:
     """Make the parameters, the records and the release of a replicate."""
     rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=(*key, 0)))
-    theta = plan.true_parameters
-    if plan.records is not None:
-        records = plan.records
-    else:
-        if theta is None:
-            theta = plan.model.sample_prior(rng)
+    theta, records = plan.true_parameters, plan.records
+    if records is None:
+        theta = plan.model.sample_prior(rng) if theta is None else theta
         n = plan.n_records[key[1]]
         records = np.ascontiguousarray(draw_records(plan.model, dict(theta), np.arange(n), rng))
     return theta, records, plan.mechanisms[key[0]].privatize(records, rng)
@@ -265,46 +255,36 @@ def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[
 def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
     """Run another analysis of a release."""
     model, names = plan.model, plan.names
-    outcome = None
+    if name in ("naive", "non-private"):
+        run, data = (naive, release) if name == "naive" else (non_private, records)
+        drawn = run(model, data, draws=BASELINE_DRAWS, random_seed=seed)
+        return summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
     if name == "bootstrap":
         outcome = bootstrap(model, release, draws=BOOTSTRAP_DRAWS, random_seed=seed)
-    elif name == "debiased-bootstrap":
-        outcome = debiased_bootstrap(model, release, random_seed=seed)
-    if outcome is not None:
-        drawn = with_derived(model, outcome.replicates)
-    elif name == "naive":
-        drawn = naive(model, release, draws=BASELINE_DRAWS, random_seed=seed)
     else:
-        drawn = non_private(model, records, draws=BASELINE_DRAWS, random_seed=seed)
+        outcome = debiased_bootstrap(model, release, random_seed=seed)
+    drawn = with_derived(model, outcome.replicates)
     kept = summarise(flatten(drawn, names, 1)[None], plan.interval, effective=False)
-    if outcome is not None:
-        estimate = with_derived(model, {k: v[None] for k, v in outcome.estimate.items()})
-        kept["mean"] = flatten(estimate, names, 1)[0]
-    return kept
+    return {**kept, "mean": _scalars(plan, outcome.estimate)}
 
 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:
     """Run one replicate and return what is kept of it as lists of numbers."""
     done = run_replicate(plan, key)
-    row: dict[str, list] = {"true": truth(plan, done.true_parameters)}
+    theta, unknown = done.true_parameters, [float("nan")] * len(plan.labels)
+    row: dict[str, list] = {"true": unknown if theta is None else _scalars(plan, theta).tolist()}
     for field in (*PER_PARAMETER, *PER_METHOD):
         row[field] = [np.asarray(done.numbers[name][field]).tolist() for name in plan.methods]
     return row
 
 
-def truth(plan: Plan, theta: Mapping[str, Any] | None) -> list[float]:
-    """Return the true scalars, or NaN where they are not known."""
-    if theta is None:
-        return [float("nan")] * len(plan.labels)
+def _scalars(plan: Plan, theta: Mapping[str, Any]) -> Floats:
+    """Return the scalars of one theta that a study reports."""
     once = {name: np.asarray(value, dtype=np.float64)[None] for name, value in theta.items()}
-    return flatten(with_derived(plan.model, once), plan.names, 1)[0].tolist()
+    return flatten(with_derived(plan.model, once), plan.names, 1)[0]
 
 
 def all_keys(plan: Plan, replicates: int) -> Sequence[Key]:
     """Return the numbers of all replicates, the first one of every setting before the second."""
-    return [
-        (i, j, r)
-        for r in range(replicates)
-        for i in range(len(plan.epsilons))
-        for j in range(len(plan.n_records))
-    ]
+    counts = (replicates, len(plan.epsilons), len(plan.n_records))
+    return [(i, j, r) for r, i, j in np.ndindex(counts)]

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
+AXES: dict[str, tuple[str, ...]] = {
+    "true": ("parameter",),
+    **dict.fromkeys(PER_PARAMETER, ("method", "parameter")),
+    **dict.fromkeys(PER_METHOD, ("method",)),
+}
+"""What the numbers of a replicate are for each of."""
+
+
 class Study:
     """The outcome of `noiseaware.study`.
 
@@ -35,17 +43,14 @@ class Study:
     """
 
     def __init__(self, plan: Plan, replicates: int, rows: Mapping[Any, Mapping[str, Any]]) -> None:
-        self.plan = plan
-        self.replicates = replicates
+        self.plan, self.replicates = plan, replicates
         shape = (len(plan.epsilons), len(plan.n_records), replicates)
-        methods, scalars = len(plan.methods), len(plan.labels)
-        self._true = np.empty((*shape, scalars))
+        sizes = {"method": len(plan.methods), "parameter": len(plan.labels)}
         self._numbers = {
-            **{field: np.empty((*shape, methods, scalars)) for field in PER_PARAMETER},
-            **{field: np.empty((*shape, methods)) for field in PER_METHOD},
+            field: np.empty((*shape, *(sizes[axis] for axis in axes)))
+            for field, axes in AXES.items()
         }
         for key, row in rows.items():
-            self._true[key] = row["true"]
             for field, values in self._numbers.items():
                 values[key] = row[field]
 
@@ -55,12 +60,12 @@ class Study:
         `field` is "true" (without the axis of methods), "mean", "sd", "lower", "upper", "ess", or
         of a whole run "acceptance", "lowest_sweep", "lowest_probability", "seconds".
         """
-        return self._true if field == "true" else self._numbers[field]
+        return self._numbers[field]
 
     @property
     def covered(self) -> np.ndarray:
         """Whether the intervals hold the truth, (epsilon, n, replicate, method, scalar)."""
-        true = self._true[..., None, :]
+        true = self["true"][..., None, :]
         return (self["lower"] <= true) & (true <= self["upper"])
 
     @functools.cached_property
@@ -89,18 +94,16 @@ class Study:
     @property
     def _settings(self) -> dict[str, list[Any]]:
         """What a row of the table is about."""
-        plan = self.plan
-        return {
-            "epsilon": list(plan.epsilons),
-            "n_records": list(plan.n_records),
-            "method": list(plan.methods),
-            "parameter": list(plan.labels),
+        first: dict[str, list[Any]] = {
+            "epsilon": list(self.plan.epsilons),
+            "n_records": list(self.plan.n_records),
         }
+        return {**first, "method": list(self.plan.methods), "parameter": list(self.plan.labels)}
 
     @functools.cached_property
     def _summary(self) -> dict[str, np.ndarray]:
         """The columns of the table, each (epsilon, n, method, scalar)."""
-        true = self._true[..., None, :]
+        true = self["true"][..., None, :]
         known = np.isfinite(true).all(axis=2)
         error = self["mean"] - true
         hits = self.covered.sum(axis=2)
@@ -114,13 +117,11 @@ class Study:
             "rmse": np.sqrt((error**2).mean(axis=2)),
             "ess": self["ess"].mean(axis=2),
             "lowest_ess": self["ess"].min(axis=2),
-            "acceptance": self["acceptance"].mean(axis=2)[..., None],
-            "lowest_sweep": self["lowest_sweep"].min(axis=2)[..., None],
-            "lowest_probability": self["lowest_probability"].min(axis=2)[..., None],
-            "seconds": self["seconds"].mean(axis=2)[..., None],
         }
-        shape = np.broadcast_shapes(*(values.shape for values in found.values()))
-        return {name: np.broadcast_to(values, shape) for name, values in found.items()}
+        for name in PER_METHOD:  # one number for all scalars
+            of = np.min if name.startswith("lowest") else np.mean
+            found[name] = of(self[name], axis=2)[..., None]
+        return dict(zip(found, np.broadcast_arrays(*found.values()), strict=True))
 
     @functools.cached_property
     def tree(self) -> DataTree:
@@ -130,20 +131,15 @@ class Study:
         """
         from xarray import Dataset, DataTree
 
-        keys = list(self._settings)
-        setting = ["epsilon", "n_records", "replicate"]
-        variables: dict[str, Any] = {"true": ([*setting, "parameter"], self._true)}
-        for field, values in self._numbers.items():
-            axes = ["method", "parameter"] if field in PER_PARAMETER else ["method"]
-            variables[field] = ([*setting, *axes], values)
-        table = {name: (keys, values) for name, values in self._summary.items()}
+        setting = ("epsilon", "n_records", "replicate")
+        variables = {name: ((*setting, *AXES[name]), x) for name, x in self._numbers.items()}
+        table = {name: (tuple(self._settings), x) for name, x in self._summary.items()}
         coords = {**self._settings, "replicate": np.arange(self.replicates)}
-        tree = DataTree.from_dict(
-            {
-                "replicates": Dataset(variables, coords),
-                "summary": Dataset(table, self._settings),
-            }
-        )
+        groups = {
+            "replicates": Dataset(variables, coords),
+            "summary": Dataset(table, self._settings),
+        }
+        tree = DataTree.from_dict(groups)
         tree.attrs = {
             "format": "noiseaware-study",
             "model": repr(self.plan.model),
@@ -169,10 +165,9 @@ class Study:
         Replicate
             The true parameters, the records, the release, and the numbers of each method.
         """
-        if not 0 <= replicate < self.replicates:
-            raise ValueError(
-                f"replicate must be from 0 to {self.replicates - 1}; got {replicate!r}"
-            )
+        last = self.replicates - 1
+        if not 0 <= replicate <= last:
+            raise ValueError(f"replicate must be from 0 to {last}; got {replicate!r}")
         i = _place("epsilon", epsilon, self.plan.epsilons)
         j = _place("n_records", n_records, self.plan.n_records)
         return run_replicate(self.plan, (i, j, int(replicate)))

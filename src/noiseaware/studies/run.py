@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.agreement.fit import check_fit
-from noiseaware.basics.arguments import check_memory, whole_number
+from noiseaware.basics.arguments import check_memory, seed_number, whole_number
 from noiseaware.basics.deprecated import warn
 from noiseaware.contract import Model, draw_records, mechanism_abilities, model_abilities
 from noiseaware.maths.coordinates import check_theta
@@ -27,7 +28,7 @@ from noiseaware.studies.replicate import (
     simulate,
 )
 from noiseaware.studies.result import Study
-from noiseaware.studies.tasks import Advance, Lines, bar, pick_cores, run_tasks
+from noiseaware.studies.tasks import Advance, Lines, bar, run_tasks
 
 FORMAT = "noiseaware-study"
 VERSION = 1
@@ -158,9 +159,9 @@ def run_plan(
     path = None if checkpoint is None else Path(checkpoint) / FILE
     keys = all_keys(plan, replicates)
     lines = Lines(path, description(plan))
-    workers = pick_cores(cores, _seconds(plan) * len(keys))
+    cores = _cores(plan, len(keys)) if cores is None else cores
     try:
-        rows = run_tasks(functools.partial(row_of, plan), keys, lines, workers, advance)
+        rows = run_tasks(functools.partial(row_of, plan), keys, lines, cores, advance)
     except KeyboardInterrupt:
         kept = "nothing is kept without a checkpoint"
         if checkpoint is not None:
@@ -197,26 +198,14 @@ def make_plan(
         if name not in known:
             raise ValueError(f"parameters must be among {', '.join(known)}; got {name!r}")
     if true_parameters is not None:
-        true_parameters = check_theta(
-            "true_parameters", dict(true_parameters), tuple(model.parameters)
-        )
-    chosen = read_samplers(samplers)
-    others = read_baselines(baselines)
+        own = tuple(model.parameters)
+        true_parameters = check_theta("true_parameters", dict(true_parameters), own)
+    chosen, others = read_samplers(samplers), read_baselines(baselines)
     if not chosen and not others:
         raise ValueError("samplers and baselines are both empty: there is nothing to study")
-    plan = Plan(
-        model=model,
-        mechanisms=mechanisms,
-        epsilons=epsilons,
-        n_records=sizes,
-        true_parameters=true_parameters,
-        records=records,
-        interval=float(interval),
-        samplers=chosen,
-        baselines=others,
-        names=names,
-        entropy=int(np.random.SeedSequence(random_seed).entropy),  # type: ignore[arg-type]
-    )
+    made = (mechanisms, epsilons, sizes, true_parameters, records)
+    seed = int(np.random.SeedSequence(random_seed).entropy)  # type: ignore[arg-type]
+    plan = Plan(model, *made, float(interval), chosen, others, names, seed)
     if records is None:
         rng = np.random.default_rng(0)
         one = draw_records(model, model.sample_prior(rng), np.arange(1), rng)
@@ -256,9 +245,8 @@ def _mechanisms(
         found = able.change_epsilon
         return (float("nan") if found is None else float(found),), (mechanism,)
     if not callable(mechanism):
-        raise TypeError(
-            f"mechanism must be a mechanism or a function of epsilon; got {mechanism!r}"
-        )
+        wanted = "a mechanism or a function of epsilon"
+        raise TypeError(f"mechanism must be {wanted}; got {mechanism!r}")
     if epsilons is None or np.ndim(epsilons) != 1 or not len(epsilons):
         raise ValueError(f"epsilons must be a list of numbers for the function; got {epsilons!r}")
     values = tuple(float(epsilon) for epsilon in epsilons)
@@ -271,7 +259,7 @@ def _mechanisms(
 
 def description(plan: Plan) -> dict[str, Any]:
     """Return what a checkpoint must agree on, as JSON; the number of replicates may grow."""
-    true = plan.true_parameters
+    true, records = plan.true_parameters, plan.records
 
     def told(thing: Any) -> Any:
         found = identity(thing)
@@ -284,12 +272,8 @@ def description(plan: Plan) -> dict[str, Any]:
         "mechanisms": [told(mechanism) for mechanism in plan.mechanisms],
         "epsilons": [str(epsilon) for epsilon in plan.epsilons],
         "n_records": list(plan.n_records),
-        "true_parameters": None
-        if true is None
-        else {name: np.asarray(value).tolist() for name, value in true.items()},
-        "records": None
-        if plan.records is None
-        else hashlib.sha256(plan.records.tobytes()).hexdigest(),
+        "true_parameters": true and {k: np.asarray(value).tolist() for k, value in true.items()},
+        "records": None if records is None else hashlib.sha256(records.tobytes()).hexdigest(),
         "interval": plan.interval,
         "samplers": {name: words_of(sampler) for name, sampler in plan.samplers.items()},
         "comparators": list(plan.baselines),  # as 0.1.0 called them
@@ -300,18 +284,17 @@ def description(plan: Plan) -> dict[str, Any]:
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
     """Return the seed that was given, or that of the study to continue."""
-    if random_seed is not None:
-        return whole_number("random_seed", random_seed, 0)
-    if checkpoint is None or not (Path(checkpoint) / FILE).exists():
-        return None
-    with (Path(checkpoint) / FILE).open(encoding="utf-8") as file:
-        try:
+    if random_seed is not None or checkpoint is None:
+        return seed_number(random_seed)
+    try:
+        with (Path(checkpoint) / FILE).open(encoding="utf-8") as file:
             return int(json.loads(file.readline())["seed"])
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-            return None
+    except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
+        return None
 
 
-def _seconds(plan: Plan) -> float:
-    """Return roughly how long a replicate takes."""
+def _cores(plan: Plan, replicates: int) -> int:
+    """Return the number of worker processes: one for work of a few seconds."""
     iterations = sum((s.warmup + s.draws) * s.chains for s in plan.samplers.values())
-    return SECONDS_PER_UPDATE * iterations * max(100.0, float(np.mean(plan.n_records)))
+    updates = replicates * iterations * max(100.0, float(np.mean(plan.n_records)))
+    return 1 if SECONDS_PER_UPDATE * updates < 10.0 else (os.cpu_count() or 1)

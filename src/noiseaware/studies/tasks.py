@@ -45,22 +45,10 @@ def bar(words: str, total: float, shown: bool | Advance = True) -> Iterator[Adva
         yield shown or (lambda amount: None)
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    done = (BarColumn(), "{task.percentage:3.0f}%", TimeElapsedColumn())
+    columns = ("{task.description}", *done, "left", TimeRemainingColumn())
     # Pieces differ in length, so the speed is averaged over two minutes.
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, speed_estimate_period=120) as rich_bar:
@@ -107,7 +95,7 @@ class Lines:
                 entry = json.loads(line)
                 key, result = tuple(map(int, entry["key"])), entry["result"]
                 if entry.get("sum", _sum(key, result)) == _sum(key, result):
-                    self.done[key] = _unwrapped(result)
+                    self.done[key] = _mapped(result, lambda x: float(x) if type(x) is str else x)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 continue  # cut off when the run was stopped, or damaged: it is done again
         if lines[-1]:
@@ -117,8 +105,8 @@ class Lines:
         """Keep a result, in the file too."""
         self.done[key] = result
         if self._path is not None:
-            wrapped = _wrapped(result)
-            entry = {"key": list(key), "result": wrapped, "sum": _sum(key, wrapped)}
+            result = _mapped(result, _writable)
+            entry = {"key": list(key), "result": result, "sum": _sum(key, result)}
             self._append(json.dumps(entry, allow_nan=False))
 
     def _append(self, line: str) -> None:
@@ -145,11 +133,7 @@ def _sum(key: Key, result: Any) -> int:
 
 
 def run_tasks(
-    function: Callable[[Key], Any],
-    keys: Sequence[Key],
-    lines: Lines,
-    cores: int,
-    advance: Advance,
+    function: Callable[[Key], Any], keys: Sequence[Key], lines: Lines, cores: int, advance: Advance
 ) -> dict[Key, Any]:
     """Do what is not done yet; return the results of all keys, in their order.
 
@@ -168,12 +152,13 @@ def run_tasks(
 
 def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, Any]]:
     """Yield the key and the result of each piece as it is done; again if its worker dies."""
-    if not backend_is_chosen() and (cores == 1 or len(todo) <= 1):
+    workers = None if backend_is_chosen() else min(cores, len(todo))
+    if workers is not None and workers <= 1:
         yield from ((key, function(key)) for key in todo)
         return
     left, deaths = list(todo), 0
     while left:
-        found = unordered(None if backend_is_chosen() else cores, _with_key, function, left)
+        found = unordered(workers, _with_key, function, left)
         try:
             for key, result in found:
                 left.remove(key)
@@ -188,20 +173,9 @@ def _with_key(function, key):
     return key, function(key)
 
 
-def pick_cores(cores: int | None, seconds: float) -> int:
-    """Return the number of worker processes: as asked for, or one for work of a few seconds."""
-    if cores is not None:
-        return cores
-    return 1 if seconds < 10.0 else (os.cpu_count() or 1)
-
-
-def _wrapped(value: Any) -> Any:
+def _writable(x: Any) -> Any:
     """Return what JSON can hold: it has no NaN and no infinity, which are written as text."""
-    return _mapped(value, lambda x: x if not isinstance(x, float) or math.isfinite(x) else str(x))
-
-
-def _unwrapped(value: Any) -> Any:
-    return _mapped(value, lambda x: float(x) if isinstance(x, str) else x)
+    return x if not isinstance(x, float) or math.isfinite(x) else str(x)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -51,13 +51,7 @@ class Check(NamedTuple):
     about: tuple[str, ...] = ()
 
 
-CLAIMS = (
-    "log_prior",
-    "sample_records",
-    "recover_innovations",
-    "log_likelihood",
-    "update_parameters",
-)
+CLAIMS = ("log_prior", "sample_records", "recover_innovations", "log_likelihood")
 CHECKS = (
     Check("model", models.attributes),
     Check("mechanism", releases.attributes),
@@ -65,9 +59,7 @@ CHECKS = (
     Check("log_prior", models.log_prior, ("sample_prior",), ("log_prior",)),
     Check("records", models.records, ("sample_prior",)),
     Check("sample_records", models.same_records, ("records",), ("sample_records", "build_records")),
-    Check(
-        "recover_innovations", models.recover_innovations, ("records",), ("recover_innovations",)
-    ),
+    Check("recover_innovations", models.recovery, ("records",), ("recover_innovations",)),
     Check("log_likelihood", models.log_likelihood, ("records",), ("log_likelihood",)),
     Check("update_parameters", models.update_parameters, ("records",), ("update_parameters",)),
     Check("statistic", releases.statistic, ("records",)),
@@ -75,7 +67,7 @@ CHECKS = (
     Check("privatize", releases.privatize, ("statistic",)),
     Check("log_density", releases.log_density, ("privatize",)),
     Check("moves", chains.steps, ("log_density",), ("moves",)),
-    Check("sampler", chains.sampler, (*CLAIMS, "log_density", "moves")),
+    Check("sampler", chains.sampler, (*CLAIMS, "update_parameters", "log_density", "moves")),
 )
 
 

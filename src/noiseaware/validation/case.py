@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,39 +29,19 @@ from noiseaware.results.checks import Verdict
 
 @dataclass
 class Case:
-    """A model and a mechanism under validation.
-
-    Attributes
-    ----------
-    model, mechanism, moves
-        What is checked.
-    n
-        Records in a database.
-    draws
-        Draws of the prior at which the plain contract is checked.
-    replicates
-        Independent runs of an experiment on theta.
-    thetas, records
-        Draws of theta at which records are compared, and how many records.
-    level
-        The probability with which one experiment may fail by chance.
-    seed
-        Of all random numbers.
-    verdicts
-        Of the checks that have run.
-    """
+    """A model and a mechanism under validation, with the moves if some were given."""
 
     model: Model
     mechanism: Mechanism
-    n: int
-    draws: int
-    replicates: int
-    thetas: int
-    records: int
-    level: float
+    n: int  # records in a database
+    draws: int  # of the prior, at which the plain contract is checked
+    replicates: int  # independent runs of an experiment on theta
+    thetas: int  # draws of theta at which records are compared
+    records: int  # and how many records
+    level: float  # the probability with which one experiment may fail by chance
     seed: int
     moves: Any = None
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)  # of the checks that have run
 
     def rng(self, experiment: int) -> np.random.Generator:
         """Return a generator of its own for each experiment."""
@@ -125,10 +106,10 @@ class Case:
         """Draw theta, n records and a release, and check the release."""
         theta = self.draw_theta(rng)
         records = self.draw_records(theta, n, rng)
-        assert self.noise.privatize is not None
+        privatize: Any = self.noise.privatize
         where = f"{self.noise.name}.privatize"
         with fit.left_alone(where, records=records):
-            release = self.noise.privatize(records, rng)
+            release = privatize(records, rng)
         if not isinstance(release, Release):
             raise TypeError(
                 f"{where} must return a noiseaware.Release; got {type(release).__name__}"
@@ -140,15 +121,15 @@ class Case:
             )
         return theta, records, release
 
-
-def repeats(where: str, one: Any, other: Any) -> None:
-    """Raise if two calls with generators of the same seed gave different results."""
-    pairs = [(one[k], other[k]) for k in one] if isinstance(one, dict) else [(one, other)]
-    if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
-        raise ValueError(
-            f"{where} must take all its random numbers from rng; two generators of the same seed "
-            f"gave {one!r} and {other!r}"
-        )
+    def check_repeats(self, where: str, draw: Callable[[np.random.Generator], Any]) -> None:
+        """Raise if two generators of the same seed give different results."""
+        one, other = (draw(np.random.default_rng(self.seed)) for _ in range(2))
+        pairs = [(one[k], other[k]) for k in one] if isinstance(one, dict) else [(one, other)]
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+            raise ValueError(
+                f"{where} must take all its random numbers from rng; two generators of the same "
+                f"seed gave {one!r} and {other!r}"
+            )
 
 
 def refuses(check_records: Any, records: np.ndarray) -> str | None:

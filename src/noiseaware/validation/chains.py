@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ import numpy as np
 from noiseaware.agreement import fit
 from noiseaware.agreement.arrays import short
 from noiseaware.calibration import geweke
-from noiseaware.contract import Move, MoveAbilities, kernel_abilities, move_abilities
+from noiseaware.contract import kernel_abilities, move_abilities
 from noiseaware.maths.coordinates import check_theta
 from noiseaware.release import Release
-from noiseaware.running.run import prepare
+from noiseaware.running.run import all_abilities, prepare
 from noiseaware.sampler import chain
 from noiseaware.sampler.target import Target
 from noiseaware.validation import models
@@ -31,7 +31,7 @@ def steps(case: Case) -> str:
     _, records, release = case.draw_release(case.n, rng)
     target, moves = prepare(case.model, release, case.moves)
     records = target.hold(records)
-    for able in _parts(moves):
+    for able in all_abilities(moves):
         if callable(able.kernel) and kernel_abilities(able.kernel).step is None:
             models.kernel(case, able.kernel, _called(able.kernel, "the kernel"))
         if callable(able.proposal):
@@ -57,18 +57,8 @@ def steps(case: Case) -> str:
                 )
         state.iteration += 1
         if iteration == WARMUP - 1:
-            for move, tuning in zip(moves, state.tunings, strict=True):
-                freeze = move_abilities(move).freeze
-                if freeze is not None:
-                    freeze(target, state, tuning)
+            chain.end_warmup(target, moves, state)
     return f"{', '.join(map(repr, moves))}: each leaves a state that the next can take"
-
-
-def _parts(moves: Sequence[Move]) -> Iterator[MoveAbilities]:
-    """Yield what each move can do, and the moves inside it."""
-    for able in map(move_abilities, moves):
-        yield able
-        yield from _parts(able.moves)
 
 
 def _called(function: Any, otherwise: str) -> str:

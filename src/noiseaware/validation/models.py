@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from noiseaware.agreement.arrays import as_innovations, usual_array
 from noiseaware.contract import poisson_means
 from noiseaware.maths.coordinates import Coordinates, check_theta
 from noiseaware.validation import compare
-from noiseaware.validation.case import Case, refuses, repeats
+from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import Difference, Joint, columns, directions, largest_difference
 
 STEPS = 12
@@ -42,7 +43,7 @@ def sample_prior(case: Case) -> str:
     rng = case.rng(0)
     where = f"{case.able.name}.sample_prior"
     draws = [case.draw_theta(rng) for _ in range(case.draws)]
-    repeats(where, *(case.model.sample_prior(np.random.default_rng(case.seed)) for _ in range(2)))
+    case.check_repeats(where, case.model.sample_prior)
     if all(np.array_equal(draw[name], draws[0][name]) for draw in draws for name in draw):
         raise ValueError(
             f"{where} must draw from the prior; it returned {draws[0]!r} {case.draws} times"
@@ -52,9 +53,8 @@ def sample_prior(case: Case) -> str:
 
 def log_prior(case: Case) -> str:
     """Check that log_prior is the density of sample_prior, which a walk on it leaves invariant."""
-    rng, coordinates, prior = case.rng(1), case.coordinates, case.able.log_prior
+    rng, coordinates = case.rng(1), case.coordinates
     where = f"{case.able.name}.log_prior"
-    assert prior is not None
     for _ in range(case.draws):
         fit.check_log_prior(case.model, case.draw_theta(rng))
 
@@ -63,10 +63,7 @@ def log_prior(case: Case) -> str:
             [coordinates.to_vector(case.model.sample_prior(rng)) for _ in range(case.replicates)]
         )
 
-    def density(v: np.ndarray) -> float:
-        theta, log_jacobian = coordinates.from_vector(v)
-        return _no_nan(float(prior(theta)) + log_jacobian)
-
+    density = functools.partial(_density_of_theta, case)
     fresh, started, pilot = vectors(), vectors(), vectors()
     factor = compare.shape_of(pilot)
     ended = np.stack([compare.metropolis(density, v, factor, STEPS, rng) for v in started])
@@ -92,8 +89,20 @@ def log_prior(case: Case) -> str:
     return "finite at all draws of sample_prior, and the density of what it draws"
 
 
-def _no_nan(value: float) -> float:
-    return value if value == value and value < math.inf else -math.inf
+def _density_of_theta(case: Case, v: np.ndarray, x: np.ndarray | None = None) -> float:
+    """Return the log prior density in the coordinates v, and with records that of both."""
+    prior: Any = case.able.log_prior
+    likelihood: Any = case.able.log_likelihood
+    theta, log_jacobian = case.coordinates.from_vector(v)
+    value = 0.0
+    if x is not None:
+        try:
+            value = float(np.sum(likelihood(theta, x)))
+            value -= poisson_means(case.model, theta).sum() if case.able.random_size else 0.0
+        except (ArithmeticError, ValueError):  # so far out that theta rounds to an edge
+            return -math.inf
+    value += float(prior(theta)) + log_jacobian
+    return value if value < math.inf else -math.inf  # also where it is NaN
 
 
 def _coordinate_names(case: Case) -> list[str]:
@@ -129,9 +138,8 @@ def records(case: Case) -> str:
                         f"made at theta = {theta}: {words}"
                     )
     if able.sample_records is not None:
-        twice = (np.random.default_rng(case.seed) for _ in range(2))
-        where = f"{able.name}.sample_records"
-        repeats(where, *(case.draw_records(theta, 5, one) for one in twice))
+        draw = functools.partial(case.draw_records, theta, 5)
+        case.check_repeats(f"{able.name}.sample_records", draw)
     shape = ("n", *map(str, first.shape[1:]))
     return f"{first.dtype} of shape ({', '.join(shape)}{',' * (len(shape) == 1)}), finite"
 
@@ -174,7 +182,7 @@ def _compare_records(
     return Difference(found.name, found.p_value, float(a[:, j].mean()), float(b[:, j].mean()))
 
 
-def recover_innovations(case: Case) -> str:
+def recovery(case: Case) -> str:
     """Check that u gives the records back, and is distributed as declared."""
     from scipy.special import ndtr, ndtri
 
@@ -328,22 +336,11 @@ def _joint_experiment(
 def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None:
     """Walk on theta given x by log_prior + log_likelihood."""
     coordinates = case.coordinates
-    prior, likelihood = case.able.log_prior, case.able.log_likelihood
-    assert prior is not None
-    assert likelihood is not None
     pilot = [coordinates.to_vector(case.draw_theta(rng)) for _ in range(200)]
     factor = compare.shape_of(np.stack(pilot))
 
     def move(theta: dict[str, Any], x: np.ndarray) -> dict[str, Any]:
-        def density(v: np.ndarray) -> float:
-            at, log_jacobian = coordinates.from_vector(v)
-            try:
-                value = float(np.sum(likelihood(at, x)))
-                value -= poisson_means(case.model, at).sum() if case.able.random_size else 0.0
-            except (ArithmeticError, ValueError):  # so far out that theta rounds to an edge
-                return -math.inf
-            return _no_nan(float(prior(at)) + log_jacobian + value)
-
+        density = functools.partial(_density_of_theta, case, x=x)
         v = compare.metropolis(density, coordinates.to_vector(theta), factor, STEPS, rng)
         return coordinates.from_vector(v)[0]
 
@@ -366,7 +363,7 @@ def kernel(case: Case, function: Any, where: str) -> None:
         check_theta(where, made, parameters)
         if any(np.shares_memory(made[k], x) for k in made if isinstance(made[k], np.ndarray)):
             raise ValueError(f"{where} must return arrays of its own, not views of the records")
-    repeats(where, *(function(theta, x, np.random.default_rng(case.seed)) for _ in range(2)))
+    case.check_repeats(where, functools.partial(function, theta, x))
 
     def move(theta: dict[str, Any], x: np.ndarray) -> dict[str, Any]:
         for _ in range(STEPS // 3):

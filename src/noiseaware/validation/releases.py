@@ -9,9 +9,8 @@ import numpy as np
 
 from noiseaware.agreement import fit
 from noiseaware.contract import Mechanism, Query, draw_records, missing
-from noiseaware.release import Release
 from noiseaware.sampler.target import Target
-from noiseaware.validation.case import Case, refuses, repeats
+from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import largest_difference
 
 STEPS = 10
@@ -32,10 +31,8 @@ def attributes(case: Case) -> str:
     for attribute in missing(mechanism, Mechanism):
         raise TypeError(f"mechanism must have `{attribute}`; {name} has none")
     if case.noise.privatize is None:
-        raise TypeError(
-            f"mechanism must have `privatize`; {name} has none (without it nothing can be "
-            "simulated)"
-        )
+        why = "without it nothing can be simulated"
+        raise TypeError(f"mechanism must have `privatize`; {name} has none ({why})")
     for attribute in missing(mechanism.query, Query):
         raise TypeError(f"the query of {name} must have `{attribute}`; {case.query.name} has none")
     return f"{name} of a {case.query.name} with {len(mechanism.query.names)} name(s)"
@@ -51,13 +48,13 @@ def statistic(case: Case) -> str:
         where = fit.statistic_name(release)
         rows = fit.check_statistic(release, records)
         if integers and (rows != np.rint(rows)).any():
+            why = f"because {case.query.name}.integer_valued is True"
             wrong = rows[rows != np.rint(rows)][0]
-            raise ValueError(
-                f"{where} must return whole numbers, because {case.query.name}."
-                f"integer_valued is True; got {wrong}"
-            )
+            raise ValueError(f"{where} must return whole numbers, {why}; got {wrong}")
         index = rng.permutation(n)[: max(1, n // 2)]
-        part = _statistic_of(case, release, records, index)
+        some, own = np.ascontiguousarray(records[index]), case.noise.statistic
+        made = release.query.statistic(some) if own is None else own(some, index, release.values)
+        part = np.asarray(made, dtype=np.float64).reshape(len(index), -1)
         same = np.isclose(part, rows[index], rtol=1e-9, atol=1e-12).all(axis=1)
         if not same.all():
             i = int(np.argmin(same))
@@ -67,15 +64,6 @@ def statistic(case: Case) -> str:
                 f"{rows[index[i]]} among {n} records and {part[i]} among {len(index)}"
             )
     return f"(n, {rows.shape[1]}), each row from its own record only"
-
-
-def _statistic_of(
-    case: Case, release: Release, records: np.ndarray, index: np.ndarray
-) -> np.ndarray:
-    part = np.ascontiguousarray(records[index])
-    own = case.noise.statistic
-    made = release.query.statistic(part) if own is None else own(part, index, release.values)
-    return np.asarray(made, dtype=np.float64).reshape(len(index), -1)
 
 
 def sensitivity(case: Case) -> str:
@@ -155,8 +143,7 @@ def privatize(case: Case) -> str:
     for _ in range(max(3, case.draws // 10)):
         _, records, release = case.draw_release(case.n, rng)
         fit.check_density(release, records)
-    again = (make(records, np.random.default_rng(case.seed)) for _ in range(2))
-    repeats(f"{case.noise.name}.privatize", *(one.values for one in again))
+    case.check_repeats(f"{case.noise.name}.privatize", lambda rng: make(records, rng).values)
     return f"makes releases of {len(release.values)} value(s)"
 
 
