@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -65,6 +65,15 @@ class ClosedForm(NamedTuple):
     draw: Callable[[int, np.random.Generator], Theta] | None = None
     """(draws, rng) -> draws of p(theta | x), (draws, *shape). None: `update_parameters` draws, on
     any records with these moments."""
+
+
+class Named:
+    """Abilities of an object that messages call by its class."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(next(iter(vars(self).values()))).__name__
 
 
 # ------------------------------------------------------------------ models
@@ -125,15 +134,13 @@ class Model(Protocol):
     @property
     def parameters(self) -> Sequence[Parameter]:
         """Name, shape and support of each parameter. Read by everything."""
-        ...
 
     def sample_prior(self, rng: np.random.Generator) -> Theta:
         """Draw theta from the prior, inside the declared supports. Starts a chain."""
-        ...
 
 
 @dataclass(frozen=True)
-class ModelAbilities:
+class ModelAbilities(Named):
     """What a model can do. A field is the model's own method or attribute, or None if absent."""
 
     model: Any
@@ -245,11 +252,6 @@ class ModelAbilities:
     """The model as JSON; needed to write it into a file, not to sample."""
 
     @property
-    def name(self) -> str:
-        """What messages call the model."""
-        return type(self.model).__name__
-
-    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The model's parameters."""
         return tuple(self.model.parameters)
@@ -299,20 +301,16 @@ class Size(Protocol):
     @property
     def lower(self) -> int:
         """The smallest n with positive probability, at least 1."""
-        ...
 
     @property
     def upper(self) -> int:
         """The largest n with positive probability."""
-        ...
 
     def log_pmf(self, n: int) -> float:
         """Return log p(n), up to a constant, of an n from `lower` to `upper`. Moves of n."""
-        ...
 
     def sample(self, rng: np.random.Generator) -> int:
         """Draw n. Starts a chain."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -334,15 +332,13 @@ class Query(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each of the d coordinates of the total."""
-        ...
 
     def statistic(self, records: Any) -> Floats:
         """Return t(x_i) of each record, (n, d). Called in every sweep: it need not check values."""
-        ...
 
 
 @dataclass(frozen=True)
-class QueryAbilities:
+class QueryAbilities(Named):
     """What a query can do. A field is the query's own method or attribute, or None if absent."""
 
     query: Any
@@ -397,11 +393,6 @@ class QueryAbilities:
     group: int | None = None
     """The one group that the query is about, if it is. Parallel composition of guarantees."""
 
-    @property
-    def name(self) -> str:
-        """What messages call the query."""
-        return type(self.query).__name__
-
 
 # ------------------------------------------------------------------ mechanisms
 
@@ -414,11 +405,10 @@ class Mechanism(Protocol):
 
     def log_density(self, values: Any, total: Any) -> float:
         """Return log g(s_dp, T), up to a constant that does not depend on T. The accept step."""
-        ...
 
 
 @dataclass(frozen=True)
-class MechanismAbilities:
+class MechanismAbilities(Named):
     """What a mechanism can do. A field is its own method or attribute, or None if absent."""
 
     mechanism: Any
@@ -479,11 +469,6 @@ class MechanismAbilities:
     """scale -> the same mechanism with other noise. The naive analysis makes the noise small."""
 
     @property
-    def name(self) -> str:
-        """What messages call the mechanism."""
-        return type(self.mechanism).__name__
-
-    @property
     def change_epsilon(self) -> float | None:
         """The epsilon for one changed record, if pure differential privacy is promised."""
         return None if self.guarantee is None else self.guarantee.change_epsilon
@@ -495,15 +480,12 @@ class Loss(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each entry of s."""
-        ...
 
     def gradient(self, records: Any, s: Floats) -> Floats:
         """Return the gradient of each record's loss at s, (n, q)."""
-        ...
 
     def check_records(self, records: Any) -> None:
         """Raise ValueError if the loss cannot take these records."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -539,15 +521,12 @@ class Maps(Protocol):
     @property
     def size(self) -> int:
         """The length of v."""
-        ...
 
     def to_vector(self, theta: Theta) -> Floats:
         """Return v with theta(v) = theta, (size,)."""
-        ...
 
     def from_vector(self, v: Any) -> tuple[Any, Any]:
         """Return theta(v), and the log of the Jacobian |d theta / d v|."""
-        ...
 
 
 class Kernel(Protocol):
@@ -558,7 +537,6 @@ class Kernel(Protocol):
 
     def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Change `state.theta` so that p(theta | x) is invariant; return one number per report."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -592,23 +570,18 @@ class Move(Protocol):
     @property
     def reports(self) -> Sequence[str]:
         """The names of the numbers that a step reports."""
-        ...
 
     def check(self, target: Any) -> None:
         """Raise ValueError if the target cannot do this move. Before sampling."""
-        ...
 
     def start(self, target: Any, state: Any) -> dict[str, Any]:
         """Return the move's tuning at the beginning."""
-        ...
 
     def step(self, target: Any, state: Any, tuning: dict[str, Any]) -> tuple[float, ...]:
         """Change `state` in place so that p(theta, x | s_dp) is invariant; a number per report."""
-        ...
 
     def learn(self, target: Any, state: Any, tuning: dict[str, Any]) -> None:
         """Change `tuning`. Called after each step in warm-up only."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -690,6 +663,14 @@ def _look(kind: type[Abilities], thing: Any) -> Abilities:
     return kind(**{own.name: thing}, **present)
 
 
+size_abilities = partial(_look, SizeAbilities)
+query_abilities = partial(_look, QueryAbilities)
+mechanism_abilities = partial(_look, MechanismAbilities)
+loss_abilities = partial(_look, LossAbilities)
+kernel_abilities = partial(_look, KernelAbilities)
+move_abilities = partial(_look, MoveAbilities)
+held_abilities = partial(_look, HeldAbilities)
+
 _PRIOR = ("sample_prior", "log_prior", "log_likelihood", "update_parameters")
 
 
@@ -743,16 +724,6 @@ def draw_poisson_records(model: Model, theta: Theta, rng: np.random.Generator) -
     return np.repeat(np.asarray(model_abilities(model).record_values), counts, axis=0)
 
 
-def size_abilities(size: Any) -> SizeAbilities:
-    """Return what a prior for the number of records can do."""
-    return _look(SizeAbilities, size)
-
-
-def query_abilities(query: Any) -> QueryAbilities:
-    """Return what a query can do."""
-    return _look(QueryAbilities, query)
-
-
 def total_of(query: Query, records: NDArray[Any]) -> Floats:
     """Return sum_i t(x_i), (d,), without a row for every record at once."""
     d, able = len(query.names), query_abilities(query)
@@ -766,31 +737,6 @@ def total_of(query: Query, records: NDArray[Any]) -> Floats:
     for begin in range(rows, len(records), rows):
         total += query.statistic(records[begin : begin + rows]).sum(axis=0)
     return total
-
-
-def mechanism_abilities(mechanism: Any) -> MechanismAbilities:
-    """Return what a mechanism can do."""
-    return _look(MechanismAbilities, mechanism)
-
-
-def loss_abilities(loss: Any) -> LossAbilities:
-    """Return what a loss can do."""
-    return _look(LossAbilities, loss)
-
-
-def kernel_abilities(kernel: Any) -> KernelAbilities:
-    """Return what a kernel can do."""
-    return _look(KernelAbilities, kernel)
-
-
-def move_abilities(move: Any) -> MoveAbilities:
-    """Return what a move can do."""
-    return _look(MoveAbilities, move)
-
-
-def held_abilities(held: Any) -> HeldAbilities:
-    """Return what an object in a tuning says of itself."""
-    return _look(HeldAbilities, held)
 
 
 def missing(thing: Any, protocol: type) -> list[str]:

@@ -54,47 +54,32 @@ class Parameter:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ValueError(f"name must be a Python identifier; got {self.name!r}")
+        mine, support = f"parameter {self.name!r}", self.support
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         if any(isinstance(size, bool) or int(size) != size or size < 1 for size in shape):
-            raise ValueError(
-                f"shape of parameter {self.name!r} must hold positive integers; got {self.shape!r}"
-            )
-        if self.support not in SUPPORTS:
-            raise ValueError(
-                f"support of parameter {self.name!r} must be one of {', '.join(SUPPORTS)}; "
-                f"got {self.support!r}"
-            )
-        if self.support in ("simplex", "table") and len(shape) == 0:
-            raise ValueError(
-                f"parameter {self.name!r} is a {self.support}, so its shape cannot be ()"
-            )
-        if self.support == "covariance" and (len(shape) != 2 or shape[0] != shape[1]):
-            raise ValueError(
-                f"parameter {self.name!r} is a covariance, so its shape must be square; got {shape}"
-            )
+            raise ValueError(f"shape of {mine} must hold positive integers; got {self.shape!r}")
+        if support not in SUPPORTS:
+            right = f"support of {mine} must be one of {', '.join(SUPPORTS)}"
+            raise ValueError(f"{right}; got {support!r}")
+        if support in ("simplex", "table") and len(shape) == 0:
+            raise ValueError(f"{mine} is a {support}, so its shape cannot be ()")
+        if support == "covariance" and (len(shape) != 2 or shape[0] != shape[1]):
+            raise ValueError(f"{mine} is a covariance, so its shape must be square; got {shape}")
         dims = (self.dims,) if isinstance(self.dims, str) else tuple(self.dims)
         if dims and len(dims) != len(shape):
-            raise ValueError(
-                f"dims of parameter {self.name!r} must name each of its {len(shape)} axes; "
-                f"got {self.dims!r}"
-            )
+            right = f"dims of {mine} must name each of its {len(shape)} axes"
+            raise ValueError(f"{right}; got {self.dims!r}")
         if len(set(dims)) != len(dims):
-            raise ValueError(
-                f"dims of parameter {self.name!r} must differ from each other; got {dims}"
-            )
+            raise ValueError(f"dims of {mine} must differ from each other; got {dims}")
         coords = {name: list(labels) for name, labels in (self.coords or {}).items()}
         for name, labels in coords.items():
             if name not in dims:
-                raise ValueError(
-                    f"coords of parameter {self.name!r} name {name!r}, which is not among its "
-                    f"dims {dims}"
-                )
+                wrong = f"name {name!r}, which is not among its dims {dims}"
+                raise ValueError(f"coords of {mine} {wrong}")
             size = shape[dims.index(name)]
             if len(labels) != size:
-                raise ValueError(
-                    f"coords of parameter {self.name!r} must give {size} labels for {name!r}; "
-                    f"got {len(labels)}"
-                )
+                right = f"coords of {mine} must give {size} labels for {name!r}"
+                raise ValueError(f"{right}; got {len(labels)}")
         # A frozen dataclass is filled in through object.__setattr__.
         object.__setattr__(self, "shape", tuple(int(size) for size in shape))
         object.__setattr__(self, "dims", dims)

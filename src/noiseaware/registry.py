@@ -19,21 +19,15 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Generic[Kind]):
-    """The classes of one kind, by name.
-
-    Parameters
-    ----------
-    kind
-        What messages call such a thing.
-    """
+    """The classes of one kind, by name; `kind` is what messages call such a thing."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._classes: dict[str, type[Kind]] = {}
 
-    def add(self, made: type[Kind]) -> None:
-        """Add a class under its own name."""
-        self._classes[made.__name__] = made
+    def add(self, *made: type[Kind]) -> None:
+        """Add classes under their own names."""
+        self._classes |= {kind.__name__: kind for kind in made}
 
     @property
     def names(self) -> tuple[str, ...]:

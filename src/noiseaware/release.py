@@ -31,8 +31,7 @@ __all__ = ["ImpossibleRelease", "Release"]
 FORMAT = "noiseaware-release"
 VERSION = 1
 
-_SHOWN = 30
-"""Values that a notebook shows."""
+_SHOWN = 30  # values that a notebook shows
 
 
 class ImpossibleRelease(ValueError):
@@ -138,28 +137,21 @@ class Release:
             if each == 1:
                 return records
             return tuple(f"{record}: {name}" for record in records for name in self.query.names)
-        names = tuple(self.query.names)
-        if len(names) == len(self.values):
-            return names
-        return tuple(f"value {i}" for i in range(len(self.values)))
+        names, d = tuple(self.query.names), len(self.values)
+        return names if len(names) == d else tuple(f"value {i}" for i in range(d))
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}: {_shown(value, '.4g')}"
-            for name, value in zip(self.names, self.values, strict=True)
-        )
-        if len(shown) > 200:
-            shown = shown[:200] + " ..."
+        each = zip(self.names, self.values, strict=True)
+        shown = ", ".join(f"{name}: {_shown(value, '.4g')}" for name, value in each)
+        shown = f"{shown[:200]} ..." if len(shown) > 200 else shown
         return f"Release of {self.size_words} by {self.mechanism!r}\n  {shown}"
 
     @property
     def known_n(self) -> int:
         """The number of records; ValueError if the release does not say it."""
         if self.n_records is None:
-            raise ValueError(
-                "n_records must be known for this analysis; the release does not say how many "
-                "records there are"
-            )
+            said = "the release does not say how many records there are"
+            raise ValueError(f"n_records must be known for this analysis; {said}")
         return self.n_records
 
     @property
@@ -213,13 +205,7 @@ class Release:
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
-        """Read what `to_dict` wrote.
-
-        Raises
-        ------
-        ValueError
-            Naming the field that is missing, unknown or wrong.
-        """
+        """Read what `to_dict` wrote; ValueError names a field that is missing, unknown or wrong."""
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'not a release: the field "format" must be "{FORMAT}"')
         version = content.get("version")
@@ -227,16 +213,14 @@ class Release:
             raise ValueError(
                 f'the release has "version" {version!r}; this noiseaware reads version {VERSION}'
             )
-        known = ["format", "version", "n_records", "mechanism", "guarantee", "values"]
-        known.append("record_names")
+        needed = ("n_records", "mechanism", "values")
+        known = ("format", "version", *needed, "guarantee", "record_names")
         unknown = sorted(set(content) - set(known))
         if unknown:
             near = nearest(unknown[0], known)
-            raise ValueError(
-                f"the release has unknown fields: {', '.join(unknown)}"
-                f"{near if near.endswith('?') else ''}"
-            )
-        for field in ("n_records", "mechanism", "values"):
+            hint = near if near.endswith("?") else ""
+            raise ValueError(f"the release has unknown fields: {', '.join(unknown)}{hint}")
+        for field in needed:
             if field not in content:
                 raise ValueError(f'the release lacks the field "{field}"')
         mechanism = MECHANISMS.read(content["mechanism"])
@@ -314,10 +298,10 @@ def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
             "records; it has names"
         )
     names = tuple(mechanism.query.names)
-    missing = [name for name in names if name not in values]
-    if missing:
+    absent = [name for name in names if name not in values]
+    if absent:
         given = f"; got {', '.join(map(str, values))}" if values else ""
-        raise ValueError(f'"values" lacks {", ".join(missing)}{given}')
+        raise ValueError(f'"values" lacks {", ".join(absent)}{given}')
     unknown = sorted(set(values) - set(names))
     if unknown:
         raise ValueError(f'"values" has names that the query does not give: {", ".join(unknown)}')

@@ -681,7 +681,8 @@ MUTANTS = {
     ),
     "truncated: clamped instead": (
         lambda: check_privatize("truncated", "laplace", 1),
-        Edit(Truncated, "_draw", "np.array(values)",
+        Edit(Truncated, "_draw",
+             "np.array([draw_between(kind, *one) for one in zip(*each, strict=True)])",
              "np.clip(total + self.noise.draw(self.scale, len(total), rng), *self._ends())"),
     ),
     "truncated: the promise of the noise itself": (

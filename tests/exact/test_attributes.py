@@ -260,7 +260,7 @@ QUICK_BUGS = ["the values of one attribute for another", "records drawn without 
 BUGS = {
     "all attributes read from the first column": (
         lambda: check_records("two answers"),
-        (Edit(Attributes, "statistic", "records[:, column]", "records[:, 0]"),),
+        (Edit(Attributes, "_columns", "records[:, column]", "records[:, 0]"),),
     ),
     "the values of one attribute for another": (
         lambda: check_records("two answers"),

@@ -24,7 +24,7 @@ from noiseaware.mechanisms import (
     LocalGeometric,
     LocalLaplace,
     RandomRounding,
-    local,
+    after_noise,
 )
 from noiseaware.models.summed_regression import SummedRegression
 from noiseaware.sampler.target import Target
@@ -421,7 +421,7 @@ BUGS = {
     ),
     "a withheld cell scored as missing": (
         lambda: check_poisson(THRESHOLD, 56, draws=600),
-        (Edit(local, "thresholded_from", "np.where(withheld, -np.inf,",
+        (Edit(after_noise, "thresholded_from", "np.where(withheld, -np.inf,",
               "np.where(withheld, np.nan,"),),
     ),
     "exposure left out": (

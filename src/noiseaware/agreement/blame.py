@@ -13,12 +13,8 @@ from typing import Any
 def blame(*things: Any, when: str = "") -> Iterator[None]:
     """Turn an exception from inside a user's method into one that names the method.
 
-    Parameters
-    ----------
-    *things
-        The model, the mechanism, the query, the moves: objects whose methods are called inside.
-    when
-        What the message adds, such as " at iteration 12".
+    `things` are the objects whose methods are called inside: the model, the mechanism, the query,
+    the moves. The message adds `when`, such as " at iteration 12".
     """
     try:
         yield

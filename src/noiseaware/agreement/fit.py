@@ -19,17 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from noiseaware.agreement.arrays import (
-    as_cells,
-    as_innovations,
-    as_number,
-    as_placed,
-    as_records,
-    as_statistic,
-    as_total,
-    short,
-    usual_array,
-)
+from noiseaware.agreement import arrays
+from noiseaware.agreement.arrays import as_number, as_statistic, short, usual_array
 from noiseaware.agreement.blame import blame
 from noiseaware.agreement.listed import can_list, column_laws
 from noiseaware.basics.described import query_words
@@ -49,17 +40,10 @@ from noiseaware.parameters import NUMBER, Innovations, Parameter
 from noiseaware.release import Release
 from noiseaware.sizes import check_number, check_size
 
-_TRY = 7
-"""Records in the small database: a number that no built-in shape has by accident."""
-
-_FINE = 0.01
-"""How far apart neighbouring floats may be at a released number, in units of the noise."""
-
-_FAR = 50.0
-"""How far from all possible numbers a released one may be, in scales of the noise."""
-
-_MORE, _MANY = 10, 200
-"""Databases, and records in each, that are shown to the query."""
+_TRY = 7  # records in the small database: a number that no built-in shape has by accident
+_FINE = 0.01  # how far apart floats may be at a released number, in scales of the noise
+_FAR = 50.0  # how far from all possible numbers a released one may be, likewise
+_MORE, _MANY = 10, 200  # databases, and records in each, that are shown to the query
 
 
 def check_fit(model: Any, release: Any, size: Any = None) -> None:
@@ -68,11 +52,12 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
     `size` is the prior for the number of records, if the release does not say it.
     """
     if not isinstance(release, Release):
-        joined = ": join releases of the same records with mechanisms.Several([...]).release([...])"
-        several = joined if isinstance(release, list | tuple) else ""
-        raise TypeError(
-            f"release must be a noiseaware.Release; got {type(release).__name__}{several}"
-        )
+        got = type(release).__name__
+        if isinstance(release, list | tuple):
+            got += (
+                ": join releases of the same records with mechanisms.Several([...]).release([...])"
+            )
+        raise TypeError(f"release must be a noiseaware.Release; got {got}")
     check_methods(model)
     check_index(model)
     able = model_abilities(model)
@@ -181,15 +166,21 @@ def left_alone(method: str, **given: Any) -> Iterator[None]:
     A keyword is the name that the message has for an array, or for a theta.
     """
 
-    def arrays(value: Any) -> dict[Any, Any]:
+    def parts(value: Any) -> dict[Any, Any]:
         return value if isinstance(value, dict) else {"": value}
 
-    before = {name: {k: np.array(v) for k, v in arrays(given[name]).items()} for name in given}
+    before = {name: {k: np.array(v) for k, v in parts(given[name]).items()} for name in given}
     yield
     for name, value in given.items():
-        now, then = arrays(value), before[name]
+        now, then = parts(value), before[name]
         if now.keys() != then.keys() or not all(np.array_equal(now[k], then[k]) for k in then):
             raise ValueError(f"{method} must not change the {name} it is given")
+
+
+def called(able: Any, method: str, *more: Any, **given: Any) -> Any:
+    """Return what a method makes of the arrays that it is given, which it must leave alone."""
+    with left_alone(f"{able.name}.{method}", **given):
+        return getattr(able, method)(*given.values(), *more)
 
 
 # ------------------------------------------------------------------ the model
@@ -208,14 +199,10 @@ def check_methods(model: Any) -> None:
     if not callable(model.sample_prior):
         raise TypeError(f"{name}.sample_prior must be a method; got {model.sample_prior!r}")
     parameters = model.parameters
-    if not (
-        isinstance(parameters, tuple | list)
-        and parameters
-        and all(isinstance(p, Parameter) for p in parameters)
-    ):
-        raise TypeError(
-            f"{name}.parameters must be a tuple of noiseaware.Parameter; got {parameters!r}"
-        )
+    listed = isinstance(parameters, tuple | list) and len(parameters) > 0
+    if not listed or not all(isinstance(p, Parameter) for p in parameters):
+        right = f"{name}.parameters must be a tuple of noiseaware.Parameter"
+        raise TypeError(f"{right}; got {parameters!r}")
     _check_labels(name, able.shown)
     if able.sample_records is None and able.build_records is None:
         raise TypeError(
@@ -232,9 +219,8 @@ def check_methods(model: Any) -> None:
                 f"got {able.innovations!r}"
             )
     elif able.update_parameters is None and not able.has_density:
-        densities = {"log_prior": able.log_prior, "log_likelihood": able.log_likelihood}
-        lacks = [method for method, found in densities.items() if found is None]
-        lacks = ["update_parameters", *lacks, "build_records"]
+        wanted = ("update_parameters", "log_prior", "log_likelihood", "build_records")
+        lacks = [method for method in wanted if getattr(able, method) is None]
         raise TypeError(
             f"model must have update_parameters(theta, records, rng), or log_prior(theta) and "
             f"log_likelihood(theta, records) for a ready kernel, or build_records(theta, "
@@ -304,10 +290,8 @@ def check_log_prior(model: Model, theta: Theta) -> None:
     able = model_abilities(model)
     if able.log_prior is None:
         return
-    where = f"{able.name}.log_prior"
-    with left_alone(where, theta=theta):
-        value = able.log_prior(theta)
-    as_number(where, value, "one finite number at a draw of sample_prior")
+    value = called(able, "log_prior", theta=theta)
+    as_number(f"{able.name}.log_prior", value, "one finite number at a draw of sample_prior")
 
 
 def make_records(
@@ -326,7 +310,7 @@ def make_records(
         innovations = able.innovations.draw(n, rng)
         with left_alone(where, innovations=innovations, theta=theta):
             made = able.build_records(theta, innovations, **able.index(index))
-    records = as_records(where, made, n)
+    records = arrays.as_records(where, made, n)
     if records.size == 0:
         raise ValueError(f"{where} must return records with entries; got shape {records.shape}")
     if not np.isfinite(records).all():
@@ -362,10 +346,8 @@ def check_kernel(model: Model, theta: Theta, records: np.ndarray, rng: np.random
     able = model_abilities(model)
     if able.update_parameters is None:
         return
-    where = f"{able.name}.update_parameters"
-    with left_alone(where, records=records, theta=theta):
-        made = able.update_parameters(theta, records, rng)
-    check_theta(where, made, able.parameters)
+    made = called(able, "update_parameters", rng, theta=theta, records=records)
+    check_theta(f"{able.name}.update_parameters", made, able.parameters)
 
 
 def check_log_likelihood(model: Model, theta: Theta, records: np.ndarray) -> None:
@@ -373,27 +355,21 @@ def check_log_likelihood(model: Model, theta: Theta, records: np.ndarray) -> Non
     able = model_abilities(model)
     if able.log_likelihood is None:
         return
-    where = f"{able.name}.log_likelihood"
-    with left_alone(where, records=records, theta=theta):
-        made = able.log_likelihood(theta, records)
+    made, n = called(able, "log_likelihood", theta=theta, records=records), len(records)
     wanted = (
-        f"{where} must return one number for each of the {len(records)} records, "
-        f"shape ({len(records)},), and no NaN; got {short(made)}"
+        f"{able.name}.log_likelihood must return one number for each of the {n} records, "
+        f"shape ({n},), and no NaN; got {short(made)}"
     )
     try:
         value = np.asarray(made, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(wanted) from None
-    if value.shape != (len(records),) or np.isnan(value).any():
+    if value.shape != (n,) or np.isnan(value).any():
         raise ValueError(wanted)
 
 
 def check_recovery(
-    model: Model,
-    theta: Theta,
-    records: np.ndarray,
-    index: np.ndarray,
-    rng: np.random.Generator,
+    model: Model, theta: Theta, records: np.ndarray, index: np.ndarray, rng: np.random.Generator
 ) -> None:
     """Raise if the innovations of some records do not give these records back."""
     able = model_abilities(model)
@@ -402,9 +378,8 @@ def check_recovery(
     if able.build_records is None or able.innovations is None:
         raise TypeError(f"{able.name} has recover_innovations, so it needs build_records too")
     where = f"{able.name}.recover_innovations"
-    with left_alone(where, records=records, theta=theta):
-        made = able.recover_innovations(theta, records, rng)
-    innovations = as_innovations(where, made, len(records), able.innovations.width)
+    made = called(able, "recover_innovations", rng, theta=theta, records=records)
+    innovations = arrays.as_innovations(where, made, len(records), able.innovations.width)
     rebuilt = usual_array(able.build_records(theta, innovations, **able.index(index)))
     if records.dtype.kind == "f":
         same = np.isclose(rebuilt, records, rtol=1e-6, atol=1e-8)
@@ -512,32 +487,29 @@ def _check_other_shapes(release: Release, records: np.ndarray, t: np.ndarray) ->
     """Raise unless `cells`, `placed` and `total` of a query agree with its statistic t."""
     query = query_abilities(release.query)
     name, (m, d) = query.name, t.shape
+
+    def compare(method: str, said: np.ndarray, how: str) -> None:
+        if not np.array_equal(said, t):
+            raise ValueError(
+                f"{name}.{method} and {name}.statistic must say the same: a record adds {how}, and "
+                "nothing elsewhere"
+            )
+
     if query.cells is not None:
-        with left_alone(f"{name}.cells", records=records):
-            cells = as_cells(f"{name}.cells", query.cells(records), m, d)
+        cells = arrays.as_cells(f"{name}.cells", called(query, "cells", records=records), m, d)
         counted = np.zeros((m, d))
         for column in cells.T:
             inside = column >= 0
             counted[inside, column[inside]] += 1
-        if not np.array_equal(counted, t):
-            raise ValueError(
-                f"{name}.cells and {name}.statistic must say the same: a record adds 1 to each "
-                "of its cells, and nothing elsewhere"
-            )
+        compare("cells", counted, "1 to each of its cells")
     if query.placed is not None:
-        with left_alone(f"{name}.placed", records=records):
-            rows = as_placed(f"{name}.placed", query.placed(records), m, d)
+        rows = arrays.as_placed(f"{name}.placed", called(query, "placed", records=records), m, d)
         spread, w = np.zeros((m, d)), rows.shape[1] - 1
         columns = rows[:, :1].astype(np.int64) + np.arange(w)
         np.put_along_axis(spread, columns, rows[:, 1:], axis=1)
-        if not np.array_equal(spread, t):
-            raise ValueError(
-                f"{name}.placed and {name}.statistic must say the same: a record adds its numbers "
-                "from one coordinate on, and nothing elsewhere"
-            )
+        compare("placed", spread, "its numbers from one coordinate on")
     if query.total is not None:
-        with left_alone(f"{name}.total", records=records):
-            said = as_total(f"{name}.total", query.total(records), d)
+        said = arrays.as_total(f"{name}.total", called(query, "total", records=records), d)
         total = t.sum(axis=0)
         if not np.allclose(said, total, rtol=1e-8, atol=1e-8):
             raise ValueError(

@@ -26,21 +26,14 @@ MOST = 4096
 
 
 class ListedLaws(NamedTuple):
-    """What is seen of records whose possible values are listed.
-
-    Attributes
-    ----------
-    values
-        The C values of a record, (C, ...).
-    log_h
-        log h of each value, (P, C), a row for each pattern.
-    pattern
-        The row of each record, (n,).
-    """
+    """What is seen of records whose possible values are listed."""
 
     values: NDArray[Any]
+    """The C values of a record, (C, ...)."""
     log_h: Floats
+    """log h of each value, (P, C), a row for each pattern."""
     pattern: NDArray[np.int64]
+    """The row of each record, (n,)."""
 
     def joint(self, log_f: Floats) -> Floats:
         """Return log f(c) + log h(s | c), (P, C)."""
@@ -118,10 +111,9 @@ def listed_laws(model: Model, release: Any) -> ListedLaws | None:
             rows[index, c] = statistic(same, index, release.values)[:, 0]
     impossible = ~(rows > -np.inf).any(axis=1)
     if impossible.any():
-        name = type(model).__name__
+        name, i = type(model).__name__, int(np.argmax(impossible))
         raise ValueError(
-            f"values must be possible for a record of {name}; those of record "
-            f"{int(np.argmax(impossible))} are not"
+            f"values must be possible for a record of {name}; those of record {i} are not"
         )
     log_h, pattern = np.unique(rows, axis=0, return_inverse=True)
     return ListedLaws(values, log_h, pattern.reshape(-1).astype(np.int64))
@@ -129,10 +121,8 @@ def listed_laws(model: Model, release: Any) -> ListedLaws | None:
 
 def column_laws(model: Model, release: Any) -> list[Any] | None:
     """Return what is seen of each column, where the model draws its records given that; or None."""
-    able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
+    able, laws = model_abilities(model), mechanism_abilities(release.mechanism).column_laws
     names = able.column_names
-    if able.update_records is None or mechanism.column_laws is None or names is None:
+    if able.update_records is None or laws is None or names is None:
         return None
-    if max(release.query.columns) >= len(names):
-        return None
-    return mechanism.column_laws(release.values, len(names))
+    return laws(release.values, len(names)) if max(release.query.columns) < len(names) else None

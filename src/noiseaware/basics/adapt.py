@@ -23,30 +23,16 @@ def log_change(acceptance: Share, wanted: float, count: int, gain: float = 1.0) 
 
 
 class StepSize:
-    """A size that grows when more steps than wanted are accepted, and shrinks when fewer are.
+    """A size that grows when more steps than the share `wanted` are accepted, or else shrinks.
 
-    Parameters
-    ----------
-    size
-        Where it begins.
-    wanted
-        The share of steps to accept.
-    smallest, largest
-        Between these it stays.
-
-    Attributes
-    ----------
-    acceptance
-        What was noted since `tune` was last called.
+    It begins at `size` and stays between `smallest` and `largest`.
     """
 
     learned = ("size", "acceptance")
 
     def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
-        self.size = size
-        self.wanted = wanted
-        self.bounds = (smallest, largest)
-        self.acceptance: list[float] = []
+        self.size, self.wanted, self.bounds = size, wanted, (smallest, largest)
+        self.acceptance: list[float] = []  # what was noted since `tune` was last called
 
     def note(self, log_ratio: float) -> None:
         """Note how likely a step was accepted; a ratio of NaN (records not finite) is a no."""

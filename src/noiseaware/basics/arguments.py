@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,18 @@ MOST = {
     "replicates": 1_000_000,
 }
 """What a file may ask for: more would not fit into any memory, so that it is a mistake."""
+
+
+def refuse(
+    right: str, values: Any, wrong: Any, where: Callable[[int], str], form: str = ""
+) -> None:
+    """ValueError with what would be `right`, if one of the values is `wrong`: the first, and where.
+
+    `where` makes words of its place; `form` is the number's format.
+    """
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"{right}; got {values.flat[i]:{form}} {where(i)}")
 
 
 def as_labels(name: str, labels: Any, count: int) -> tuple[str, ...]:
@@ -40,9 +52,8 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
     """
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:
-        wanted = {0: "zero or a positive integer", 1: "a positive integer"}.get(
-            least, f"an integer of at least {least}"
-        )
+        words = {0: "zero or a positive integer", 1: "a positive integer"}
+        wanted = words.get(least, f"an integer of at least {least}")
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
     if value > MOST.get(name, value):
         raise ValueError(f"{name} must be at most {MOST[name]}; got a larger number")
@@ -111,13 +122,8 @@ def variable_names(variables: Sequence[str] | None, number: int) -> tuple[str, .
     if variables is None:
         return tuple(f"variable{k}" for k in range(1, number + 1))
     names = () if isinstance(variables, str) else tuple(variables)
-    if (
-        len(names) != number
-        or len(set(names)) < number
-        or not all(isinstance(name, str) and name.isidentifier() for name in names)
-    ):
-        raise ValueError(
-            f"variables must be {number} different names, each a Python identifier; "
-            f"got {variables!r}"
-        )
+    fit = all(isinstance(name, str) and name.isidentifier() for name in names)
+    if not fit or not len(names) == len(set(names)) == number:
+        right = f"variables must be {number} different names, each a Python identifier"
+        raise ValueError(f"{right}; got {variables!r}")
     return names

@@ -28,12 +28,9 @@ _NAMES = re.compile(r"(\w+)(?: as \w+)?")
 
 
 def drop_stale_kernels(package: Path) -> list[str]:
-    """Delete the cached kernels below `package` whose sources have changed since they were made.
+    """Delete the cached kernels below `package` whose sources have changed; return their files.
 
-    Returns
-    -------
-    list of str
-        The files whose kernels are stale. Where the folder cannot be written to, nothing happens.
+    Where the folder cannot be written to, nothing happens.
     """
     stamp = package / "__pycache__" / STAMP
     with suppress(OSError):
@@ -74,11 +71,9 @@ def looks(package: Path) -> str:
     """Return a digest of the names, sizes and times of change of all files."""
     found = []
     for folder, _, names in os.walk(package):
-        for name in names:
-            if name.endswith(".py"):
-                path = os.path.join(folder, name)
-                state = os.stat(path)
-                found.append(f"{path} {state.st_mtime_ns} {state.st_size}")
+        for path in (os.path.join(folder, name) for name in names if name.endswith(".py")):
+            state = os.stat(path)
+            found.append(f"{path} {state.st_mtime_ns} {state.st_size}")
     return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 
@@ -94,9 +89,8 @@ def _digests(package: Path) -> dict[str, str]:
             new = imports[ahead.pop()] - reached
             reached |= new
             ahead += new
-        digests[name] = hashlib.sha256(
-            "".join(own[r] for r in sorted(reached)).encode()
-        ).hexdigest()
+        together = "".join(own[r] for r in sorted(reached))
+        digests[name] = hashlib.sha256(together.encode()).hexdigest()
     return digests
 
 

@@ -10,16 +10,10 @@ from typing import Any
 def renamed(
     module: str, names: Mapping[str, tuple[str, Any]], left: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module some of whose names have changed.
+    """Return the `__getattr__` of a module, such as "noiseaware.moves", whose names have changed.
 
-    Parameters
-    ----------
-    module
-        The module as users write it, such as "noiseaware.moves".
-    names
-        Old name -> the new one, as users write it, and the object.
-    left
-        Old name -> where what has left the package is now.
+    `names` has the new name, as users write it, and the object of each old one; `left` says where
+    what has left the package is now.
     """
 
     def find(name: str) -> Any:

@@ -12,7 +12,7 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,6 @@ from typing import Any
 import numpy as np
 
 from noiseaware._version import __version__
-
-__all__ = [
-    "CheckpointError",
-    "agree",
-    "going_on",
-    "locked",
-    "part_of",
-    "read_arrays",
-    "same_version",
-    "sync",
-    "write_arrays",
-    "write_json",
-    "write_table",
-    "write_whole",
-]
 
 SHARE = 0.02
 """Of the time of a run that waiting for the disk may take: after a write that took a second, the
@@ -81,20 +66,13 @@ def going_on(path: Path, how: str) -> Iterator[None]:
 
 def sync(path: Path) -> None:
     """Wait until a file, or what a folder says of its files, is on disk; a folder if it can be."""
-    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR
-    try:
-        handle = os.open(path, flags)
-    except OSError:
-        if path.is_dir():  # not every system opens folders
-            return
-        raise
-    try:
-        os.fsync(handle)
-    except OSError:
-        if not path.is_dir():
-            raise
-    finally:
-        os.close(handle)
+    folder = path.is_dir()
+    with suppress(OSError) if folder else nullcontext():  # not every system opens folders
+        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -129,14 +107,13 @@ def write_arrays(
     write_whole(path, write, synced=synced)
 
 
+_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, OverflowError, SyntaxError)
+
+
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     """Return the arrays and the JSON that `write_arrays` wrote.
 
-    Raises
-    ------
-    ValueError
-        If the file is not one of these, or is damaged. No array is made that is larger than the
-        file.
+    ValueError if the file is damaged or no such file; no array is made that is larger than it.
     """
     try:
         with zipfile.ZipFile(path) as stored:
@@ -146,9 +123,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
                 raise ValueError("it says that it is larger than it is")
             arrays = {m.filename.removesuffix(".npy"): _array(stored.read(m)) for m in members}
         words = json.loads(arrays.pop("json").tobytes())
-    except (ValueError, KeyError, EOFError, RecursionError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged, or no file of arrays: {error}") from None
-    except (NotImplementedError, RuntimeError, OverflowError, SyntaxError) as error:
+    except (*_DAMAGE, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged, or no file of arrays: {error}") from None
     return arrays, words
 
@@ -156,11 +131,9 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
 def _array(data: bytes) -> np.ndarray:
     """Return an array of NumPy's npy format, a copy that is as long as it says."""
     file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+    form = np.lib.format
+    version = form.read_magic(file)
+    read = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
     if version not in read:
         raise ValueError(f"an array has the unknown version {version}")
     shape, fortran, dtype = read[version](file)

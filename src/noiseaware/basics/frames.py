@@ -19,8 +19,6 @@ import numpy as np
 
 from noiseaware.contract import query_abilities
 
-__all__ = ["as_array"]
-
 LIBRARIES = ("pandas", "polars")
 
 
@@ -36,9 +34,7 @@ def as_array(records: Any, query: Any = None) -> np.ndarray:
     chosen = _chosen(given, query_abilities(query).column_names)
     by_position = dict(zip(given, records.columns, strict=True))
     columns = [_column(records[by_position[name]], name) for name in chosen]
-    if len(columns) == 1:
-        return columns[0]
-    return np.column_stack(columns)
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def as_floats(values: Any) -> np.ndarray:

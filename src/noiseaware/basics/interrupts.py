@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["held_back"]
-
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["INTERVAL", "numeral", "tick_texts"]
-
 INTERVAL = 0.9
 """The probability of an interval where none is asked for: in tables, plots and the report."""
 
@@ -66,17 +64,10 @@ def tick_texts(values: Sequence[float]) -> list[str]:
         return ["0"] * len(values)
     power = 0 if NARROW <= largest < WIDE else _magnitude(largest)
     parts = [value / 10.0**power for value in values]
-    ordered = sorted(parts)
-    steps = [b - a for a, b in pairwise(ordered) if b > a]
-    step = min(steps, default=abs(parts[0]))
-    digits = next(
-        (
-            d
-            for d in range(1, 6)
-            if all(_close(part, numeral(part, step, d), step) for part in parts)
-        ),
-        6,
-    )
+    step = min((b - a for a, b in pairwise(sorted(parts)) if b > a), default=abs(parts[0]))
+    digits = 1
+    while digits < 6 and not all(_close(part, numeral(part, step, digits), step) for part in parts):
+        digits += 1
     texts = [numeral(part, step, digits).replace("-", "−") for part in parts]
     ten = f"×10{str(power).translate(SUPERSCRIPTS)}" if power else ""
     return [

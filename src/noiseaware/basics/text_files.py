@@ -7,8 +7,6 @@ import re
 import tomllib
 from pathlib import Path
 
-__all__ = ["for_a_page", "kind_of", "printable", "read_text"]
-
 _OBEYED = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -20,10 +18,7 @@ _BINARY = {b"\x89HDF": "netCDF", b"CDF": "netCDF", b"PK": "a zip file", b"\x1f\x
 def read_text(path: str | Path) -> str:
     """Return a text file, with or without a byte order mark, lines ended in any way.
 
-    Raises
-    ------
-    UnicodeError
-        If it is not UTF-8, or says by its byte order mark that it is UTF-16 and is not.
+    UnicodeError if it is not UTF-8, nor UTF-16 where its byte order mark says so.
     """
     content = Path(path).read_bytes()
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))

@@ -4,9 +4,9 @@ Under pure epsilon-DP every acceptance probability is at least exp(-epsilon) (th
 Proposition 3.1). Under weaker promises no such floor exists: the log ratio of g is unbounded. What
 remains true is said here in two numbers, both about a record that is changed:
 
-- `likely_acceptance(guarantee, miss)`: a level that the acceptance probability stays above, except
-  with probability `miss`;
-- `mean_acceptance(guarantee)`: a level that the mean acceptance probability stays above.
+- `likely_acceptance`: a level that the acceptance probability stays above, except with a small
+  probability;
+- `mean_acceptance`: a level that the mean acceptance probability stays above.
 
 Both are averages over the noise of the release, not theorems about each release, so falling below
 them proves nothing. `docs/acceptance.md` has the derivations, and says what the averages mean for
@@ -23,11 +23,9 @@ min(1, exp(-Z)), and
 
 Example
 -------
->>> from noiseaware.mechanisms import Guarantee
->>> round(likely_acceptance(Guarantee("GDP", mu=0.5, rho=0.125), miss=0.001), 3)
-0.165
->>> round(mean_acceptance(Guarantee("GDP", mu=0.5, rho=0.125)), 3)
-0.803
+>>> promise = Guarantee("GDP", mu=0.5, rho=0.125)
+>>> round(likely_acceptance(promise, miss=0.001), 3), round(mean_acceptance(promise), 3)
+(0.165, 0.803)
 """
 
 from __future__ import annotations
@@ -38,8 +36,6 @@ from scipy.special import log_ndtr, ndtri
 
 from noiseaware.mechanisms.calibrate import probability
 from noiseaware.mechanisms.guarantee import Guarantee, gaussian_delta
-
-__all__ = ["MISS", "likely_acceptance", "mean_acceptance"]
 
 MISS = 1e-3
 """How often a sweep may fall below the level that a posterior's checks show."""

@@ -59,10 +59,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import refuse
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities, total_of
 from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.ready import ReadyMechanism, check_values
+from noiseaware.mechanisms.ready import ReadyMechanism, check_values, named
 from noiseaware.mechanisms.terms import (
     EXACT,
     GAUSSIAN,
@@ -93,18 +94,13 @@ class AdditiveNoise(SeparableMechanism):
     needed = ("scale", "query")
     noisy_totals = True
 
-    family: ClassVar[int]
-    """The code of the noise in `terms`."""
-    in_words: ClassVar[str]
-    """The noise, for the report."""
-    spread: ClassVar[float | None]
-    """Its standard deviation in units of the scale, if that is a constant."""
+    family: ClassVar[int]  # the code of the noise in `terms`
+    in_words: ClassVar[str]  # the noise, for the report
+    spread: ClassVar[float | None]  # its sd in units of the scale, if that is a constant
     calibrated: ClassVar[Callable[..., tuple[float, Guarantee]]]
     """From the query, its neighbours and a promise or a scale to the scale and the guarantee."""
     can_withhold: ClassVar[bool] = False
-
-    scale: Any
-    """One number, or one for each coordinate, (d,)."""
+    scale: Any  # one number, or one for each coordinate, (d,)
 
     @property
     def kind(self) -> int:
@@ -191,7 +187,7 @@ class AdditiveNoise(SeparableMechanism):
 
 
 def _scales(value: Any, d: int) -> Floats:
-    """Return a scale for each of d coordinates, or an error that names the one that is wrong."""
+    """Return a scale for each of d coordinates."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"scale must be a positive number, or {d} of them; got {value!r}")
@@ -201,9 +197,7 @@ def _scales(value: Any, d: int) -> Floats:
             f"got shape {array.shape}"
         )
     wrong = ~((array > 0.0) & np.isfinite(array))
-    if wrong.any():
-        j = int(np.argmax(wrong))
-        raise ValueError(f"scale must be positive numbers; got {array[j]} in place {j}")
+    refuse("scale must be positive numbers", array, wrong, "in place {}".format)
     return array.astype(np.float64)
 
 
@@ -237,11 +231,8 @@ def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
 def noise_words(law: Any, scale: Any, where: str) -> str:
     """Return the sentence that says which noise was added to what."""
     if np.ndim(scale):
-        least, most = np.min(scale), np.max(scale)
-        return (
-            f"Random {law.in_words} was added to {where}, with a scale of its own ({least:.4g} to "
-            f"{most:.4g})."
-        )
+        own = f"a scale of its own ({np.min(scale):.4g} to {np.max(scale):.4g})"
+        return f"Random {law.in_words} was added to {where}, with {own}."
     spread = "" if law.spread is None else f" (a standard deviation of {scale * law.spread:.3g})"
     return f"Random {law.in_words} with scale {scale:.4g}{spread} was added to {where}."
 
@@ -250,7 +241,7 @@ class LaplaceNoise(AdditiveNoise):
     """What `Laplace` and `DiscreteLaplace` share."""
 
     family, calibrated = LAPLACE, staticmethod(laplace_noise)
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "epsilon": 0.5}
+    example_arguments = {"query": Count.example(), "epsilon": 0.5}
 
     def __init__(
         self,
@@ -295,7 +286,6 @@ class Laplace(LaplaceNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return minus log (2 scale)."""
         return -np.log(2.0 * scale)
 
 
@@ -325,7 +315,6 @@ class DiscreteLaplace(LaplaceNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return log tanh(1 / (2 scale))."""
         return np.log(np.tanh(0.5 / scale))
 
 
@@ -380,7 +369,7 @@ class Gaussian(GaussianNoise):
     """  # noqa: E501
 
     in_words, spread = "normal (Gaussian) noise", 1.0
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "rho": 0.1}
+    example_arguments = {"query": Sum.example(), "rho": 0.1}
 
     @staticmethod
     def draw(scale: float, size: int, rng: np.random.Generator) -> Floats:
@@ -388,7 +377,6 @@ class Gaussian(GaussianNoise):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return minus log (scale sqrt(2 pi))."""
         return -np.log(math.sqrt(2.0 * math.pi) * scale)
 
 
@@ -451,7 +439,7 @@ class DiscreteGaussian(GaussianNoise):
         root = math.sqrt(2.0 * math.pi)
         return -np.where(sigma[..., 0] < 0.5, np.log(few), np.log(root * sigma[..., 0] * many))
 
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "rho": 0.1}
+    example_arguments = {"query": Histogram.example(), "rho": 0.1}
 
 
 class Exact(SeparableMechanism):
@@ -473,7 +461,7 @@ class Exact(SeparableMechanism):
     """
 
     needed, optional_arguments = ("query",), ()
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example()}
+    example_arguments = {"query": Count.example()}
 
     def __init__(self, query: Query) -> None:
         self._hold_query(query, "change")
@@ -486,14 +474,9 @@ class Exact(SeparableMechanism):
         self.guarantee = Guarantee("unknown", reason=reason)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the published numbers as a new float64 array (d,); ValueError if not integers."""
-        array = check_values(values, self.query.names, integers=False)
-        wrong = np.flatnonzero(array != np.floor(array))
-        if wrong.size:
-            j = wrong[0]
-            raise ValueError(
-                f"exact values must be integers; got {array[j]} for {self.query.names[j]!r}"
-            )
+        names = self.query.names
+        array, where = check_values(values, names, integers=False), named(names)
+        refuse("exact values must be integers", array, array != np.floor(array), where)
         return array
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
@@ -514,8 +497,4 @@ class Exact(SeparableMechanism):
         return ["These numbers were published as they are, without noise."]
 
 
-MECHANISMS.add(Laplace)
-MECHANISMS.add(DiscreteLaplace)
-MECHANISMS.add(Gaussian)
-MECHANISMS.add(DiscreteGaussian)
-MECHANISMS.add(Exact)
+MECHANISMS.add(Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Exact)

@@ -35,11 +35,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import positive
+from noiseaware.basics.arguments import positive, refuse
 from noiseaware.basics.described import bound_words
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.additive import AdditiveNoise, Laplace, SeparableMechanism, is_additive
-from noiseaware.mechanisms.ready import check_values, mechanism_words
+from noiseaware.mechanisms.ready import as_numbers, check_values, mechanism_words, named
 from noiseaware.mechanisms.terms import (
     BETWEEN,
     FOLDED,
@@ -55,14 +55,11 @@ class AfterNoise(SeparableMechanism):
     """A step after the noise, with its query and scale; a subclass says which."""
 
     noisy_totals = True
+    left_out = ("inf", "-inf")
 
-    in_words: ClassVar[str]
-    """What was done to the numbers: "they were ..."."""
-
-    mechanism: Any
-    """What made the numbers that the step was applied to."""
-    noise: AdditiveNoise
-    """The additive mechanism at the bottom of all steps."""
+    in_words: ClassVar[str]  # what was done to the numbers: "they were ..."
+    mechanism: Any  # what made the numbers that the step was applied to
+    noise: AdditiveNoise  # the additive mechanism at the bottom of all steps
 
     def __init__(self, mechanism: Any) -> None:
         if not (is_additive(mechanism) or isinstance(mechanism, Step)):
@@ -106,11 +103,8 @@ class AfterNoise(SeparableMechanism):
         """
         names = self.query.names
         array = check_values(values, names, integers=False, withheld=self.can_withhold)
-        _, possible = self._terms(array)
-        bad = np.flatnonzero(~possible)
-        if bad.size:
-            where = f"got {array[bad[0]]:g} for {names[bad[0]]!r}"
-            raise ValueError(f"values must be {' and '.join(self._wanted())}; {where}")
+        right = f"values must be {' and '.join(self._wanted())}"
+        refuse(right, array, ~self._terms(array)[1], named(names), "g")
         return array
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
@@ -127,12 +121,6 @@ class AfterNoise(SeparableMechanism):
         lacks = ~truncated if self.noise.discrete else points | truncated
         return self.noise.log_constants(lacks)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step with its mechanism, ready for JSON; an infinite bound is left out."""
-        return {
-            name: entry for name, entry in super().to_dict().items() if entry not in ("inf", "-inf")
-        }
-
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
         """Read an entry of a file: in a list of bounds, "inf" is infinity."""
@@ -141,18 +129,13 @@ class AfterNoise(SeparableMechanism):
         return super()._read(name, value)
 
     def words(self) -> list[str]:
-        bounds = {name: getattr(self, name) for name in (*self.needed, *self.optional_arguments)}
-        numbers = [
-            f"{name} {bound_words(bound)}"
-            for name, bound in bounds.items()
-            if isinstance(bound, float) and math.isfinite(bound)
-        ]
-        step = ", ".join([type(self).__name__, *numbers])
-        return [
-            *mechanism_words(self.mechanism),
-            f"After the noise they were {self.in_words}: {step}. This analysis takes that into "
-            "account.",
-        ]
+        step = type(self).__name__
+        for name in (*self.needed, *self.optional_arguments):
+            bound = getattr(self, name)
+            if isinstance(bound, float) and math.isfinite(bound):
+                step += f", {name} {bound_words(bound)}"
+        after = f"After the noise they were {self.in_words}: {step}."
+        return [*mechanism_words(self.mechanism), f"{after} This analysis takes that into account."]
 
 
 class Step(AfterNoise):
@@ -211,7 +194,7 @@ class Clamped(Step):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "clamped to a range"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0}
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
         super().__init__(mechanism)
@@ -255,7 +238,7 @@ class Thresholded(Step):
     needed, optional_arguments = ("threshold", "mechanism"), ()
     in_words = "withheld where they were below a threshold"
     can_withhold = True
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "threshold": 5.0}
+    example_arguments = {"mechanism": Laplace.example(), "threshold": 5.0}
 
     def __init__(self, mechanism: Any, threshold: Any) -> None:
         super().__init__(mechanism)
@@ -292,7 +275,7 @@ class Rounded(Step):
 
     needed, optional_arguments = ("step", "mechanism"), ()
     in_words = "rounded"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "step": 5.0}
+    example_arguments = {"mechanism": Laplace.example(), "step": 5.0}
 
     def __init__(self, mechanism: Any, step: float) -> None:
         super().__init__(mechanism)
@@ -379,14 +362,10 @@ def _odd(multiple: Floats) -> NDArray[np.bool_]:
 
 def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
     """Return a bound as a float or as floats (d,), or an error that names the argument."""
-    d = len(step.query.names)
-    try:
-        # NumPy would read the text "1" as a number.
-        if isinstance(value, bool) or np.asarray(value).dtype.kind not in "biufO":
-            raise TypeError
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, or one for each value; got {value!r}") from None
+    d, right = len(step.query.names), f"{name} must be a number, or one for each value"
+    if isinstance(value, bool):
+        raise TypeError(f"{right}; got {value!r}")
+    array = as_numbers(value, right)
     if array.shape not in ((), (d,)):
         raise ValueError(f"{name} must be one number or {d}; got shape {array.shape}")
     if np.isnan(array).any():
@@ -409,6 +388,4 @@ def shown(bound: Any) -> str:
     return f"its own ({bound.min():g} to {bound.max():g})"
 
 
-MECHANISMS.add(Clamped)
-MECHANISMS.add(Thresholded)
-MECHANISMS.add(Rounded)
+MECHANISMS.add(Clamped, Thresholded, Rounded)

@@ -15,8 +15,6 @@ from noiseaware.basics.arguments import positive, probability
 from noiseaware.contract import Neighbours
 from noiseaware.mechanisms.guarantee import Guarantee, Kind, gaussian_mu, pure_or_unknown, zcdp_rho
 
-_GAUSSIAN_WAYS = "scale, epsilon (with delta), rho and mu"
-
 
 def laplace_noise(
     query: Any,
@@ -98,7 +96,7 @@ def gaussian_noise(
             "mu is not available for DiscreteGaussian, whose Gaussian differential privacy is not "
             "known exactly: give rho, epsilon with delta, or scale"
         )
-    ways = "scale, epsilon (with delta) and rho" if discrete else _GAUSSIAN_WAYS
+    ways = "scale, epsilon (with delta)" + (" and rho" if discrete else ", rho and mu")
     check_one_way(ways, scale=scale, epsilon=epsilon, rho=rho, mu=mu)
     if (epsilon is None) != (delta is None):
         missing = "delta" if delta is None else "epsilon"
@@ -161,8 +159,8 @@ def scale_for(query: Any, norm: float, neighbours: Neighbours, strength: float) 
 def known_sensitivity(query: Any, norm: float, neighbours: Neighbours) -> tuple[float | None, str]:
     """Return the query's sensitivity or None, and the reason for a None.
 
-    With a scale that is given, the posterior needs no sensitivity, so a query that does not
-    know it is no error; only the guarantee is then unknown.
+    Where the scale is given that is no error, for the posterior needs no sensitivity: only the
+    guarantee is unknown.
     """
     try:
         sensitivity = float(query.sensitivity(norm, neighbours=neighbours))

@@ -25,20 +25,16 @@ the noise are not independent: the density is joint. `joint.ball_noise` derives 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import positive
 from noiseaware.contract import Floats, Neighbours, Query, query_abilities, total_of
 from noiseaware.mechanisms import joint
-from noiseaware.mechanisms.calibrate import (
-    known_sensitivity,
-    laplace_noise,
-    positive,
-    utility_noise,
-)
-from noiseaware.mechanisms.joint import EXPONENTIAL, JointDensity, JointMechanism, density
+from noiseaware.mechanisms.calibrate import known_sensitivity, laplace_noise, utility_noise
+from noiseaware.mechanisms.joint import JointDensity, JointMechanism
 from noiseaware.queries import Histogram
 from noiseaware.registry import MECHANISMS
 
@@ -90,7 +86,7 @@ class Exponential(JointMechanism):
 
     needed = ("scale", "outputs", "query")
     optional_arguments = ("sensitivity", "neighbours", "guarantee")
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Histogram.example(), "epsilon": 1.0}
+    example_arguments = {"query": Histogram.example(), "epsilon": 1.0}
 
     def __init__(
         self,
@@ -123,12 +119,10 @@ class Exponential(JointMechanism):
         return self.utilities.statistic(records)
 
     def joint(self, values: ArrayLike) -> JointDensity:
-        """Return the log probability of this output, for compiled code."""
         position = np.flatnonzero(self.outputs == self.check_values(values))[0]
-        return density(EXPONENTIAL, position, 1.0 / self.scale)
+        return joint.density(joint.EXPONENTIAL, position, 1.0 / self.scale)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the output as a float64 array (1,); ValueError if it is not a candidate."""
         array, outputs = super().check_values(values), self.outputs
         if not (outputs == array[0]).any():
             shown = ", ".join(f"{output:g}" for output in outputs[:5])
@@ -188,11 +182,7 @@ class KNorm(JointMechanism):
 
     needed = ("scale", "norm", "query")
     noisy_totals = True
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "query": Histogram.example(),
-        "norm": 2,
-        "epsilon": 0.5,
-    }
+    example_arguments = {"query": Histogram.example(), "norm": 2, "epsilon": 0.5}
 
     def __init__(
         self,
@@ -221,5 +211,4 @@ class KNorm(JointMechanism):
         return total + joint.ball_noise(len(total), self.norm, self.scale, rng)[0]
 
 
-MECHANISMS.add(Exponential)
-MECHANISMS.add(KNorm)
+MECHANISMS.add(Exponential, KNorm)

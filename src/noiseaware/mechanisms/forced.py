@@ -40,7 +40,7 @@ Example
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -77,11 +77,7 @@ class Truncated(AfterNoise):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "forced into a range by drawing the noise again"
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "mechanism": Laplace.example(),
-        "lower": 0.0,
-        "upper": 100.0,
-    }
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0, "upper": 100.0}
 
     def __init__(self, mechanism: Any, lower: Any = -math.inf, upper: Any = math.inf) -> None:
         super().__init__(mechanism)
@@ -117,8 +113,7 @@ class Truncated(AfterNoise):
         total = total_of(self.query, records)
         kind, inverse = self.noise.kind, 1.0 / self.scale
         each = np.broadcast_arrays(inverse, *self._ends(), total, 1.0 - rng.random(len(total)))
-        values = [draw_between(kind, *one) for one in zip(*each, strict=True)]
-        return np.array(values)
+        return np.array([draw_between(kind, *one) for one in zip(*each, strict=True)])
 
 
 @njit(cache=True, nogil=True)
@@ -172,7 +167,7 @@ class Folded(AfterNoise):
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
     in_words = "mirrored into a range"
-    example_arguments: ClassVar[dict[str, Any]] = {"mechanism": Laplace.example(), "lower": 0.0}
+    example_arguments = {"mechanism": Laplace.example(), "lower": 0.0}
 
     def __init__(
         self, mechanism: LaplaceNoise, lower: float = -math.inf, upper: float = math.inf
@@ -234,5 +229,4 @@ def _bounds(lower: Any, upper: Any, discrete: bool) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-MECHANISMS.add(Truncated)
-MECHANISMS.add(Folded)
+MECHANISMS.add(Truncated, Folded)

@@ -29,7 +29,7 @@ the coefficients: they are private already, and say more.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -92,10 +92,7 @@ class ObjectiveCoefficients(RegressionRecords):
     """
 
     loss: str
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "loss": "linear",
-        **RegressionLoss.example_arguments,
-    }
+    example_arguments = {"loss": "linear", **RegressionLoss.example_arguments}
 
     def __init__(self, loss: str, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         if loss not in ("linear", "logistic"):
@@ -146,10 +143,7 @@ class Functional(Laplace):
     4.0
     """
 
-    example_arguments: ClassVar[dict[str, Any]] = {
-        **ObjectiveCoefficients.example_arguments,
-        "epsilon": 2.0,
-    }
+    example_arguments = {**ObjectiveCoefficients.example_arguments, "epsilon": 2.0}
 
     def __init__(
         self,

@@ -97,11 +97,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu for which mu-GDP is (epsilon, delta)-DP.
-
-    This is the analytic Gaussian calibration: scale = (l2 sensitivity) / mu is the smallest
-    Gaussian noise that is (epsilon, delta)-DP.
-    """
+    """Return the largest mu for which mu-GDP is (epsilon, delta)-DP: the analytic calibration."""
     return largest(lambda mu: gaussian_delta(epsilon, mu) <= delta)
 
 
@@ -141,12 +137,7 @@ _NUMBERS = {
     "unknown": (),
 }
 """The numbers that each kind of promise is made of."""
-_IN_WORDS = {
-    "pure": "pure",
-    "approximate": "approximate",
-    "zCDP": "zero-concentrated",
-    "GDP": "Gaussian",
-}
+_IN_WORDS = {"zCDP": "zero-concentrated", "GDP": "Gaussian"}
 _NEIGHBOURS_IN_WORDS = {
     "change": "when one record is changed",
     "add-remove": "when one record is added or removed",
@@ -263,7 +254,7 @@ class Guarantee:
         if self.kind == "GDP" and self.rho is not None:
             numbers += f" (and zCDP with rho = {self.rho:.6g})"
         where = _NEIGHBOURS_IN_WORDS[self.neighbours]
-        return f"{_IN_WORDS[self.kind]} differential privacy with {numbers}, {where}"
+        return f"{_IN_WORDS.get(self.kind, self.kind)} differential privacy with {numbers}, {where}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""

@@ -17,13 +17,6 @@ Here b is a scale, k the position of the output that was released, and q the num
 an output. `KNorm`, `Exponential`, `KNormGradient` and `ObjectivePerturbation` derive the formulas.
 A mechanism offers its form by a method `joint(values) -> JointDensity`. One without it, a user's
 own, is scored by its `log_density` in Python.
-
-Example
--------
->>> import numpy as np
->>> made = density(K_NORM, norm_code(1), 0.5, [-3.0, -1.0])
->>> float(log_joint(*made, np.array([5.0, 2.0])))
--1.5
 """
 
 from __future__ import annotations
@@ -39,16 +32,14 @@ from numpy.typing import ArrayLike
 from noiseaware.basics.deprecated import renamed
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.ready import ReadyMechanism
-from noiseaware.mechanisms.terms import SeparableDensity, formula
+from noiseaware.mechanisms.terms import SeparableDensity, as_total, formula
 
 K_NORM = 0
 EXPONENTIAL = 1
 GRADIENT_GRID = 2
 GRADIENT = 3
 SEVERAL = 4
-
-COORDINATES = -1
-"""The code of a part of several that is a sum over its coordinates."""
+COORDINATES = -1  # a part of several that is a sum over its coordinates
 
 L_INFINITY, L1, L2, SQUARED = 0, 1, 2, 3
 """How the noise measures a vector: by one of three norms, or by half the squared l2 norm, which
@@ -58,12 +49,10 @@ _NORMS = {1: L1, 2: L2, math.inf: L_INFINITY}
 
 
 class JointDensity(NamedTuple):
-    """A joint log density, as numbers that compiled code can read."""
+    """A joint log density, for compiled code: which formula, and the vector of its numbers."""
 
     code: int
-    """Which formula."""
     parameters: Floats
-    """The numbers that it uses, one-dimensional."""
 
 
 @njit(cache=True, nogil=True)
@@ -203,10 +192,9 @@ def log_several(parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_joint(code, parameters, total):
-    """Return log g(s_dp, T), up to a constant free of T, for T = `total`, float64 (d,).
+    """Return log g(s_dp, T), up to a constant free of T, of a `JointDensity` at T, float64 (d,).
 
-    `code` and `parameters` are the two parts of a `JointDensity`. A code that does not exist gives
-    NaN, so that a mistake is not silent.
+    A code that does not exist gives NaN, so that a mistake is not silent.
     """
     if code == SEVERAL:
         return log_several(parameters, total)
@@ -311,11 +299,7 @@ class JointMechanism(ReadyMechanism):
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T), up to a constant free of T: released values, total (d,)."""
         checked = self.check_values(values)
-        total = np.ascontiguousarray(total, dtype=np.float64)
-        if total.shape != (self.total_length(checked),):
-            raise ValueError(
-                f"total must have shape ({self.total_length(checked)},); got {total.shape}"
-            )
+        total = as_total(total, self.total_length(checked))
         return float(log_joint(*self.joint(checked), total))
 
 

@@ -37,14 +37,6 @@ Kasiviswanathan, S. P., Lee, H. K., Nissim, K., Raskhodnikova, S. and Smith, A. 
     learn privately? SIAM Journal on Computing 40(3).
 Kairouz, P., Oh, S. and Viswanath, P. (2016). Extremal mechanisms for local differential privacy.
     JMLR 17. (k-ary randomized response.)
-
-Example
--------
->>> import noiseaware as na
->>> mechanism = na.mechanisms.RandomizedResponse(n_levels=3, epsilon=1.0)
->>> release = na.Release([0, 2, 2, 1, 2], mechanism, n_records=5)
->>> print(mechanism.guarantee)
-pure differential privacy with epsilon = 1, when one record is changed
 """
 
 from __future__ import annotations
@@ -57,55 +49,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import refuse
 from noiseaware.basics.frames import as_floats
 from noiseaware.contract import Floats, Query, check_query, query_abilities
-from noiseaware.mechanisms.additive import (
-    AdditiveNoise,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    SeparableMechanism,
-    check_noise_query,
-    drawn_by_scale,
-    noise_words,
-)
-from noiseaware.mechanisms.after_noise import (
-    clamped_from,
-    interval_terms,
-    read_step,
-    rounded,
-    rounded_from,
-    thresholded_from,
-)
+from noiseaware.mechanisms import additive, after_noise, terms
+from noiseaware.mechanisms.additive import AdditiveNoise
 from noiseaware.mechanisms.calibrate import gaussian_noise, laplace_noise
 from noiseaware.mechanisms.intervals import log_discrete_gaussian_between
 from noiseaware.mechanisms.ready import as_numbers
-from noiseaware.mechanisms.terms import (
-    BETWEEN,
-    GAUSSIAN,
-    LAPLACE,
-    LINEAR,
-    N_PARAMETERS,
-    CellLaws,
-    SeparableDensity,
-    formula,
-    log_between,
-)
+from noiseaware.mechanisms.terms import BETWEEN, CellLaws, SeparableDensity, formula, log_between
 from noiseaware.queries import Sum, Value
 from noiseaware.registry import MECHANISMS
 
 
-class LocalMechanism(SeparableMechanism):
+class LocalMechanism(additive.SeparableMechanism):
     """What all local mechanisms share; a subclass gives h, and draws from it."""
 
-    per_record: int = 1
-    """How many values each record has in a release; `Release` sees to their number."""
+    per_record: int = 1  # how many values each record has in a release
     can_withhold: bool = False
 
-    def statistic(
-        self, records: NDArray[Any], index: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1).
 
         `records` are some of the records, `index` which ones, (m,), `values` all n released values.
@@ -114,13 +77,13 @@ class LocalMechanism(SeparableMechanism):
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return log g for compiled code: one coordinate, whose term is T itself."""
-        parameters = np.zeros((1, N_PARAMETERS))
+        parameters = np.zeros((1, terms.N_PARAMETERS))
         # The factor stands where other families have 1 / scale. The sampler's tuning reads it so:
         # the square of dT/dtheta, averaged over the posterior, is the information in T.
         parameters[0, 1] = 1.0
-        return SeparableDensity(np.array([LINEAR]), parameters)
+        return SeparableDensity(np.array([terms.LINEAR]), parameters)
 
-    def check_values(self, values: ArrayLike) -> NDArray[np.float64]:
+    def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (n,).
 
         ValueError if they are not one-dimensional, not finite, or not what h can give.
@@ -139,37 +102,26 @@ class LocalMechanism(SeparableMechanism):
             self._refuse(f"integers under {type(self).__name__}", array, wrong)
         return array
 
+    def record_constants(self, values: Floats) -> Floats:
+        """Return what each log h lacks to be normalised, (n,): 0 for the log of a probability."""
+        return np.zeros(len(values))
+
+    def log_normaliser(self, values: ArrayLike) -> float:
+        """Return what log g lacks: that of all records."""
+        return float(self.record_constants(self.check_values(values)).sum())
+
     @staticmethod
-    def _refuse(right: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> None:
-        """ValueError for the first of the values that is wrong."""
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise ValueError(f"values must be {right}; got {values[i]} for record {i}")
+    def _refuse(right: str, values: Floats, wrong: NDArray[np.bool_], form: str = "") -> None:
+        refuse(f"values must be {right}", values, wrong, "for record {}".format, form)
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Any:
-        """Read back what `to_dict` wrote; the scale is read, never computed again."""
         if entries.get("neighbours", "change") != "change":
             raise ValueError(
                 f"neighbours must be 'change' for {cls.__name__}, whose release shows the number "
                 f"of records; got {entries['neighbours']!r}"
             )
         return super().from_dict({k: v for k, v in entries.items() if k != "neighbours"})
-
-
-def stochastic(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a table whose rows are probabilities."""
-    table = np.array(value, dtype=np.float64)
-    if table.ndim != 2 or table.shape != shape:
-        raise ValueError(f"{name} must be a table of shape {shape}; got shape {table.shape}")
-    wrong = (table < 0.0).any(axis=1) | (np.abs(table.sum(axis=1) - 1.0) > 1e-8)
-    if not np.isfinite(table).all() or wrong.any():
-        i = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} must have rows of probabilities that sum to 1; got {table[i].tolist()} in row "
-            f"{i}"
-        )
-    return table
 
 
 @njit(cache=True, nogil=True)
@@ -210,10 +162,10 @@ class LocalNoise(LocalMechanism):
 
     needed = ("scale", "query")
     optional_arguments = ("threshold", "step", "clamp", "guarantee")
+    left_out = (None,)
     can_withhold = True
 
-    law: ClassVar[type[AdditiveNoise]]
-    """The mechanism that adds such noise to a total."""
+    law: ClassVar[type[AdditiveNoise]]  # the mechanism that adds such noise to a total
     scale: Any
     threshold: Any = None
     step: float | None = None
@@ -228,12 +180,12 @@ class LocalNoise(LocalMechanism):
                 f"query must have one coordinate for {name}, which releases one number for each "
                 f"record; {type(query).__name__} has {len(query.names)}"
             )
-        check_noise_query(self, query, "LocalLaplace")
+        additive.check_noise_query(self, query, "LocalLaplace")
         self.query = query
         if threshold is not None:
             self.threshold = one_or_each("threshold", threshold)
         if step is not None:
-            self.step = read_step(step, self.discrete)
+            self.step = after_noise.read_step(step, self.discrete)
         if clamp is not None:
             low, high = (
                 side if end is None else float(end)
@@ -253,10 +205,7 @@ class LocalNoise(LocalMechanism):
         self.scale = found if scales is None else scales
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (n,); NaN is no value.
-
-        ValueError if one of them cannot be published, or their number is not that of the scales.
-        """
+        """Return the released values, (n,): NaN is no value, and there are as many as scales."""
         array = super().check_values(values)
         for name in ("scale", "threshold"):
             each = getattr(self, name)
@@ -265,11 +214,11 @@ class LocalNoise(LocalMechanism):
                     f"values must be {len(each)}, as many as {name} has; got {len(array)}"
                 )
         low, high = self.interval(array, slice(None))
-        rules = [
+        rules = (
             (self.threshold, "above the threshold or NaN"),
             (self.clamp, f"inside {self.clamp}"),
             (self.step, f"multiples of {self.step}"),
-        ]
+        )
         right = " and ".join(words for given, words in rules if given is not None)
         self._refuse(right, array, ~np.isnan(low) & (low > high))
         return array
@@ -283,11 +232,11 @@ class LocalNoise(LocalMechanism):
         low = high = values
         if self.threshold is not None:
             threshold, withheld = self._each(self.threshold, index), np.isnan(values)
-            low, high = thresholded_from(low, high, withheld, threshold, self.discrete)
+            low, high = after_noise.thresholded_from(low, high, withheld, threshold, self.discrete)
         if self.clamp is not None:
-            low, high = clamped_from(low, high, *self.clamp)
+            low, high = after_noise.clamped_from(low, high, *self.clamp)
         if self.step is not None:
-            low, high = rounded_from(low, high, self.step, self.discrete)
+            low, high = after_noise.rounded_from(low, high, self.step, self.discrete)
         return (np.ceil(low), np.floor(high)) if self.discrete else (low, high)
 
     @staticmethod
@@ -297,22 +246,18 @@ class LocalNoise(LocalMechanism):
     def _rows(self, values: Floats, index: Any) -> tuple[NDArray[np.int64], Floats]:
         """Return the formula of log h for each of these records, as `terms.formula` reads it."""
         low, high = self.interval(values, index)
-        family, parameters = interval_terms(self.law, low, high, self._each(self.scale, index))
+        scale = self._each(self.scale, index)
+        family, parameters = after_noise.interval_terms(self.law, low, high, scale)
         nothing = np.isnan(parameters[:, 0])
-        family[nothing] = GAUSSIAN
+        family[nothing] = terms.GAUSSIAN
         parameters[nothing] = 0.0
         return family, parameters
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1)."""
         scores = np.empty((len(index), 1))
         family, parameters = self._rows(values[index], index)
         noise_scores(family, parameters, self.query.statistic(records), scores)
         return scores
-
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the noise's constant for each record whose formula lacks it."""
-        return float(self.record_constants(self.check_values(values)).sum())
 
     def record_constants(self, values: Floats) -> Floats:
         """Return what each log h lacks, (n,): a point does, and an interval of discrete noise."""
@@ -340,21 +285,17 @@ class LocalNoise(LocalMechanism):
 
     def noise_sds(self, n: int) -> Floats:
         """Return the standard deviation of the noise; a little less if that is discrete."""
-        ratio = math.sqrt(2.0) if self.law.family == LAPLACE else 1.0
+        ratio = math.sqrt(2.0) if self.law.family == terms.LAPLACE else 1.0
         return np.broadcast_to(self.scale, n) * ratio
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
-        noise = drawn_by_scale(self.law.draw, self.scale, len(records), rng)
+        noise = additive.drawn_by_scale(self.law.draw, self.scale, len(records), rng)
         made = self.query.statistic(records)[:, 0] + noise
         if self.step is not None:
-            made = rounded(made, self.step)
+            made = after_noise.rounded(made, self.step)
         if self.clamp is not None:
             made = np.clip(made, *self.clamp)
         return made if self.threshold is None else np.where(made > self.threshold, made, np.nan)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON; what was not given is left out."""
-        return {name: entry for name, entry in super().to_dict().items() if entry is not None}
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
@@ -363,19 +304,14 @@ class LocalNoise(LocalMechanism):
         return value if isinstance(value, list) else super()._read(name, value)
 
     def words(self) -> list[str]:
-        noise = noise_words(self.law, self.scale, "every record, one by one")
-        after = [
-            words
-            for given, words in (
-                (self.step, f"rounded to multiples of {self.step}"),
-                (self.clamp, f"clamped to {self.clamp}"),
-                (self.threshold, "withheld unless they were above a threshold"),
-            )
-            if given is not None
-        ]
-        if not after:
-            return [noise]
-        return [noise, f"After the noise they were {', then '.join(after)}."]
+        noise = additive.noise_words(self.law, self.scale, "every record, one by one")
+        steps = (
+            (self.step, f"rounded to multiples of {self.step}"),
+            (self.clamp, f"clamped to {self.clamp}"),
+            (self.threshold, "withheld unless they were above a threshold"),
+        )
+        after = ", then ".join(words for given, words in steps if given is not None)
+        return [noise, f"After the noise they were {after}."] if after else [noise]
 
 
 class LocalLaplace(LocalNoise):
@@ -404,8 +340,8 @@ class LocalLaplace(LocalNoise):
     2.5
     """
 
-    law: ClassVar[type[AdditiveNoise]] = Laplace
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "epsilon": 2.0}
+    law: ClassVar[type[AdditiveNoise]] = additive.Laplace
+    example_arguments = {"query": Sum.example(), "epsilon": 2.0}
 
     def __init__(
         self,
@@ -437,12 +373,9 @@ class LocalGeometric(LocalLaplace):
         As for `LocalLaplace`.
     """
 
-    law = DiscreteLaplace
+    law = additive.DiscreteLaplace
     discrete = True
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "query": Sum(lower=0, upper=10, integer_valued=True),
-        "epsilon": 2.0,
-    }
+    example_arguments = {"query": Sum(lower=0, upper=10, integer_valued=True), "epsilon": 2.0}
 
 
 class LocalGaussian(LocalNoise):
@@ -466,8 +399,8 @@ class LocalGaussian(LocalNoise):
         As for `LocalLaplace`.
     """
 
-    law: ClassVar[type[AdditiveNoise]] = Gaussian
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Sum.example(), "scale": 2.0}
+    law: ClassVar[type[AdditiveNoise]] = additive.Gaussian
+    example_arguments = {"query": Sum.example(), "scale": 2.0}
 
     def __init__(
         self,
@@ -506,9 +439,9 @@ class LocalDiscreteGaussian(LocalGaussian):
         As for `LocalLaplace`.
     """
 
-    law = DiscreteGaussian
+    law = additive.DiscreteGaussian
     discrete = True
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Value(), "scale": 2.0}
+    example_arguments = {"query": Value(), "scale": 2.0}
 
 
 def one_or_each(name: str, value: Any, *, positive: bool = False) -> Any:
@@ -551,13 +484,11 @@ def tails(family: NDArray[np.int64], parameters: Floats) -> Floats:
     for inverse in inverses:
         d = np.arange(-np.ceil(38.0 / inverse), np.ceil(9.0 / inverse) + 1.0)
         logs = -0.5 * (d * inverse) ** 2
-        start = log_discrete_gaussian_between(-math.inf, d[0], inverse, 0.0)
-        logs[0] = start
+        logs[0] = log_discrete_gaussian_between(-math.inf, d[0], inverse, 0.0)
         tables.append(np.logaddexp.accumulate(logs))
         parameters[rows[parameters[rows, 1] == inverse], 3] = at + 1.0
         at += len(d)
     return np.concatenate(tables)
 
 
-for kind in (LocalLaplace, LocalGeometric, LocalGaussian, LocalDiscreteGaussian):
-    MECHANISMS.add(kind)
+MECHANISMS.add(LocalLaplace, LocalGeometric, LocalGaussian, LocalDiscreteGaussian)

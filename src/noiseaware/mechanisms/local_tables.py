@@ -17,7 +17,7 @@ from noiseaware.basics.described import first_line
 from noiseaware.contract import Floats
 from noiseaware.mechanisms.calibrate import check_one_way, positive, probability
 from noiseaware.mechanisms.guarantee import Guarantee
-from noiseaware.mechanisms.local import LocalMechanism, stochastic
+from noiseaware.mechanisms.local import LocalMechanism
 from noiseaware.mechanisms.terms import EXACT, GAUSSIAN, N_PARAMETERS, TABLE, CellLaws
 from noiseaware.queries import Histogram, Value
 from noiseaware.registry import MECHANISMS
@@ -39,6 +39,19 @@ def response_scores(log_matrix, records, index, values, scores):
         level = int(values[index[i]])
         known = 0 <= level < log_matrix.shape[1]
         scores[i, 0] = log_matrix[records[i], level] if known else -np.inf
+
+
+def stochastic(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return a table whose rows are probabilities."""
+    table = np.array(value, dtype=np.float64)
+    if table.ndim != 2 or table.shape != shape:
+        raise ValueError(f"{name} must be a table of shape {shape}; got shape {table.shape}")
+    wrong = (table < 0.0).any(axis=1) | (np.abs(table.sum(axis=1) - 1.0) > 1e-8)
+    if not np.isfinite(table).all() or wrong.any():
+        i = int(np.argmax(wrong))
+        got = f"got {table[i].tolist()} in row {i}"
+        raise ValueError(f"{name} must have rows of probabilities that sum to 1; {got}")
+    return table
 
 
 class RandomizedResponse(LocalMechanism):
@@ -66,8 +79,8 @@ class RandomizedResponse(LocalMechanism):
     """
 
     needed = ("n_levels",)
-    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 2, "truth": 0.75}
-    optional_arguments = ("truth", "matrix", "guarantee")
+    example_arguments = {"n_levels": 2, "truth": 0.75}
+    optional_arguments, left_out = ("truth", "matrix", "guarantee"), (None,)
     discrete = True
 
     def __init__(
@@ -81,17 +94,17 @@ class RandomizedResponse(LocalMechanism):
         if n_levels is None and matrix is not None:
             n_levels = len(np.asarray(matrix))
         k = self.n_levels = whole_number("n_levels", n_levels, 2)
-        if matrix is None:
-            check_one_way("epsilon and truth", epsilon=epsilon, truth=truth)
-        else:
-            check_one_way("epsilon, truth and matrix", epsilon=epsilon, truth=truth, matrix=matrix)
-        self.query = Histogram(n_levels=k)
-        others = k - 1
+        ways = "epsilon and truth" if matrix is None else "epsilon, truth and matrix"
+        check_one_way(ways, epsilon=epsilon, truth=truth, matrix=matrix)
+        self.query, others = Histogram(n_levels=k), k - 1
         self.truth: float | None = None
         if matrix is not None:
-            probabilities = stochastic("matrix", matrix, (k, k))
-            self.guarantee = _matrix_guarantee(probabilities)
-        elif truth is not None:
+            self.matrix = stochastic("matrix", matrix, (k, k))
+            self.guarantee = _matrix_guarantee(self.matrix)
+            with np.errstate(divide="ignore"):
+                self._log_matrix = np.log(self.matrix)
+            return
+        if truth is not None:
             self.truth = probability("truth", truth)
             epsilon = _response_epsilon(self.truth, others)
         else:
@@ -102,34 +115,18 @@ class RandomizedResponse(LocalMechanism):
                 raise ValueError(
                     f"epsilon must be small enough for another level to be released; got {epsilon}"
                 )
-        if self.truth is not None:
-            log_other = math.log1p(-self.truth) - math.log(others)
-            self._log_matrix = np.full((k, k), log_other)
-            np.fill_diagonal(self._log_matrix, math.log(self.truth))
-            probabilities = np.exp(self._log_matrix)
-            self.guarantee = Guarantee("pure", epsilon=epsilon)
-        else:
-            with np.errstate(divide="ignore"):
-                self._log_matrix = np.log(probabilities)
-        self.matrix = probabilities
+        self._log_matrix = np.full((k, k), math.log1p(-self.truth) - math.log(others))
+        np.fill_diagonal(self._log_matrix, math.log(self.truth))
+        self.matrix = np.exp(self._log_matrix)
+        self.guarantee = Guarantee("pure", epsilon=epsilon)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released levels as a new float64 array (n,); ValueError for another level."""
-        array = super().check_values(values)
-        bad = np.flatnonzero((array < 0) | (array >= self.n_levels))
-        if bad.size:
-            raise ValueError(
-                f"values must be from 0 to {self.n_levels - 1}, one of the {self.n_levels} levels; "
-                f"got {array[bad[0]]:g} for record {bad[0]}"
-            )
+        array, k = super().check_values(values), self.n_levels
+        right = f"from 0 to {k - 1}, one of the {k} levels"
+        self._refuse(right, array, (array < 0) | (array >= k), "g")
         return array
 
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return 0: log g is the log of a probability."""
-        return 0.0
-
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""
         scores = np.empty((len(index), 1))
         response_scores(self._log_matrix, records.astype(np.int64), index, values, scores)
         return scores
@@ -144,11 +141,9 @@ class RandomizedResponse(LocalMechanism):
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         return drawn_columns(self.matrix[records], rng).astype(np.float64)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mechanism, ready for JSON: the probability of the truth, or the matrix."""
-        kept = "matrix" if self.truth is None else "truth"
-        dropped = {"truth", "matrix"} - {kept}
-        return {name: entry for name, entry in super().to_dict().items() if name not in dropped}
+    def _written(self, name: str) -> Any:
+        follows = name == "matrix" and self.truth is not None
+        return None if follows else super()._written(name)
 
     def __repr__(self) -> str:
         if self.truth is None:
@@ -181,8 +176,7 @@ class CountLaw(LocalMechanism):
     can_withhold = True
     needed: ClassVar[tuple[str, ...]] = ()
     optional_arguments: ClassVar[tuple[str, ...]] = ()
-    promise: ClassVar[str]
-    """Why no guarantee is stated."""
+    promise: ClassVar[str]  # why no guarantee is stated
 
     def _hold(self) -> None:
         self.query = Value()
@@ -193,15 +187,10 @@ class CountLaw(LocalMechanism):
         raise NotImplementedError
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (n,); NaN is no value.
-
-        ValueError if one of them cannot be published.
-        """
         array = super().check_values(values)
-        possible = {
-            value: (self._possible(value)[1] > 0.0).any() for value in set(array[~np.isnan(array)])
-        }
-        wrong = np.array([not possible.get(value, True) for value in array], dtype=bool)
+        seen = set(array[~np.isnan(array)])
+        impossible = [value for value in seen if not (self._possible(value)[1] > 0.0).any()]
+        wrong = np.isin(array, impossible)
         self._refuse(f"what {type(self).__name__} can publish", array, wrong)
         return array
 
@@ -220,20 +209,11 @@ class CountLaw(LocalMechanism):
             at += len(probabilities)
         return CellLaws(family, parameters, np.concatenate(tables))
 
-    def record_constants(self, values: Floats) -> Floats:
-        """Return zeros: log h is the log of a probability."""
-        return np.zeros(len(values))
-
     def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
         """Return that s_i is certain, (3, n): it is so near the count that the count says all."""
         return np.repeat([[-np.inf], [0.0], [-np.inf]], len(values), axis=1)
 
-    def log_normaliser(self, values: ArrayLike) -> float:
-        """Return 0: log g is the log of a probability."""
-        return 0.0
-
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return t_i(x_i, s_dp) = log P(s_i | x_i), (m, 1)."""
         family, parameters, table = self.record_laws(values[index])
         place = np.asarray(records, dtype=np.int64) - parameters[:, 0].astype(np.int64)
         inside = (family == TABLE) & (place >= 0) & (place < parameters[:, 2])
@@ -258,7 +238,7 @@ class RandomRounding(CountLaw):
     """
 
     needed = ("base",)
-    example_arguments: ClassVar[dict[str, Any]] = {"base": 3}
+    example_arguments = {"base": 3}
     promise = "random rounding is not differential privacy, a multiple of the base is exact"
 
     def __init__(self, base: int = 3) -> None:
@@ -298,10 +278,7 @@ class CellKey(CountLaw):
     """
 
     needed = ("probabilities", "lowest")
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "probabilities": [[0.0, 1.0, 0.0], [0.3, 0.4, 0.3]],
-        "lowest": -1,
-    }
+    example_arguments = {"probabilities": [[0.0, 1.0, 0.0], [0.3, 0.4, 0.3]], "lowest": -1}
     promise = "perturbation by a table is not differential privacy"
 
     def __init__(self, probabilities: ArrayLike, lowest: int) -> None:
@@ -310,13 +287,13 @@ class CellKey(CountLaw):
         if isinstance(lowest, bool) or int(lowest) != lowest:
             raise ValueError(f"lowest must be an integer; got {lowest!r}")
         self.lowest = int(lowest)
-        for x, row in enumerate(self.probabilities):
-            below = np.flatnonzero((row > 0.0) & (x + self.lowest + np.arange(len(row)) < 0))
-            if below.size:
-                raise ValueError(
-                    f"probabilities must publish no negative count; row {x} has "
-                    f"{row[below[0]]} for {x + self.lowest + int(below[0])}"
-                )
+        K, D = table.shape
+        published = np.add.outer(np.arange(K), self.lowest + np.arange(D))
+        for x, j in np.argwhere((self.probabilities > 0.0) & (published < 0))[:1]:
+            raise ValueError(
+                f"probabilities must publish no negative count; row {x} has "
+                f"{self.probabilities[x, j]} for {published[x, j]}"
+            )
         self._hold()
 
     def _possible(self, value: float) -> tuple[int, Floats]:
@@ -351,7 +328,6 @@ class LocalExact(CountLaw):
         self.query = Value(integer_valued=self.integer_valued)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (n,); NaN is no value."""
         return (CountLaw if self.integer_valued else LocalMechanism).check_values(self, values)
 
     def record_laws(self, values: Floats) -> CellLaws:
@@ -376,8 +352,4 @@ class LocalExact(CountLaw):
         return np.asarray(records, dtype=np.float64)
 
 
-for kind in (RandomRounding, CellKey, LocalExact):
-    MECHANISMS.add(kind)
-
-
-MECHANISMS.add(RandomizedResponse)
+MECHANISMS.add(RandomizedResponse, RandomRounding, CellKey, LocalExact)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -113,7 +113,7 @@ class RegressionLoss(RegressionRecords):
     """What the regression losses share."""
 
     intercept: bool
-    example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "lower": -1.0, "upper": 1.0}
+    example_arguments = {"n_features": 1, "lower": -1.0, "upper": 1.0}
 
     def __init__(
         self, n_features: int, lower: ArrayLike, upper: ArrayLike, intercept: bool = True
@@ -200,7 +200,7 @@ class RowNormLogisticLoss(RegressionLoss):
     linear = False
     norm: float
     free_intercept: float
-    example_arguments: ClassVar[dict[str, Any]] = {"n_features": 1, "norm": 1.0}
+    example_arguments = {"n_features": 1, "norm": 1.0}
 
     def __init__(
         self, n_features: int, norm: float, intercept: bool = False, free_intercept: float = 0.0
@@ -306,7 +306,7 @@ class MeanLoss(Clamping):
     check_records = staticmethod(check_scalars)
     lower: float
     upper: float
-    example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
+    example_arguments = {"lower": 0.0, "upper": 5.0}
 
     def __init__(self, lower: float, upper: float) -> None:
         low, high = as_bounds(lower, upper)
@@ -353,7 +353,7 @@ class QuantileLoss(Described):
     names = ("quantile",)
     check_records = staticmethod(check_scalars)
     quantile: float
-    example_arguments: ClassVar[dict[str, Any]] = {"quantile": 0.5}
+    example_arguments = {"quantile": 0.5}
 
     def __init__(self, quantile: float = 0.5) -> None:
         if isinstance(quantile, bool | str) or not 0.0 < quantile < 1.0:
@@ -423,8 +423,7 @@ def check_loss(loss: Any, *, hessian: bool = False) -> None:
 
 from_dict = LOSSES.read
 
-for kind in (LogisticLoss, RowNormLogisticLoss, LinearLoss, MeanLoss, QuantileLoss):
-    LOSSES.add(kind)
+LOSSES.add(LogisticLoss, RowNormLogisticLoss, LinearLoss, MeanLoss, QuantileLoss)
 
 __getattr__ = renamed(
     "noiseaware.mechanisms.losses", {"LossLike": ("noiseaware.contract.Loss", Loss)}

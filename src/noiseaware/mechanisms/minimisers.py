@@ -66,7 +66,7 @@ bound is used.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -170,11 +170,7 @@ class ObjectivePerturbation(LossMechanism):
 
     needed = ("scale", "ridge", "loss")
     optional_arguments = ("norm", "gaussian", "neighbours", "guarantee")
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "loss": losses.LogisticLoss.example(),
-        "ridge": 1.0,
-        "epsilon": 1.0,
-    }
+    example_arguments = {"loss": losses.LogisticLoss.example(), "ridge": 1.0, "epsilon": 1.0}
 
     def __init__(
         self,
@@ -307,10 +303,7 @@ class KNormGradient(LossMechanism):
 
     needed = ("scale", "norm", "loss")
     optional_arguments = ("ridge", "grid", "neighbours", "guarantee")
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "loss": losses.MeanLoss.example(),
-        "epsilon": 1.0,
-    }
+    example_arguments = {"loss": losses.MeanLoss.example(), "epsilon": 1.0}
 
     def __init__(
         self,
@@ -350,9 +343,9 @@ class KNormGradient(LossMechanism):
         """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
         if self.grid is None:
             return super().statistic(records, index, values)
-        gradients = loss_abilities(self.loss).gradients
-        if gradients is not None:
-            made = gradients(records, self.grid)
+        at_once = loss_abilities(self.loss).gradients
+        if at_once is not None:
+            made = at_once(records, self.grid)
         else:
             made = np.stack([self.loss.gradient(records, s) for s in self.grid], axis=1)
         return np.ascontiguousarray(made, dtype=np.float64).reshape(len(records), -1)
@@ -365,7 +358,6 @@ class KNormGradient(LossMechanism):
         return joint.density(joint.GRADIENT_GRID, *head, self.ridge * self.grid.ravel())
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the output as float64 (q,); ValueError if it is not on the grid."""
         array = super().check_values(values)
         if self.grid is not None and not (self.grid == array).all(axis=1).any():
             raise ValueError(
@@ -376,8 +368,7 @@ class KNormGradient(LossMechanism):
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         q = len(self.loss.names)
-        zero = np.zeros(q)
-        total = self.statistic(records, np.arange(len(records)), zero).sum(axis=0)
+        total = self.statistic(records, np.arange(len(records)), np.zeros(q)).sum(axis=0)
         if self.grid is None:
             noise = joint.ball_noise(q, self.norm, self.scale, rng)[0]
             hessian = symmetric(total[q:], q, self.ridge)
@@ -399,5 +390,4 @@ def _check_grid(grid: ArrayLike, q: int) -> Floats:
     return array
 
 
-MECHANISMS.add(ObjectivePerturbation)
-MECHANISMS.add(KNormGradient)
+MECHANISMS.add(ObjectivePerturbation, KNormGradient)

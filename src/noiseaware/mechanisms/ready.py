@@ -6,13 +6,13 @@ needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import positive
+from noiseaware.basics.arguments import positive, refuse
 from noiseaware.basics.described import WithExample, first_line, written
 from noiseaware.basics.frames import as_array
 from noiseaware.contract import (
@@ -40,9 +40,10 @@ class ReadyMechanism(WithExample):
     """Arguments of the constructor that a file must have."""
     optional_arguments: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
     """Those that it may have; the guarantee is not an argument, but checked against the scale."""
+    left_out: ClassVar[tuple[Any, ...]] = ()
+    """Entries that need not stand in a file, because they say nothing."""
     noisy_totals: ClassVar[bool] = False
-    discrete: bool = False
-    """Whether the released values are integers."""
+    discrete: bool = False  # whether the released values are integers
 
     query: Any
     neighbours: Neighbours = "change"
@@ -90,7 +91,9 @@ class ReadyMechanism(WithExample):
         ValueError if the query or the loss is a function of the user's: a file cannot hold that.
         """
         names = sorted((*self.needed, *self.optional_arguments), key=lambda name: name in _INSIDE)
-        return {"type": type(self).__name__} | {name: self._written(name) for name in names}
+        entries = {name: self._written(name) for name in names}
+        kept = {name: entry for name, entry in entries.items() if entry not in self.left_out}
+        return {"type": type(self).__name__, **kept}
 
     def _written(self, name: str) -> Any:
         value = getattr(self, name)
@@ -108,28 +111,20 @@ class ReadyMechanism(WithExample):
         A guarantee in `entries` is checked against what the scale and the query's sensitivity
         give, and one that promises more is an error.
         """
-        missing = [name for name in cls.needed if name not in entries]
-        if missing:
-            raise ValueError(
-                f"{cls.__name__} must have {', '.join(cls.needed)}; {missing[0]!r} is missing"
-                f"{_scale_hint(entries)}"
-            )
+        for name in cls.needed:
+            if name not in entries:
+                right = f"{cls.__name__} must have {', '.join(cls.needed)}"
+                raise ValueError(f"{right}; {name!r} is missing{_scale_hint(entries)}")
         known = ("type", *cls.needed, *cls.optional_arguments)
         foreign = sorted(set(entries) - set(known))
         if foreign:
-            raise ValueError(
-                f"{cls.__name__} may have {', '.join(known)}; got {foreign[0]!r}"
-                f"{_scale_hint(foreign)}"
-            )
-        arguments = {
-            name: cls._read(name, value)
-            for name, value in entries.items()
-            if name not in ("type", "guarantee")
-        }
-        mechanism = cls._made(arguments)
+            right = f"{cls.__name__} may have {', '.join(known)}"
+            raise ValueError(f"{right}; got {foreign[0]!r}{_scale_hint(foreign)}")
+        given = {name: value for name, value in entries.items() if name != "type"}
+        stated = given.pop("guarantee", None)
+        mechanism = cls._made({name: cls._read(name, value) for name, value in given.items()})
         if "guarantee" in entries:
-            stated = Guarantee.from_dict(entries["guarantee"])
-            mechanism.guarantee = confirmed(mechanism.guarantee, stated)
+            mechanism.guarantee = confirmed(mechanism.guarantee, Guarantee.from_dict(stated))
         return mechanism
 
     @classmethod
@@ -149,20 +144,15 @@ class ReadyMechanism(WithExample):
 
     def __repr__(self) -> str:
         """Write the call that makes it, with the scale that it has."""
-        names = sorted(
-            (*self.needed, *self.optional_arguments), key=lambda name: name not in _INSIDE
-        )
-        shown = []
-        for name in names:
-            value = getattr(self, name)
-            if name in _INSIDE:
-                shown.append(repr(value))
-            elif name != "guarantee" and value is not None and (name, value) != _USUAL:
-                shown.append(f"{name}={_shown(value)}")
+        names = [name for name in (*self.needed, *self.optional_arguments) if name != "guarantee"]
+        values = {name: getattr(self, name) for name in names}
+        shown = [repr(value) for name, value in values.items() if name in _INSIDE]
+        shown += [
+            f"{name}={_shown(value)}"
+            for name, value in values.items()
+            if not (name in _INSIDE or value is None or (name, value) == ("neighbours", "change"))
+        ]
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-_USUAL = ("neighbours", "change")
 
 
 def _shown(value: Any) -> str:
@@ -180,10 +170,7 @@ def mechanism_words(mechanism: Any) -> list[str]:
 
 
 def _scale_hint(fields: Iterable[str]) -> str:
-    """Return what to write instead of a promise, which alone does not say how large the noise is.
-
-    A promise leaves open which sensitivity and which formula made the scale.
-    """
+    """Return what to write instead of a promise, which leaves open how the scale was found."""
     promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
     if not promises:
         return ""
@@ -196,8 +183,7 @@ def _scale_hint(fields: Iterable[str]) -> str:
 def log_normaliser(mechanism: Any, values: ArrayLike) -> float:
     """Return what a mechanism's log density lacks to be normalised; TypeError if it does not say.
 
-    A mechanism of yours has a method log_normaliser(values), or returns a normalised log density
-    and says so by a method that returns 0.
+    One of yours whose log density is normalised says so by a method that returns 0.
     """
     known = mechanism_abilities(mechanism).log_normaliser
     if known is None:
@@ -225,26 +211,31 @@ def check_values(
             f"values must be {len(names)} numbers, one for each name of the query "
             f"({', '.join(shown)}); got {got}"
         )
-    bad = np.flatnonzero(np.isinf(array) if withheld else ~np.isfinite(array))
-    if bad.size:
-        hint = " (a withheld value needs Thresholded)" if np.isnan(array[bad[0]]) else ""
-        raise ValueError(f"values must be finite; got {array[bad[0]]} for {names[bad[0]]!r}{hint}")
+    where = named(names)
+
+    def hinted(j: int) -> str:
+        hint = " (a withheld value needs Thresholded)"
+        return where(j) + (hint if np.isnan(array[j]) else "")
+
+    wrong = np.isinf(array) if withheld else ~np.isfinite(array)
+    refuse("values must be finite", array, wrong, hinted)
     if integers:
-        bad = np.flatnonzero(array != np.floor(array))
-        if bad.size:
-            raise ValueError(
-                "values must be integers under discrete noise; "
-                f"got {array[bad[0]]} for {names[bad[0]]!r}"
-            )
+        wrong = array != np.floor(array)
+        refuse("values must be integers under discrete noise", array, wrong, where)
     return array
 
 
-def as_numbers(values: ArrayLike) -> Floats:
-    """`values` as a new float64 array of any shape, or a TypeError."""
+def named(names: Sequence[str]) -> Callable[[int], str]:
+    """Return what `refuse` says of the place of a value that has a name."""
+    return lambda j: f"for {names[j]!r}"
+
+
+def as_numbers(values: ArrayLike, right: str = "values must be numbers") -> Floats:
+    """`values` as a new float64 array of any shape, or a TypeError with what would be right."""
     try:
         # NumPy would read the text "1" as a number, and drop an imaginary part.
         if np.asarray(values).dtype.kind not in "biufO":
             raise TypeError
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"values must be numbers; got {values!r}") from None
+        raise TypeError(f"{right}; got {values!r}") from None

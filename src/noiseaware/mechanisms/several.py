@@ -63,7 +63,7 @@ from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.mechanisms.local import LocalMechanism
 from noiseaware.mechanisms.local_tables import RandomizedResponse
 from noiseaware.mechanisms.ready import Ready, ReadyMechanism, log_normaliser, mechanism_words
-from noiseaware.mechanisms.terms import SeparableDensity, joined
+from noiseaware.mechanisms.terms import SeparableDensity, as_total, joined
 from noiseaware.queries import Count, StackedQuery
 from noiseaware.queries.stacked import ColumnQueries
 from noiseaware.registry import MECHANISMS
@@ -73,8 +73,7 @@ from noiseaware.release import Release, check_values
 class Compound(ReadyMechanism):
     """A mechanism made of others, each with a label; the guarantee is composed from theirs."""
 
-    part_name: ClassVar[str]
-    """What messages call a part."""
+    part_name: ClassVar[str]  # what messages call a part
     mechanisms: tuple[Any, ...]
     labels: tuple[str, ...]
 
@@ -85,6 +84,7 @@ class Compound(ReadyMechanism):
         if not self.mechanisms:
             raise ValueError("mechanisms must hold at least one mechanism; got none")
         self._abilities = [mechanism_abilities(mechanism) for mechanism in self.mechanisms]
+        self.can_withhold = any(able.can_withhold for able in self._abilities)
         self.labels = checked_labels(labels, len(self.mechanisms))
 
     def _parts(self, values: Any) -> list[Any]:
@@ -152,7 +152,7 @@ class Several(Compound):
 
     needed, optional_arguments = ("mechanisms",), ("labels", "guarantee")
     part_name = "part"
-    example_arguments: ClassVar[dict[str, Any]] = {
+    example_arguments = {
         "mechanisms": [Laplace.example(), Laplace(Count.example(), epsilon=0.25)],
         "labels": ["June", "July"],
     }
@@ -175,24 +175,21 @@ class Several(Compound):
     def _say_what_is_absent(self) -> None:
         """Set to None what these parts together cannot do."""
         parts = self._abilities
-        if any(able.terms is None for able in parts):
-            self.terms = None  # type: ignore[assignment, method-assign]
-        if self.terms is not None or any(a.terms is None and a.joint is None for a in parts):
-            self.joint = None  # type: ignore[assignment, method-assign]
-        if all(able.statistic is None for able in parts):
-            self.statistic = None  # type: ignore[assignment, method-assign]
-        self.can_withhold = any(able.can_withhold for able in parts)
-        if all(able.exact_parts is None for able in parts):
-            self.exact_parts = None  # type: ignore[assignment, method-assign]
-        if not any(able.per_record or able.n_values is not None for able in parts):
-            self.n_values = None  # type: ignore[assignment, method-assign]
+        separable = all(able.terms for able in parts)
+        present = {
+            "terms": separable,
+            "joint": not separable and all(able.terms or able.joint for able in parts),
+            "statistic": any(able.statistic for able in parts),
+            "exact_parts": any(able.exact_parts for able in parts),
+            "n_values": any(able.per_record or able.n_values for able in parts),
+        }
+        vars(self).update({name: None for name, there in present.items() if not there})
 
     def n_values(self, n: int) -> int:
         """Return how many values there are of n records: one of each in the local parts."""
         return sum(_n_values(able, n) for able in self._abilities)
 
     def _parts(self, values: ArrayLike) -> list[Any]:
-        """Cut the released numbers into those of each part."""
         array = np.asarray(values)
         fixed = sum(_n_values(able, 0) for able in self._abilities)
         each = sum(_n_values(able, 1) for able in self._abilities) - fixed
@@ -228,15 +225,7 @@ class Several(Compound):
 
     def _lengths(self, values: ArrayLike) -> list[int]:
         """Return the length of each part's total."""
-        made = []
-        for able, part in self._able(values):
-            if able.terms is not None:
-                made.append(len(able.terms(part).family))
-            elif able.total_length is not None:
-                made.append(able.total_length(part))
-            else:
-                made.append(len(able.mechanism.query.names))
-        return made
+        return [_length(able, part) for able, part in self._able(values)]
 
     def total_length(self, values: ArrayLike) -> int:
         """Return the length of T."""
@@ -254,22 +243,15 @@ class Several(Compound):
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
         """Return log g(s_dp, T), up to a constant free of T: those of the parts, added up."""
-        parts, lengths = self._parts(values), self._lengths(values)
-        array = np.asarray(total, dtype=np.float64)
-        if array.shape != (sum(lengths),):
-            raise ValueError(f"total must have shape ({sum(lengths)},); got {array.shape}")
-        totals = np.split(array, np.cumsum(lengths)[:-1])
-        each = zip(self.mechanisms, parts, totals, strict=True)
+        lengths = self._lengths(values)
+        totals = np.split(as_total(total, sum(lengths)), np.cumsum(lengths)[:-1])
+        each = zip(self.mechanisms, self._parts(values), totals, strict=True)
         return float(sum(mechanism.log_density(part, own) for mechanism, part, own in each))
 
     def exact_parts(self, values: ArrayLike) -> list[tuple[Any, Floats]]:
         """Return what was published without noise: queries and their totals."""
-        return [
-            held
-            for able, part in zip(self._abilities, self._parts(values), strict=True)
-            if able.exact_parts is not None
-            for held in able.exact_parts(part)
-        ]
+        each = [able.exact_parts(part) for able, part in self._able(values) if able.exact_parts]
+        return [held for parts in each for held in parts]
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate all releases of these records. For simulation only."""
@@ -281,19 +263,24 @@ class Several(Compound):
             raise ValueError(
                 f"releases must be {len(self.mechanisms)}, one for each part; got {len(releases)}"
             )
-        sizes = {release.n_records for release in releases}
-        if len(sizes) > 1:
+        sizes = [release.n_records for release in releases]
+        if len(set(sizes)) > 1:
             raise ValueError(
                 "releases must be about the same records, so of the same n_records; "
-                f"got {', '.join(str(release.n_records) for release in releases)}"
+                f"got {', '.join(map(str, sizes))}"
             )
-        return Release(np.concatenate([r.values for r in releases]), self, releases[0].n_records)
+        return Release(np.concatenate([release.values for release in releases]), self, sizes[0])
 
     def words(self) -> list[str]:
-        return [
-            f"There are {len(self.mechanisms)} releases about the same records.",
-            *super().words(),
-        ]
+        number = len(self.mechanisms)
+        return [f"There are {number} releases about the same records.", *super().words()]
+
+
+def _length(able: MechanismAbilities, values: Any) -> int:
+    """Return the length of a mechanism's total."""
+    if able.terms is not None:
+        return len(able.terms(values).family)
+    return len(able.mechanism.query.names) if not able.total_length else able.total_length(values)
 
 
 def _n_values(able: MechanismAbilities, n: int) -> int:
@@ -305,14 +292,14 @@ def _n_values(able: MechanismAbilities, n: int) -> int:
 
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
     """Return what the parts promise together, those of different groups in parallel."""
+    promises = [_promise(mechanism) for mechanism in mechanisms]
     groups: dict[int | None, list[Guarantee]] = {None: []}
-    for mechanism in mechanisms:
-        group = query_abilities(mechanism.query).group
-        groups.setdefault(group, []).append(_promise(mechanism))
+    for mechanism, promise in zip(mechanisms, promises, strict=True):
+        groups.setdefault(query_abilities(mechanism.query).group, []).append(promise)
     of_all = groups.pop(None)
-    if len(groups) > 1:
-        return composed([*of_all, in_parallel([composed(parts) for parts in groups.values()])])
-    return composed([_promise(mechanism) for mechanism in mechanisms])
+    if len(groups) < 2:
+        return composed(promises)
+    return composed([*of_all, in_parallel([composed(parts) for parts in groups.values()])])
 
 
 def _promise(mechanism: Any) -> Guarantee:
@@ -360,7 +347,9 @@ def _combined(parts: Sequence[Guarantee], total: Numbers, total_mu: Numbers) -> 
     if mus:
         mu = total_mu(mus)
         return Guarantee("GDP", mu=mu, rho=0.5 * mu * mu, neighbours=neighbours)
-    rhos = _known(_rho(part) for part in parts)
+    rhos = _known(
+        part.rho if part.pure_epsilon is None else 0.5 * part.pure_epsilon**2 for part in parts
+    )
     if rhos:
         return Guarantee("zCDP", rho=total(rhos), neighbours=neighbours)
     epsilons = _known(part.epsilon for part in parts)
@@ -382,12 +371,6 @@ def _alike(parts: Sequence[Guarantee]) -> Sequence[Guarantee]:
     if len({part.neighbours for part in parts}) == 1:
         return parts
     return [part.for_change() for part in parts]
-
-
-def _rho(part: Guarantee) -> float | None:
-    if part.pure_epsilon is not None:
-        return 0.5 * part.pure_epsilon**2
-    return part.rho
 
 
 def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:
@@ -429,7 +412,8 @@ class Attributes(Compound, LocalMechanism):
 
     needed, optional_arguments = ("mechanisms",), ("labels", "columns", "guarantee")
     part_name = "attribute"
-    example_arguments: ClassVar[dict[str, Any]] = {
+    record_constants = None  # type: ignore[assignment]
+    example_arguments = {
         "mechanisms": [RandomizedResponse.example()] * 2,
         "labels": ["smokes", "drinks"],
     }
@@ -443,10 +427,8 @@ class Attributes(Compound, LocalMechanism):
         self._hold_parts(mechanisms, labels)
         for part in self._abilities:
             if part.per_record != 1 or part.statistic is None:
-                raise TypeError(
-                    "mechanisms must be local, such as RandomizedResponse or LocalLaplace; got "
-                    f"{part.mechanism!r}"
-                )
+                right = "mechanisms must be local, such as RandomizedResponse or LocalLaplace"
+                raise TypeError(f"{right}; got {part.mechanism!r}")
         k = self.per_record = len(self.mechanisms)
         given = range(k) if columns is None else columns
         self.columns = [whole_number("columns", column, 0) for column in given]
@@ -455,19 +437,21 @@ class Attributes(Compound, LocalMechanism):
         queries = [mechanism.query for mechanism in self.mechanisms]
         self.query = ColumnQueries(queries, self.labels, self.columns)
         self.guarantee = composed([mechanism.guarantee for mechanism in self.mechanisms])
-        self.can_withhold = any(part.can_withhold for part in self._abilities)
         if any(part.record_tails is None for part in self._abilities):
             self.record_tails = None  # type: ignore[assignment, method-assign]
 
     def _parts(self, values: Floats) -> list[Floats]:
-        """Return the values that each mechanism made, (n,)."""
         return list(values.reshape(-1, len(self.mechanisms)).T)
 
-    def check_values(self, values: Any) -> Floats:
-        """Return the released values as a new float64 array, those of a record side by side.
+    def _columns(
+        self, records: NDArray[Any], values: Floats
+    ) -> Iterator[tuple[Any, NDArray[Any], Floats]]:
+        """Yield what each mechanism can do, its column of the records and its values."""
+        columns = (np.ascontiguousarray(records[:, column]) for column in self.columns)
+        return zip(self._abilities, columns, self._parts(values), strict=True)
 
-        ValueError if they are not k for each record, or one of them cannot be published.
-        """
+    def check_values(self, values: Any) -> Floats:
+        """Return the released values as a new float64 array, those of a record side by side."""
         array, k = as_table(values, self.labels), len(self.mechanisms)
         if array.ndim != 2 and not (array.ndim == 1 and array.size % k == 0):
             raise ValueError(f"values must have shape (n, {k}); got shape {array.shape}")
@@ -480,12 +464,8 @@ class Attributes(Compound, LocalMechanism):
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return t_i(x_i, s_dp), the sum of log h_j over the attributes, (m, 1)."""
-        return sum(
-            mechanism.statistic(np.ascontiguousarray(records[:, column]), index, part)
-            for mechanism, column, part in zip(
-                self.mechanisms, self.columns, self._parts(values), strict=True
-            )
-        )
+        each = self._columns(records, values)
+        return sum(able.statistic(column, index, part) for able, column, part in each)
 
     def column_laws(self, values: Floats, width: int) -> list[Any] | None:
         """Return log h of each column of a record as `CellLaws`, None for one not released.
@@ -493,9 +473,8 @@ class Attributes(Compound, LocalMechanism):
         None instead of the list if a column is released twice, or not as the number that it is.
         """
         laws: list[Any] = [None] * width
-        for able, column, part in zip(
-            self._abilities, self.columns, self._parts(values), strict=True
-        ):
+        each = zip(self._abilities, self.columns, self._parts(values), strict=True)
+        for able, column, part in each:
             found = None if able.record_laws is None else able.record_laws(part)
             if found is None or laws[column] is not None:
                 return None
@@ -504,12 +483,8 @@ class Attributes(Compound, LocalMechanism):
 
     def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
         """Return log P(Y < s), log P(Y = s) and log P(Y > s) of each value, (3, n k)."""
-        made = [
-            able.record_tails(np.ascontiguousarray(records[:, column]), part)  # type: ignore[misc]
-            for able, column, part in zip(
-                self._abilities, self.columns, self._parts(values), strict=True
-            )
-        ]
+        each = self._columns(records, values)
+        made = [able.record_tails(column, part) for able, column, part in each]
         return np.stack(made, axis=2).reshape(3, -1)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
@@ -520,5 +495,4 @@ class Attributes(Compound, LocalMechanism):
         return np.column_stack(columns)
 
 
-MECHANISMS.add(Several)
-MECHANISMS.add(Attributes)
+MECHANISMS.add(Several, Attributes)

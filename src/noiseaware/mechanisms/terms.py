@@ -32,14 +32,6 @@ The formulas of the codes 2 to 10 are long, and a call to them that is never mad
 down the loops of the usual releases by a factor of three (measured). So a density that has such a
 code says so by its class, `ExtendedDensity`, and numba, which compiles a loop anew for another
 class, leaves the long formulas out of the loops for the others.
-
-Example
--------
->>> import numpy as np
->>> parameters = np.array([[3.0, 0.5, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
->>> density = SeparableDensity(np.array([LAPLACE, GAUSSIAN]), parameters)
->>> float(log_g(density, np.array([5.0, 2.0])))
--3.0
 """
 
 from __future__ import annotations
@@ -70,8 +62,7 @@ EXACT = 11  # no noise: what the curator held invariant (`Exact`)
 LINEAR = 20  # where t_i is a log density itself (`local`), and T their sum
 TABLE = 30  # log h(s | x) of a record as numbers, one for each x (`CellLaws`)
 
-N_PARAMETERS = 4
-"""Columns of `SeparableDensity.parameters`."""
+N_PARAMETERS = 4  # columns of `SeparableDensity.parameters`
 
 
 class SeparableDensity(NamedTuple):
@@ -84,23 +75,16 @@ class SeparableDensity(NamedTuple):
 
 
 class CellLaws(NamedTuple):
-    """What is seen of each record, log h(s_i | x_i), as arrays that compiled code can read.
-
-    Attributes
-    ----------
-    family
-        `LAPLACE`, `GAUSSIAN`, one of the four codes from `BETWEEN` on, or `TABLE`, int64 (n,).
-    parameters
-        float64 (n, 4): for `TABLE` [the first x, where its log h stands in `table`, how many
-        there are, unused]; log h is -inf elsewhere. Otherwise as in `SeparableDensity`; Gaussian
-        with an inverse of 0 is a record of which nothing is seen.
-    table
-        All tables, one after another.
-    """
+    """What is seen of each record, log h(s_i | x_i), as arrays that compiled code can read."""
 
     family: NDArray[np.int64]
+    """(n,): `LAPLACE`, `GAUSSIAN`, one of the four codes from `BETWEEN` on, or `TABLE`."""
     parameters: NDArray[np.float64]
+    """(n, 4): for `TABLE` [the first x, where its log h stands in `table`, how many there are,
+    unused]; log h is -inf elsewhere. Otherwise as in `SeparableDensity`; Gaussian with an inverse
+    of 0 is a record of which nothing is seen."""
     table: NDArray[np.float64]
+    """All tables, one after another."""
 
 
 class ExtendedDensity(SeparableDensity):
@@ -149,10 +133,9 @@ def plain_formula(family, p0, p1, total):
 
 @njit(cache=True, nogil=True)
 def formula(family, p0, p1, p2, p3, total):
-    """Return phi_j(T_j), one coordinate's part of log g, up to a constant free of T.
+    """Return phi_j(T_j) for the code `family`, p0 to p3 the row of parameters; `total` is T_j.
 
-    `family` is the code of the formula, p0 to p3 the coordinate's row of parameters, and `total`
-    is T_j. A code that does not exist gives NaN, so that a mistake is not silent.
+    A code that does not exist gives NaN, so that a mistake is not silent.
     """
     if BETWEEN <= family < TRUNCATED + 4:
         return after_noise_term(family, p0, p1, p2, p3, total)
@@ -220,10 +203,15 @@ def log_g(density, total):
 
 def log_density(density: SeparableDensity, total: ArrayLike) -> float:
     """Return `log_g` of this density at T, for callers that are not compiled."""
-    total = np.asarray(total, dtype=np.float64)
-    if total.shape != density.family.shape:
-        raise ValueError(f"total must have shape {density.family.shape}; got {total.shape}")
-    return float(log_g(density, total))
+    return float(log_g(density, as_total(total, len(density.family))))
+
+
+def as_total(total: ArrayLike, d: int) -> NDArray[np.float64]:
+    """Return T as compiled code takes it; ValueError unless it has d entries."""
+    array = np.ascontiguousarray(total, dtype=np.float64)
+    if array.shape != (d,):
+        raise ValueError(f"total must have shape ({d},); got {array.shape}")
+    return array
 
 
 def additive_terms(code: int, values: NDArray[np.float64], scale: Any) -> SeparableDensity:

@@ -25,17 +25,6 @@ noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
 
 A class of one's own works as well: it has the attributes and methods of
 `noiseaware.contract.Query`, and inherits nothing.
-
-Example
--------
->>> from noiseaware import queries
->>> query = queries.RegressionMoments(n_features=1, lower=-10, upper=10)
->>> query.names
-('y', 'x1*y', 'y^2', 'x1', 'x1^2')
->>> query.statistic([[5.0, 20.0]])
-array([[1.  , 0.5 , 1.  , 0.5 , 0.25]])
->>> round(query.sensitivity(norm=1), 3)
-5.333
 """
 
 from noiseaware import contract

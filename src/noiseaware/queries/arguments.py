@@ -9,23 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseaware.basics.arguments import refuse
 from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats
 
 Bound = float | tuple[float, ...]
 """A bound on a record: one number for all of its entries, or one for each."""
 
-_FLOAT64 = np.dtype(np.float64)
-_INT64 = np.dtype(np.int64)
-
 
 def as_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Bound, Bound]:
     """Return both bounds as floats or tuples of floats, finite, with lower below upper."""
     low, high = _as_bound("lower", lower), _as_bound("upper", upper)
     if isinstance(low, tuple) and isinstance(high, tuple) and len(low) != len(high):
-        raise ValueError(
-            f"lower and upper must have the same length; got {len(low)} and {len(high)}"
-        )
+        got = f"got {len(low)} and {len(high)}"
+        raise ValueError(f"lower and upper must have the same length; {got}")
     width = max(len(bound) if isinstance(bound, tuple) else 1 for bound in (low, high))
     pairs = zip(bound_array(low, width).tolist(), bound_array(high, width).tolist(), strict=True)
     for k, (a, b) in enumerate(pairs):
@@ -69,15 +66,14 @@ def vector_norm(vector: Sequence[float] | Floats, norm: float) -> float:
 
 def as_float_records(records: ArrayLike, query: Any = None) -> Floats:
     """Return records as compiled code takes them; nothing is copied if they are so already."""
-    return np.ascontiguousarray(as_array(records, query), dtype=_FLOAT64)
+    return np.ascontiguousarray(as_array(records, query), dtype=np.float64)
 
 
 def as_integer_records(records: ArrayLike, query: Any = None) -> NDArray[np.int64]:
     """Return records as int64; floats are an error, because a cast would cut them off."""
     array = as_array(records, query)
-    if array.dtype != _INT64:
-        check_integer_dtype(array)
-    return np.ascontiguousarray(array, dtype=_INT64)
+    check_integer_dtype(array)
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def check_columns(records: NDArray[Any], width: int, columns: str = "") -> None:
@@ -109,28 +105,23 @@ def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
     """Raise ValueError unless the records are finite real numbers (and whole ones, if asked)."""
     array = np.asarray(records)
     check_real_dtype(array)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        raise ValueError(f"records must be finite; got {array[bad][0]} in {_first_record(bad)}")
+
+    def where(i: int) -> str:
+        return f"in record {np.unravel_index(i, array.shape)[0]}"
+
+    def why(i: int) -> str:
+        return (
+            f"{where(i)} (the query has integer_valued=True, for a model such as Poisson or "
+            "NegativeBinomial; for Normal floats must have been summed: in OpenDP, cast to float "
+            "before dp.sum)"
+        )
+
+    refuse("records must be finite", array, ~np.isfinite(array), where)
     if integer_valued:
-        bad = array != np.floor(array)
-        if bad.any():
-            where = _first_record(bad)
-            raise ValueError(
-                f"records must be whole numbers; got {array[bad][0]} in {where} (the query has "
-                "integer_valued=True, for a model such as Poisson or NegativeBinomial; for Normal "
-                "floats must have been summed: in OpenDP, cast to float before dp.sum)"
-            )
+        refuse("records must be whole numbers", array, array != np.floor(array), why)
 
 
 def check_range(what: str, values: NDArray[Any], n_levels: int) -> None:
     """Raise ValueError unless all values (one for each record) are in 0, ..., n_levels - 1."""
-    bad = (values < 0) | (values >= n_levels)
-    if bad.any():
-        raise ValueError(
-            f"{what} must be from 0 to {n_levels - 1}; got {values[bad][0]} in {_first_record(bad)}"
-        )
-
-
-def _first_record(bad: NDArray[np.bool_]) -> str:
-    return f"record {np.argwhere(bad)[0][0]}"
+    right, wrong = f"{what} must be from 0 to {n_levels - 1}", (values < 0) | (values >= n_levels)
+    refuse(right, values, wrong, "in record {}".format)

@@ -20,13 +20,13 @@ McSherry, F. (2009). Privacy integrated queries. SIGMOD.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from noiseaware.basics.arguments import as_labels, whole_number
+from noiseaware.basics.arguments import as_labels, refuse, whole_number
 from noiseaware.basics.described import Described, query_words
 from noiseaware.basics.frames import as_array
 from noiseaware.basics.linear_algebra import add_placed
@@ -81,17 +81,12 @@ def _check_groups(records: ArrayLike, n_groups: int | None) -> None:
     """Raise ValueError unless the first column holds groups, below `n_groups` if that is known."""
     _split(records)
     groups = as_array(records)[:, 0]
-    bad = (groups != np.floor(groups)) | (groups < 0)
-    right = "whole numbers from 0"
+    wrong = (groups != np.floor(groups)) | (groups < 0)
+    right = "the groups, in the first column, must be whole numbers from 0"
     if n_groups is not None:
-        bad |= groups >= n_groups
-        right = f"whole numbers from 0 to {n_groups - 1}"
-    if bad.any():
-        where = int(np.argmax(bad))
-        raise ValueError(
-            f"the groups, in the first column, must be {right}; got {groups[where]} "
-            f"in record {where}"
-        )
+        wrong |= groups >= n_groups
+        right += f" to {n_groups - 1}"
+    refuse(right, groups, wrong, "in record {}".format)
 
 
 class GroupedQuery(Described):
@@ -168,7 +163,7 @@ class ByGroup(GroupedQuery):
 
     n_groups: int
     labels: tuple[str, ...]
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "n_groups": 2}
+    example_arguments = {"query": Count.example(), "n_groups": 2}
 
     def __init__(self, query: Query, n_groups: int, labels: Sequence[str] | None = None) -> None:
         self._hold_query(query)
@@ -254,7 +249,7 @@ class InGroup(GroupedQuery):
     """
 
     group: int
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "group": 0}
+    example_arguments = {"query": Count.example(), "group": 0}
 
     def __init__(self, query: Query, group: int) -> None:
         self._hold_query(query)
@@ -292,7 +287,7 @@ class InColumn(GroupedQuery):
     """
 
     column: int
-    example_arguments: ClassVar[dict[str, Any]] = {"query": Count.example(), "column": 0}
+    example_arguments = {"query": Count.example(), "column": 0}
 
     def __init__(self, query: Query | Mapping[str, Any], column: int) -> None:
         self._hold_query(query)
@@ -317,6 +312,4 @@ class InColumn(GroupedQuery):
         return [f"Of column {self.column + 1} of the records.", *query_words(self.query)]
 
 
-QUERIES.add(ByGroup)
-QUERIES.add(InGroup)
-QUERIES.add(InColumn)
+QUERIES.add(ByGroup, InGroup, InColumn)

@@ -105,7 +105,7 @@ class Count(CountsQuery):
     value: float | None
     predicate: Predicate | None
     name: str | None
-    example_arguments: ClassVar[dict[str, Any]] = {"value": 1}
+    example_arguments = {"value": 1}
 
     def __init__(
         self,
@@ -164,7 +164,6 @@ class Count(CountsQuery):
         self._is_counted(array)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON knows it; `queries.from_dict` reads it back."""
         if self.predicate is not None:
             raise ValueError(
                 f"a Count with a predicate ({function_name(self.predicate)}) cannot be written "
@@ -265,7 +264,7 @@ class Histogram(CountsQuery):
     n_levels: int | None
     labels: tuple[str, ...] | None
     _edges: Floats
-    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": 3}
+    example_arguments = {"n_levels": 3}
 
     def __init__(
         self,
@@ -350,5 +349,4 @@ def _bin_names(edges: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-QUERIES.add(Count)
-QUERIES.add(Histogram)
+QUERIES.add(Count, Histogram)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,14 +22,8 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.basics.described import Described
 from noiseaware.basics.frames import as_array
 from noiseaware.contract import Floats, Neighbours
-from noiseaware.queries.arguments import (
-    as_integer_records,
-    check_columns,
-    check_flat,
-    check_integer_dtype,
-    check_norm,
-    check_range,
-)
+from noiseaware.queries import arguments
+from noiseaware.queries.arguments import as_integer_records, check_norm
 from noiseaware.registry import QUERIES
 
 FIELDS = ("shape", "rows", "columns", "entries")
@@ -68,16 +62,10 @@ class Linear(Described):
     n_cells: int
     integer_valued: bool
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "matrix": [[1, 1, 1], [0, 1, 1]],
-        "names": ["all", "above 0"],
-    }
+    example_arguments = {"matrix": [[1, 1, 1], [0, 1, 1]], "names": ["all", "above 0"]}
 
     def __init__(
-        self,
-        matrix: Any,
-        names: Sequence[str] | None = None,
-        n_levels: Sequence[int] | None = None,
+        self, matrix: Any, names: Sequence[str] | None = None, n_levels: Sequence[int] | None = None
     ) -> None:
         held = _as_matrix(matrix)
         d, n_cells = held.shape
@@ -161,14 +149,14 @@ class Linear(Described):
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are cells of this query's table."""
         array = as_array(records, self)
-        check_integer_dtype(array)
+        arguments.check_integer_dtype(array)
         if self.n_levels is None:
-            check_flat(array)
-            check_range("records", array, self.n_cells)
+            arguments.check_flat(array)
+            arguments.check_range("records", array, self.n_cells)
             return
-        check_columns(array, len(self.n_levels))
+        arguments.check_columns(array, len(self.n_levels))
         for k, count in enumerate(self.n_levels):
-            check_range(f"column {k} of records", array[:, k], count)
+            arguments.check_range(f"column {k} of records", array[:, k], count)
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
@@ -183,7 +171,7 @@ class Linear(Described):
         check_norm(norm, neighbours)
         A = self.matrix
         if norm == math.inf:
-            low, high = (np.asarray(part.toarray()).ravel() for part in (A.min(1), A.max(1)))
+            low, high = _ends(A)
             moved = high - low if neighbours == "change" else np.maximum(high, -low)
             return float(moved.max())
         power = int(norm)
@@ -192,11 +180,8 @@ class Linear(Described):
         return _largest_difference(A, power) ** (1.0 / power)
 
     def _arguments(self) -> dict[str, Any]:
-        return {
-            "matrix": tuple(map(tuple, self._described().values())),
-            "names": self.names,
-            "n_levels": self.n_levels,
-        }
+        matrix = tuple(map(tuple, self._described().values()))
+        return {"matrix": matrix, "names": self.names, "n_levels": self.n_levels}
 
     def _described(self) -> dict[str, list[Any]]:
         places = sparse.coo_array(self.matrix)
@@ -204,14 +189,8 @@ class Linear(Described):
         return {k: np.asarray(part).tolist() for k, part in zip(FIELDS, parts, strict=True)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the type and the constructor's arguments, ready for JSON."""
         levels = {} if self.n_levels is None else {"n_levels": list(self.n_levels)}
-        return {
-            "type": "Linear",
-            "matrix": self._described(),
-            "names": list(self.names),
-            **levels,
-        }
+        return {"type": "Linear", "matrix": self._described(), "names": list(self.names), **levels}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arguments": (self.matrix, self.names, self.n_levels)}
@@ -285,6 +264,11 @@ def _padded(A: sparse.csc_array) -> NDArray[np.int64]:
     return rows
 
 
+def _ends(A: sparse.csc_array) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest entry of each row, (d,)."""
+    return A.min(1).toarray().ravel(), A.max(1).toarray().ravel()
+
+
 def _sums(A: sparse.csc_array, terms: Floats) -> Floats:
     """Return the sum of `terms`, one for each entry of A, over each column, (C,)."""
     column = np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
@@ -293,7 +277,7 @@ def _sums(A: sparse.csc_array, terms: Floats) -> Floats:
 
 def _largest_difference(A: sparse.csc_array, power: int) -> float:
     """Return the largest sum_r |A_rb - A_rc|^power over pairs of columns, power 1 or 2."""
-    low, high = (np.asarray(part.toarray()).ravel() for part in (A.min(1), A.max(1)))
+    low, high = _ends(A)
     A = sparse.csc_array(sparse.csr_array(A)[low != high])
     if 0 in A.shape:
         return 0.0

@@ -246,11 +246,7 @@ class Moments(MomentsQuery):
     """
 
     n_columns: int
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "n_columns": 2,
-        "lower": [-6, -3],
-        "upper": [6, 3],
-    }
+    example_arguments = {"n_columns": 2, "lower": [-6, -3], "upper": [6, 3]}
 
     def __init__(self, n_columns: int, lower: ArrayLike, upper: ArrayLike) -> None:
         q = whole_number("n_columns", n_columns)
@@ -292,6 +288,8 @@ class RegressionMoments(MomentsQuery):
     >>> query = RegressionMoments(n_features=2, lower=-10, upper=10)
     >>> query.names
     ('y', 'x1*y', 'x2*y', 'y^2', 'x1', 'x2', 'x1^2', 'x1*x2', 'x2^2')
+    >>> query.statistic([[5.0, 20.0, 5.0]])
+    array([[0.5 , 0.25, 0.5 , 0.25, 0.5 , 1.  , 0.25, 0.5 , 1.  ]])
     >>> query.sensitivity(norm=1), query.sensitivity(norm=2)
     (9.375, 4.0)
     """
@@ -301,11 +299,7 @@ class RegressionMoments(MomentsQuery):
         "after each was scaled to lie between −1 and 1."
     )
     n_features: int
-    example_arguments: ClassVar[dict[str, Any]] = {
-        "n_features": 1,
-        "lower": [-6, -3],
-        "upper": [6, 3],
-    }
+    example_arguments = {"n_features": 1, "lower": [-6, -3], "upper": [6, 3]}
 
     def __init__(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
         p = whole_number("n_features", n_features)
@@ -328,5 +322,4 @@ class RegressionMoments(MomentsQuery):
         return self._moments.centre, self._moments.scale
 
 
-QUERIES.add(Moments)
-QUERIES.add(RegressionMoments)
+QUERIES.add(Moments, RegressionMoments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,19 +54,17 @@ class Sum(Clamping):
     _lower: Floats
     _upper: Floats
     _record_shape: tuple[int, ...]
-    example_arguments: ClassVar[dict[str, Any]] = {"lower": 0.0, "upper": 5.0}
+    example_arguments = {"lower": 0.0, "upper": 5.0}
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, *, integer_valued: bool = False) -> None:
         low, high = as_bounds(lower, upper)
         lists = [bound for bound in (low, high) if isinstance(bound, tuple)]
         width = len(lists[0]) if lists else 1
         a, b = bound_array(low, width), bound_array(high, width)
-        if integer_valued:
-            for name, bound in (("lower", a), ("upper", b)):
-                if (bound != np.floor(bound)).any():
-                    raise ValueError(
-                        f"{name} must be whole when integer_valued=True; got {bound.tolist()}"
-                    )
+        for name, bound in (("lower", a), ("upper", b)):
+            if integer_valued and (bound != np.floor(bound)).any():
+                right = f"{name} must be whole when integer_valued=True"
+                raise ValueError(f"{right}; got {bound.tolist()}")
         names = tuple(f"sum of x{j}" for j in range(1, width + 1)) if lists else ("sum",)
         self._hold(
             lower=low,
@@ -198,7 +196,7 @@ class Shares(Described):
     squares: bool
     names: tuple[str, ...]
     integer_valued: ClassVar[bool] = False
-    example_arguments: ClassVar[dict[str, Any]] = {"n_parts": 3}
+    example_arguments = {"n_parts": 3}
 
     def __init__(self, n_parts: int, squares: bool = False) -> None:
         k = whole_number("n_parts", n_parts, least=2)
@@ -219,10 +217,8 @@ class Shares(Described):
         """Return the sum of `statistic` over the records."""
         array = np.asarray(records, dtype=np.float64)
         check_columns(array, self.n_parts)
-        sums = array.sum(axis=0)
-        if not self.squares:
-            return sums
-        return np.concatenate((sums, np.einsum("ij,ij->j", array, array)))
+        squares = [np.einsum("ij,ij->j", array, array)] if self.squares else []
+        return np.concatenate((array.sum(axis=0), *squares))
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
@@ -257,6 +253,4 @@ class Shares(Described):
             )
 
 
-QUERIES.add(Sum)
-QUERIES.add(Value)
-QUERIES.add(Shares)
+QUERIES.add(Sum, Value, Shares)

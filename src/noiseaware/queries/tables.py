@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -65,10 +65,8 @@ def margin_cells(records, n_levels, first_cell, strides, cells):
 class LevelsQuery(CountsQuery):
     """Counts of records (n, K) that have a level in each column."""
 
-    _ranges: tuple[tuple[str, int], ...]
-    """What messages call each column, and how many levels it has."""
-    _columns: str
-    """What the columns are, for a message."""
+    _ranges: tuple[tuple[str, int], ...]  # what messages call a column, and its number of levels
+    _columns: str  # what the columns are, for a message
 
     def _read(self, records: ArrayLike) -> NDArray[np.int64]:
         records = as_integer_records(records, self)
@@ -120,7 +118,7 @@ class Margins(LevelsQuery):
     _levels: NDArray[np.int64]
     _first_cell: NDArray[np.int64]
     _strides: NDArray[np.int64]
-    example_arguments: ClassVar[dict[str, Any]] = {"n_levels": [2, 3], "margins": [[0], [1]]}
+    example_arguments = {"n_levels": [2, 3], "margins": [[0], [1]]}
 
     def __init__(
         self,
@@ -171,7 +169,6 @@ class Margins(LevelsQuery):
         return self.variables
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cells that each record adds 1 to, one in each margin, (n, M)."""
         records = self._read(records)
         cells = np.empty((records.shape[0], len(self.margins)), dtype=np.int64)
         if not margin_cells(records, self._levels, self._first_cell, self._strides, cells):
@@ -184,19 +181,13 @@ class Margins(LevelsQuery):
             return None
         # A margin of the class alone is seen through the first feature.
         seen_by = [max((*margin, 1) if margin == (0,) else margin) for margin in self.margins]
-        parts = [
-            (i, k, j)
-            for i in range(levels[0])
-            for k in range(1, len(levels))
-            for j in range(levels[k])
-        ]
-        columns = np.zeros((len(self.names), len(parts)))
-        for c, (i, k, j) in enumerate(parts):
+        features = [(k, j) for k in range(1, len(levels)) for j in range(levels[k])]
+        columns = np.zeros((len(self.names), levels[0] * len(features)))
+        for c, (i, (k, j)) in enumerate(product(range(levels[0]), features)):
             for m, by in enumerate(seen_by):
+                strides = self._strides[m]
                 if by == k:
-                    columns[
-                        self._first_cell[m] + self._strides[m, 0] * i + self._strides[m, k] * j, c
-                    ] = 1.0
+                    columns[self._first_cell[m] + strides[0] * i + strides[k] * j, c] = 1.0
         return columns
 
 
@@ -218,15 +209,12 @@ def _as_margins(
         )
     chosen = []
     for margin in margins:
+        right = "each of margins must list"
         if isinstance(margin, (str, int, np.integer)):
-            raise ValueError(
-                f"each of margins must list its variables, as in [[0], [0, 1]]; got {margin!r}"
-            )
+            raise ValueError(f"{right} its variables, as in [[0], [0, 1]]; got {margin!r}")
         numbers = tuple(_variable(k, variables) for k in margin)
         if not numbers or len(set(numbers)) < len(numbers):
-            raise ValueError(
-                f"each of margins must list different variables, at least one; got {margin!r}"
-            )
+            raise ValueError(f"{right} different variables, at least one; got {margin!r}")
         chosen.append(numbers)
     if len({frozenset(margin) for margin in chosen}) < len(chosen):
         raise ValueError(f"margins must be different sets of variables; got {margins!r}")
@@ -239,10 +227,9 @@ def _variable(k: int | str, variables: tuple[str, ...]) -> int:
             raise ValueError(f"margins name {k!r}, which is not among {', '.join(variables)}")
         return variables.index(k)
     number = whole_number("a variable of margins", k, least=0)
-    if number >= len(variables):
-        raise ValueError(
-            f"margins must have variables from 0 to {len(variables) - 1}; got {number}"
-        )
+    last = len(variables) - 1
+    if number > last:
+        raise ValueError(f"margins must have variables from 0 to {last}; got {number}")
     return number
 
 
@@ -316,7 +303,7 @@ class ClassFeatureCounts(LevelsQuery):
     n_classes: int
     n_levels: tuple[int, ...]
     _first_cell: NDArray[np.int64]
-    example_arguments: ClassVar[dict[str, Any]] = {"n_classes": 2, "n_levels": [2, 3]}
+    example_arguments = {"n_classes": 2, "n_levels": [2, 3]}
 
     def __init__(
         self, n_classes: int, n_levels: int | Sequence[int], n_features: int | None = None
@@ -356,7 +343,6 @@ class ClassFeatureCounts(LevelsQuery):
         return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the K cells that each record adds 1 to, (n, K)."""
         records = self._read(records)
         cells = np.empty((records.shape[0], len(self.n_levels)), dtype=np.int64)
         if not class_feature_cells(records, self.n_classes, self._first_cell, cells):
@@ -381,10 +367,8 @@ class ClassFeatureCounts(LevelsQuery):
         parts = np.split(table, np.cumsum(self.n_levels)[:-1], axis=1)
         classes = np.mean([part.sum(axis=1) for part in parts], axis=0)
         counts = (np.maximum(classes, 0.0), [np.maximum(part, 0.0) for part in parts])
-        words = (
-            "with negative counts set to 0 and the size of each class averaged over the features"
-        )
-        return Reading("tables", counts, words)
+        averaged = "the size of each class averaged over the features"
+        return Reading("tables", counts, f"with negative counts set to 0 and {averaged}")
 
     def _arguments(self) -> dict[str, Any]:
         return {"n_classes": self.n_classes, "n_levels": self.n_levels}
@@ -410,5 +394,4 @@ def _as_levels(n_levels: int | Sequence[int], n_features: int | None) -> tuple[i
     return result
 
 
-QUERIES.add(Margins)
-QUERIES.add(ClassFeatureCounts)
+QUERIES.add(Margins, ClassFeatureCounts)
