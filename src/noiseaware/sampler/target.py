@@ -639,6 +639,15 @@ class Target:
         self._fill(len(u), fill)
         return records
 
+    def put(
+        self, state: ChainState, theta: Theta, u: np.ndarray, records: np.ndarray | None = None
+    ) -> None:
+        """Take a chain to theta and F(u; theta), which is `records` if it was built already."""
+        state.theta = theta
+        if records is None:
+            records = self.build_all(theta, u, state.records)
+        state.set_records(records, None if state.innovations is None else u)
+
     def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """T(F(u; theta(v))), (d,)."""
         return self.rebuild(self.coordinates.from_vector(v)[0], u)[1]

@@ -179,7 +179,7 @@ class Walk(Proposal):
         size = self.step_size.size
         return normals, [size * math.exp(SPREAD * z) for z in normals[:, -1].tolist()]
 
-    def propose(self, v, prepared, k, proposed) -> float:  # noqa: D102
+    def propose(self, v, prepared, k, proposed) -> float:
         normals, sizes = prepared
         walk(v, self.index, self.factor, sizes[k], normals[k], proposed)
         return 0.0
@@ -206,6 +206,6 @@ class Jump(Proposal):
         normals = rng.standard_normal((steps, len(self.index)))
         return normals, [student_radius(rng) for _ in range(steps)]
 
-    def propose(self, v, prepared, k, proposed) -> float:  # noqa: D102
+    def propose(self, v, prepared, k, proposed) -> float:
         normals, radius = prepared
         return jump(v, self.index, self.mean, self.factor, DOF, normals[k], radius[k], proposed)
