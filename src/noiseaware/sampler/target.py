@@ -69,23 +69,15 @@ NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
 
 
 class Density(NamedTuple):
-    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it.
-
-    Attributes
-    ----------
-    terms
-        The formulas of the coordinates (`noiseaware.mechanisms.terms`).
-    code, numbers
-        Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`.
-    power
-        b, where it is g^b that is sampled (`noiseaware.evidence`); what scores proposals multiplies
-        with it.
-    """
+    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it."""
 
     terms: SeparableDensity
+    """The formulas of the coordinates (`noiseaware.mechanisms.terms`)."""
     code: int = 0
     numbers: np.ndarray = np.zeros(0)
+    """Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`."""
     power: float = 1.0
+    """b, where it is g^b that is sampled (`evidence`); what scores proposals multiplies with it."""
 
 
 class JointlyDense(Density):
@@ -161,16 +153,7 @@ class Target:
     """The joint posterior of one model and one release.
 
     Its state holds the records themselves; that of `counts.CountTarget`, how many there are of
-    each.
-
-    Parameters
-    ----------
-    model
-        What made the records.
-    release
-        What is known of them.
-    size
-        The prior for the number of records, if the release does not say it.
+    each. `size` is the prior for the number of records, if the release does not say it.
 
     Attributes
     ----------
@@ -179,20 +162,14 @@ class Target:
     n, d
         The number of records, and of coordinates of the total T. Where n is not known, a typical
         one, by which work is planned; the database in a chain's state has its own.
-    values
-        s_dp.
-    terms
-        The mechanism's coordinatewise log density, or None if g is joint.
-    density
-        log g for compiled code, or None if it is only known as a Python function.
-    uses_cells
-        Whether statistics are held as cell numbers.
-    uses_places
-        Whether they are held as rows, each with its first coordinate.
-    kernel
-        The model's own kernel for p(theta | x), or None.
-    summed_kernel
-        Its kernel for p(theta | s_dp) with the records summed out, or None.
+    terms, density
+        The mechanism's coordinatewise log density, None if g is joint; and log g for compiled code,
+        None if it is only known as a Python function.
+    uses_cells, uses_places
+        Whether statistics are held as cell numbers, or as rows, each with its first coordinate.
+    kernel, summed_kernel
+        The model's own kernels for p(theta | x), and for p(theta | s_dp) with the records summed
+        out, or None.
     listed
         What is seen of each record as a table, `agreement.listed.ListedLaws`, where records have
         few values and are released one by one; else None.
@@ -571,16 +548,13 @@ class Target:
         if self._own_statistic is not None:
             made = self._own_statistic(records, np.arange(start, start + m), self.values)
             name, d = self.mechanism_abilities.name, self.d or None
-        elif self._cells is not None:
-            cells = self._cells(records)
-            if self._trusted:
-                return cells
-            return arrays.as_cells(f"{self.query_abilities.name}.cells", cells, m, self.d)
-        elif self._placed is not None:
-            rows = self._placed(records)
+        elif (compact := self._cells or self._placed) is not None:
+            rows = compact(records)
             if self._trusted:
                 return rows
-            return arrays.as_placed(f"{self.query_abilities.name}.placed", rows, m, self.d)
+            method = "cells" if self.uses_cells else "placed"
+            check = arrays.as_cells if self.uses_cells else arrays.as_placed
+            return check(f"{self.query_abilities.name}.{method}", rows, m, self.d)
         else:
             made = query.statistic(records)
             name, d = self.query_abilities.name, len(query.names)
