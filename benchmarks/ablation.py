@@ -37,6 +37,7 @@ from noiseaware.sampler import default
 from noiseaware.sampler.moves import (
     exploring,
     formula,
+    geometry,
     interweave,
     learned,
     level,
@@ -128,6 +129,12 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
     "jump": without(lambda p: isinstance(p, proposals.Jump)),
     "learned formula": without(lambda p: isinstance(p, learned.LearnedJump)),
+    "POINTS 12": changed(learned, POINTS=12),
+    "POINTS 50": changed(learned, POINTS=50),
+    "APART 0.05": changed(learned, APART=0.05),
+    "APART 1": changed(learned, APART=1.0),
+    "DIFFERENCE 0.1": changed(geometry, DIFFERENCE=0.1),
+    "DIFFERENCE 1": changed(geometry, DIFFERENCE=1.0),
     "spread of walks": no_spread,
     "shares of walks and prior": changed(tuning, _share=lambda *_: None),
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
@@ -157,8 +164,13 @@ SOLVABLE: dict[str, Callable[[], Patches]] = {
 }
 
 
+def learns(target: Target) -> bool:
+    """Whether a formula may be learned."""
+    return target.formula() is None and learned.can_learn(target)
+
+
 NEEDS: dict[str, Callable[[Target], Any]] = {
-    "learned formula": lambda target: target.formula() is None and learned.can_learn(target),
+    **dict.fromkeys(("learned formula", "POINTS 12", "POINTS 50", "APART 0.05", "APART 1"), learns),
     "level move": level.can_follow,
     "jump of the level move": level.can_follow,
     "mirror images": default.mirror_images,

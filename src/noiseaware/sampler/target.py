@@ -359,19 +359,18 @@ class Target:
             self.propose(theta, 1, np.random.default_rng(0), start)
             assert self._record is not None
         dtype, entries = self._record
-        records, held = np.empty((m, *entries), dtype), None
-        innovations = self.abilities.innovations
+        held, innovations = None, self.abilities.innovations
         if self.abilities.holds_innovations:
             assert innovations is not None
             held = np.empty((m, innovations.width))
 
-        def fill(begin: int, end: int, own: np.random.Generator) -> None:
-            records[begin:end], u = self.propose(theta, end - begin, own, start + begin)
+        def make(begin: int, end: int, own: np.random.Generator) -> np.ndarray:
+            records, u = self.propose(theta, end - begin, own, start + begin)
             if held is not None:
                 held[begin:end] = u
+            return records
 
-        self._fill(m, fill, rng)
-        return records, held
+        return self._filled(np.empty((m, *entries), dtype), make, rng), held
 
     def _numbers(self, start: int, m: int) -> dict[str, np.ndarray]:
         """Return what a maker of records is told about which it makes."""
@@ -473,12 +472,7 @@ class Target:
             return self.recover_some(state, 0, n, state.rng)
         assert self.abilities.innovations is not None
         u = np.empty((n, self.abilities.innovations.width))
-
-        def fill(begin: int, end: int, rng: np.random.Generator) -> None:
-            u[begin:end] = self.recover_some(state, begin, end, rng)
-
-        self._fill(n, fill, state.rng)
-        return u
+        return self._filled(u, functools.partial(self.recover_some, state), state.rng)
 
     def recover_some(
         self, state: ChainState, begin: int, end: int, rng: np.random.Generator
@@ -577,12 +571,17 @@ class Target:
             total += self.sum(self.statistic(records[at : at + CHUNK], start + at))
         return total
 
-    def _fill(
-        self, n: int, fill: Callable[..., None], rng: np.random.Generator | None = None
-    ) -> None:
-        """Let `fill` write all pieces of an array."""
-        for _ in in_pieces(n, fill, rng, threads=self.threads):
+    def _filled(
+        self, out: np.ndarray, make: Callable[..., Any], rng: np.random.Generator | None = None
+    ) -> np.ndarray:
+        """Return `out`, each of its pieces filled with make(begin, end), or (begin, end, rng)."""
+
+        def fill(begin: int, end: int, *own: Any) -> None:
+            out[begin:end] = make(begin, end, *own)
+
+        for _ in in_pieces(len(out), fill, rng, threads=self.threads):
             pass
+        return out
 
     def _sum_pieces(self, n: int, total: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """Add up the totals of all pieces, (d,)."""
@@ -606,12 +605,7 @@ class Target:
             return self.build(theta, u)
         if len(u) != len(records):
             records = np.empty((len(u), *records.shape[1:]), records.dtype)
-
-        def fill(begin: int, end: int) -> None:
-            records[begin:end] = self.build(theta, u[begin:end], begin)
-
-        self._fill(len(u), fill)
-        return records
+        return self._filled(records, lambda a, b: self.build(theta, u[a:b], a))
 
     def put(
         self, state: ChainState, theta: Theta, u: np.ndarray, records: np.ndarray | None = None

@@ -95,30 +95,26 @@ class SizeMove(TunedMove):
         return (accepted / self.steps,)
 
 
-More = tuple[np.ndarray, np.ndarray | None] | None
-"""Records that are proposed, with their u where a chain carries it; None if some are taken away."""
+Made = tuple[np.ndarray, np.ndarray | None]
+"""Records that are proposed, with their u where a chain carries it."""
 
 
 def change(
     target: Target, state: ChainState, total: np.ndarray, n_new: int
-) -> tuple[More, np.ndarray]:
+) -> tuple[Made, np.ndarray]:
     """Return the records to add, if any, and the total that a database of n_new would have."""
     n = len(state.records)
     if n_new > n:
         more = target.propose(state.theta, n_new - n, state.rng, n)
         return more, total + target.sum(target.statistic(more[0], n))
     gone = np.ascontiguousarray(state.records[n_new:])
-    return None, total - target.sum(target.statistic(gone, n_new))
+    none = state.records[:0], None if state.innovations is None else state.innovations[:0]
+    return none, total - target.sum(target.statistic(gone, n_new))
 
 
-def resize(state: ChainState, n_new: int, more: More) -> None:
-    """Add the records, or take the last ones away."""
-    records, innovations = state.records, state.innovations
-    if more is None:
-        records = records[:n_new].copy()
-        innovations = None if innovations is None else innovations[:n_new].copy()
-    else:
-        records = np.concatenate([records, more[0]])
-        if innovations is not None and more[1] is not None:
-            innovations = np.concatenate([innovations, more[1]])
-    state.set_records(records, innovations)
+def resize(state: ChainState, n_new: int, more: Made) -> None:
+    """Take the last records away, if there are more than n_new, and add some."""
+    records, u = np.concatenate([state.records[:n_new], more[0]]), None
+    if state.innovations is not None and more[1] is not None:
+        u = np.concatenate([state.innovations[:n_new], more[1]])
+    state.set_records(records, u)
