@@ -32,7 +32,8 @@ class StepSize:
     wanted
         The share of steps to accept.
     smallest, largest
-        Between these it stays.
+        Between these it stays: of steps in standard deviations, from next to nothing to far beyond
+        the posterior.
 
     Attributes
     ----------
@@ -42,7 +43,9 @@ class StepSize:
 
     learned = ("size", "acceptance")
 
-    def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
+    def __init__(
+        self, size: float, wanted: float, smallest: float = 1e-4, largest: float = 10.0
+    ) -> None:
         self.size = size
         self.wanted = wanted
         self.bounds = (smallest, largest)

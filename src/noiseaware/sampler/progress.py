@@ -13,29 +13,22 @@ from noiseaware.sampler.chain import Schedule
 class Progress(Protocol):
     """What the runner tells, as chains advance."""
 
-    def __enter__(self) -> Progress: ...
+    def __enter__(self) -> Progress:
+        return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        return
 
     def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
         """Chain `chain` has done `iteration` iterations; its latest acceptance rate."""
-        ...
+        return
 
 
-class Silent:
+class Silent(Progress):
     """Shows nothing, so that the runner needs no `if`."""
 
     def __init__(self, chains: int, schedule: Schedule) -> None:
         pass
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, kind, error, trace) -> None:
-        pass
-
-    def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
-        """Do nothing."""
 
 
 COMPILING = "compiling (first time only)"

@@ -193,11 +193,9 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
             log_q = log_volume(p, v) - log_volume(p, proposed)
         else:
             log_q = propose_step(steps, kind, block, numbers, k, v, proposed)
-        jacobian = constrain(layout, proposed, natural) + resize(sizes, proposed[-1], summary)
-        if jacobian == -math.inf:
-            counts.tried[kind, block] += 1.0
-            continue
-        there = log_target(formula, summary, noise, jacobian, theta, room, unclamped_there, total)
+        there = constrain(layout, proposed, natural) + resize(sizes, proposed[-1], summary)
+        if there > -math.inf:
+            there = log_target(formula, summary, noise, there, theta, room, unclamped_there, total)
         if accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
             copy_vector(proposed, v)
             copy_vector(unclamped_there, unclamped)

@@ -111,7 +111,7 @@ class GroupMove(SteppedMove):
             "log_sizes": np.full(groups, math.log(tau)),  # as wide as the prior
             "ratios": [],
             "others": others,
-            "other_sizes": [StepSize(0.5, WANTED_ALONE, 1e-4, 10.0) for _ in others],
+            "other_sizes": [StepSize(0.5, WANTED_ALONE) for _ in others],
             "count": 0,
             "warming": True,
         }

@@ -150,7 +150,7 @@ class Walk(Proposal):
     def __init__(self, index: np.ndarray, block: int, *, given_u: bool) -> None:
         self.index, self.block, self.given_u = index, block, given_u
         self.factor = np.eye(len(index))
-        self.step_size = StepSize(1.0, WANTED, 1e-4, 10.0)
+        self.step_size = StepSize(1.0, WANTED)
 
     def set_geometry(self, geometry: Geometry) -> None:
         covariance = geometry.covariance_given_u if self.given_u else geometry.covariance

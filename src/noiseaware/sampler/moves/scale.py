@@ -40,9 +40,6 @@ from noiseaware.sampler.moves.base import TunedMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
-SMALLEST, LARGEST = 1e-4, 5.0
-"""Between these the size is tuned."""
-
 
 class ScaleMove(TunedMove):
     """Move along the model's `scale_records`.
@@ -75,7 +72,7 @@ class ScaleMove(TunedMove):
             )
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        return {"size": StepSize(0.5, WANTED_ALONE, SMALLEST, LARGEST), "count": 0, "warming": True}
+        return {"size": StepSize(0.5, WANTED_ALONE), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         scale_records = target.abilities.scale_records
