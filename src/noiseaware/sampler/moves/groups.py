@@ -48,7 +48,7 @@ from numba import njit
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize, log_change
 from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.base import SteppedMove, Tuning
-from noiseaware.sampler.moves.geometry import Approach
+from noiseaware.sampler.moves.geometry import Approach, differences
 from noiseaware.sampler.moves.proposals import SPREAD
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -196,10 +196,9 @@ class Groups:
 
     def derivative(self, v: np.ndarray) -> np.ndarray:
         """Return all D_g at v."""
-        low, high = v.copy(), v.copy()
-        low[self.levels] -= NUDGE
-        high[self.levels] += NUDGE
-        return (self.total_at(high) - self.total_at(low)) / (2.0 * NUDGE)
+        together = np.zeros((len(v), 1))
+        together[self.levels] = NUDGE
+        return differences(self.total_at, v, together)[:, 0] / NUDGE
 
     def solve(self, v: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """Return v with levels that lead to the total, by secants that begin with a slope; or None.
