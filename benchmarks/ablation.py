@@ -195,7 +195,7 @@ def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
     model, release, _ = release_of(name, 100, 1.0, 1)
     target = default.make_target(model, release)
     if target.on_counts:
-        return CARRIED
+        return {} if target.integrated else CARRIED
     parts = {
         part: patches
         for part, patches in EVERYWHERE.items()

@@ -1,4 +1,4 @@
-"""A method of a query, mechanism or move is described once: where it stands, or where it is inherited."""
+"""A method of a query, mechanism or move is described once: where it stands or is inherited."""
 
 import importlib
 import inspect

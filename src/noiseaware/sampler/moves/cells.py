@@ -23,7 +23,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 WAY = 20
-"""Iterations on the way from the start, which do not count for where the records are."""
+"""Iterations that do not count for where the records are: a chain begins farther out than they."""
 
 
 class CellMove(ReadyMove):

@@ -57,10 +57,10 @@ NUDGE = 1e-6
 """How far z is moved to estimate D: so little that hardly any record comes to its clamp."""
 
 MOST_TRIES = 16
-"""Looks at the records for one solution."""
+"""Looks at the records for one solution; a solver that needs more is lost."""
 
 FARTHEST = 30.0
-"""Bound of log c_g, far beyond which a_g is 0 or 1 in any case."""
+"""Bound of log c_g: beyond it 1 - a_g^2, or a_g^2, is less than doubles can tell from 0 or 1."""
 
 
 @njit(cache=True, nogil=True)

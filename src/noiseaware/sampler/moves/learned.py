@@ -46,10 +46,11 @@ from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 POINTS = 25
-"""Points of a fit for each coordinate of v and one more."""
+"""Points of a fit for each coordinate of v and one more; `python -m benchmarks ablation` has half
+and twice."""
 
 APART = 0.25
-"""Posterior standard deviations by which a point is moved from one of the history."""
+"""Posterior standard deviations by which a point is moved from one of the history; likewise."""
 
 PRODUCTS = 4000.0
 """So many take as long as a step with a formula of `formula`, about a microsecond."""

@@ -38,7 +38,8 @@ LOOK_AT = 32
 """Records that are mirrored to see whether their statistics change."""
 
 MOST_SIGNS = 10
-"""Up to so many coordinates of v and u, all 2^10 pairs are tried; with more, only some."""
+"""Up to so many coordinates of v and u, all 2^10 pairs are tried, in some hundredths of a second;
+with more, only some."""
 
 
 def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:

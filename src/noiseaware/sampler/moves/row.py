@@ -42,7 +42,8 @@ NO_LEAN = np.zeros(0)
 """c, where innovations stay as they are."""
 
 MORE = 8
-"""Where a proposal asks for more innovations than there are, at least this part more are drawn."""
+"""Where a proposal asks for more innovations than there are, at least an eighth more are drawn: a
+row that grows little by little is copied seldom."""
 
 
 class Row:
