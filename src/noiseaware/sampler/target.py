@@ -170,28 +170,24 @@ class Target:
     kernel, summed_kernel
         The model's own kernels for p(theta | x), and for p(theta | s_dp) with the records summed
         out, or None.
-    listed
+    listed, column_laws
         What is seen of each record as a table, `agreement.listed.ListedLaws`, where records have
-        few values and are released one by one; else None.
-    column_laws
-        What is seen of each column of the records, where the model draws them given that.
-    coordinates
-        theta as one real vector without constraints, for the moves that need it: the model's own,
-        if it has some that suit it better than those of its parameters' supports.
-    moved
-        The same with n as one coordinate more, where it is not known: what transport moves.
+        few values and are released one by one; of each column, where the model draws them given
+        that; or None.
+    coordinates, moved
+        theta as one real vector without constraints: the model's own, if it has some that suit it
+        better than those of its parameters' supports; and the same with n as one coordinate more,
+        where it is not known, which transport moves.
     levels
-        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own; else
-        None.
+        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own, or None.
     has_exact
         Whether some numbers of the release are exact, which most databases do not have.
-    threads
-        How many threads share a pass over many records.
     """
 
     on_counts = False
     integrated = False
     threads = 1
+    """How many share a pass over many records."""
     summed_kernel: Any = None
     listed: Any = None
     column_laws: Any = None

@@ -69,25 +69,20 @@ class ExchangeMove(SteppedMove):
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Go through the records with some elements, and swap; report the share that changed."""
-        elements, changed = target.exact_rows.elements, []
-        if elements:
-            for which in state.rng.integers(len(elements), size=self.steps):
-                changed.append(self._replace(target, state, *elements[which]))
-        if target.mechanism_abilities.statistic is not None and len(state.records) > 1:
-            order = state.rng.permutation(len(state.records))[: len(state.records) // 2 * 2]
+        elements, n, changed = target.exact_rows.elements, len(state.records), []
+        for which in state.rng.integers(len(elements), size=self.steps) if elements else ():
+            out, into = elements[which]
+            order = state.rng.permutation(n)[: n // len(out) * len(out)]
+            if len(order):
+                proposed, correction = propose(target, state, order, out, into)
+                changed.append(decide(target, state, order, proposed, correction, len(out)))
+            else:
+                changed.append(0.0)
+        if target.mechanism_abilities.statistic is not None and n > 1:
+            order = state.rng.permutation(n)[: n // 2 * 2]
             swapped = state.records[order.reshape(-1, 2)[:, ::-1].ravel()]
             changed.append(decide(target, state, order, swapped, np.zeros(0), 2))
         return (float(np.mean(changed)) if changed else np.nan,)
-
-    @staticmethod
-    def _replace(target: Target, state: ChainState, out: list[int], into: list[int]) -> float:
-        """Go through the records with one element."""
-        m, n = len(out), len(state.records)
-        order = state.rng.permutation(n)[: n // m * m]
-        if not len(order):
-            return 0.0
-        proposed, correction = propose(target, state, order, out, into)
-        return decide(target, state, order, proposed, correction, m)
 
 
 def propose(
