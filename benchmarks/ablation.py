@@ -35,8 +35,11 @@ from noiseaware.maths.formulas import RegressionFormula
 from noiseaware.parameters import PLAIN_WORK
 from noiseaware.sampler import default
 from noiseaware.sampler.moves import (
+    CountTransport,
+    count_transport,
     exploring,
     formula,
+    geometry,
     interweave,
     learned,
     level,
@@ -128,6 +131,12 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
     "jump": without(lambda p: isinstance(p, proposals.Jump)),
     "learned formula": without(lambda p: isinstance(p, learned.LearnedJump)),
+    "POINTS 12": changed(learned, POINTS=12),
+    "POINTS 50": changed(learned, POINTS=50),
+    "APART 0.05": changed(learned, APART=0.05),
+    "APART 1": changed(learned, APART=1.0),
+    "DIFFERENCE 0.1": changed(geometry, DIFFERENCE=0.1),
+    "DIFFERENCE 1": changed(geometry, DIFFERENCE=1.0),
     "spread of walks": no_spread,
     "shares of walks and prior": changed(tuning, _share=lambda *_: None),
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
@@ -155,10 +164,22 @@ WITH_FORMULA: dict[str, Callable[[], Patches]] = {
 SOLVABLE: dict[str, Callable[[], Patches]] = {
     "walk in the total": changed(RegressionFormula, solvable=False),
 }
+CARRIED: dict[str, Callable[[], Patches]] = {
+    "transport of counts": changed(
+        CountTransport, step=lambda *_: (math.nan,), learn=lambda *_: None
+    ),
+    "ROUNDS 2": changed(count_transport, ROUNDS=2),
+    "ROUNDS 8": changed(count_transport, ROUNDS=8),
+}
+
+
+def learns(target: Target) -> bool:
+    """Whether a formula may be learned."""
+    return target.formula() is None and learned.can_learn(target)
 
 
 NEEDS: dict[str, Callable[[Target], Any]] = {
-    "learned formula": lambda target: target.formula() is None and learned.can_learn(target),
+    **dict.fromkeys(("learned formula", "POINTS 12", "POINTS 50", "APART 0.05", "APART 1"), learns),
     "level move": level.can_follow,
     "jump of the level move": level.can_follow,
     "mirror images": default.mirror_images,
@@ -173,6 +194,8 @@ def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
     """Return the parts that play a role for a model."""
     model, release, _ = release_of(name, 100, 1.0, 1)
     target = default.make_target(model, release)
+    if target.on_counts:
+        return {} if target.integrated else CARRIED
     parts = {
         part: patches
         for part, patches in EVERYWHERE.items()
@@ -205,7 +228,7 @@ def run(options: Namespace) -> None:
     columns = ("model", "n", "epsilon", "seed", "part")
     done = {tuple(row[column] for column in columns) for row in _rows(path, now)}
     settings = [(name, epsilon) for epsilon in options.epsilons or EPSILONS for name in MODELS]
-    settings += [(name, 1.0) for name in models.EXAMPLES if _holds_records(name)]
+    settings += [(name, 1.0) for name in models.EXAMPLES if _is_moved(name)]
     for n in options.sizes or (SIZES[:1] if options.quick else SIZES):
         for seed in range(1, (options.releases or 1) + 1):
             for name, epsilon in settings[:3] if options.quick else settings:
@@ -222,12 +245,12 @@ def run(options: Namespace) -> None:
     show(options, _rows(path, now))
 
 
-def _holds_records(name: str) -> bool:
-    """Whether an example is none of ``mixing``, and sampled record by record."""
+def _is_moved(name: str) -> bool:
+    """Whether an example is none of ``mixing``, and its theta moves with the records or counts."""
     if name in models.IN_MIXING:
         return False
     model, release, _ = release_of(name, 100, 1.0, 1)
-    return not default.make_target(model, release).on_counts
+    return not default.make_target(model, release).integrated
 
 
 def _rows(path: Path, now: str) -> list[dict[str, Any]]:

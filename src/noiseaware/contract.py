@@ -539,9 +539,17 @@ class Kernel(Protocol):
         """Change `state.theta` so that p(theta | x) is invariant; return one number per report."""
 
 
+def _do_nothing(*_: Any) -> None:
+    """In place of an ability that is absent; chains go to workers with it, as no lambda could."""
+
+
+def _learn_nothing(target: Any, state: Any) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class KernelAbilities:
-    """What a kernel object can do. A field is its own method or attribute, or None if absent."""
+    """What a kernel object can do. A field is its own, or the default if absent."""
 
     kernel: Any
 
@@ -549,13 +557,13 @@ class KernelAbilities:
     """See `Kernel`; None for a plain function."""
     reports: tuple[str, ...] = ()
     """The names of the numbers that a step reports."""
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], None] = _do_nothing
     """target -> ValueError if its model lacks what the kernel needs. Before sampling."""
-    start: Callable[[Any, Any], dict[str, Any]] | None = None
+    start: Callable[[Any, Any], dict[str, Any]] = _learn_nothing
     """(target, state) -> its tuning. All that it learns is in there: chains share the kernel."""
-    learn: Callable[..., None] | None = None
+    learn: Callable[..., None] = _do_nothing
     """(target, state, tuning): change the tuning. After each step of warm-up, never later."""
-    freeze: Callable[..., None] | None = None
+    freeze: Callable[..., None] = _do_nothing
     """(target, state, tuning): warm-up ends."""
 
     @property

@@ -448,7 +448,7 @@ SIZE_BUGS = {
     "a number below the prior's": ("step", "size.lower <= n_new", "size.lower < n_new"),
     "the first are taken away": ("change", "state.records[n_new:]", "state.records[: n - n_new]"),
     "a total that keeps them": ("change", "total - target.sum", "total - 0 * target.sum"),
-    "others are left": ("resize", "records[:n_new].copy()", "records[len(records) - n_new :]"),
+    "others are left": ("resize", "state.records[:n_new]", "state.records[-n_new:]"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A method of a query or mechanism is described once: where it stands, or where it is inherited."""
+"""A method of a query, mechanism or move is described once: where it stands or is inherited."""
 
 import importlib
 import inspect
@@ -21,7 +21,8 @@ def undocumented(package):
 
 
 def test_every_method_is_described():
-    assert [*undocumented(noiseaware.mechanisms), *undocumented(noiseaware.queries)] == []
+    packages = (noiseaware.mechanisms, noiseaware.queries, noiseaware.sampler.moves)
+    assert [name for package in packages for name in undocumented(package)] == []
 
 
 def test_what_is_not_described_is_seen(monkeypatch):

@@ -25,12 +25,15 @@ def log_change(acceptance: Share, wanted: float, count: int, gain: float = 1.0) 
 class StepSize:
     """A size that grows when more steps than the share `wanted` are accepted, or else shrinks.
 
-    It begins at `size` and stays between `smallest` and `largest`.
+    It begins at `size` and stays between `smallest` and `largest`: of steps in standard deviations,
+    from next to nothing to far beyond the posterior.
     """
 
     learned = ("size", "acceptance")
 
-    def __init__(self, size: float, wanted: float, smallest: float, largest: float) -> None:
+    def __init__(
+        self, size: float, wanted: float, smallest: float = 1e-4, largest: float = 10.0
+    ) -> None:
         self.size, self.wanted, self.bounds = size, wanted, (smallest, largest)
         self.acceptance: list[float] = []  # what was noted since `tune` was last called
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any, Protocol
 
 from numba.core import event as numba_event
@@ -14,34 +13,22 @@ from noiseaware.sampler.chain import Schedule
 class Progress(Protocol):
     """What the runner tells, as chains advance."""
 
-    def __enter__(self) -> Progress: ...
+    def __enter__(self) -> Progress:
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        return
 
     def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
         """Chain `chain` has done `iteration` iterations; its latest acceptance rate."""
-        ...
+        return
 
 
-class Silent:
+class Silent(Progress):
     """Shows nothing, so that the runner needs no `if`."""
 
     def __init__(self, chains: int, schedule: Schedule) -> None:
         pass
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, kind, error, trace) -> None:
-        pass
-
-    def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
-        """Do nothing."""
 
 
 COMPILING = "compiling (first time only)"
@@ -59,8 +46,7 @@ class Rows(numba_event.Listener):
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
-        self._schedule = schedule
-        self._advanced = False
+        self._schedule, self._advanced = schedule, False
         self._rich = RichProgress(
             TextColumn("chain {task.fields[chain]}"),
             BarColumn(),
@@ -104,6 +90,5 @@ class Rows(numba_event.Listener):
         self._advanced = self._advanced or iteration > 0
         phase = "warming" if iteration < self._schedule.warmup else "drawing"
         shown = "   -" if acceptance is None else f"{acceptance:4.0%}"
-        self._rich.update(
-            self._rows[chain], completed=iteration, phase=f"{phase:7}", acceptance=shown
-        )
+        row = self._rows[chain]
+        self._rich.update(row, completed=iteration, phase=f"{phase:7}", acceptance=shown)

@@ -32,32 +32,22 @@ PROBABILITIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.97
 
 
 class RecordSums(NamedTuple):
-    """Running sums of one chain, (n,) each but the counts.
-
-    Attributes
-    ----------
-    low, width
-        Where the bins of a record begin, and how wide they are.
-    step
-        1 if records are whole numbers, 0 if not.
-    counts
-        Draws in each bin, one more at both ends, uint32 (n, BINS + 2).
-    mean, square, variance
-        Sums of E(x_i | theta, s) - centre, of its square, and of Var(x_i | theta, s); the centre is
-        the middle of the bins.
-    lowest, highest
-        The smallest and the largest draw.
-    """
+    """Running sums of one chain, (n,) each but the counts."""
 
     low: Floats
     width: Floats
+    """Where the bins of a record begin, and how wide they are."""
     step: float
+    """1 if records are whole numbers, 0 if not."""
     counts: NDArray[np.uint32]
+    """Draws in each bin, one more at both ends, (n, BINS + 2)."""
     mean: Floats
     square: Floats
     variance: Floats
+    """Sums of E(x_i | theta, s) - the middle of the bins, of its square, of Var(x_i | theta, s)."""
     lowest: Floats
     highest: Floats
+    """The smallest and the largest draw."""
 
 
 def begin(mean: Floats, sd: Floats, whole: bool = True) -> RecordSums:
@@ -66,17 +56,9 @@ def begin(mean: Floats, sd: Floats, whole: bool = True) -> RecordSums:
     width = np.maximum(2.0 * REACH * sd / BINS, 1e-300)
     if whole:
         mean, width = np.floor(mean), np.ceil(np.maximum(width, 1.0))
-    return RecordSums(
-        mean - BINS // 2 * width,
-        width,
-        float(whole),
-        np.zeros((n, BINS + 2), dtype=np.uint32),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.full(n, np.inf),
-        np.full(n, -np.inf),
-    )
+    counts, end = np.zeros((n, BINS + 2), dtype=np.uint32), np.full(n, np.inf)
+    low, (first, second, third) = mean - BINS // 2 * width, np.zeros((3, n))
+    return RecordSums(low, width, float(whole), counts, first, second, third, end, -end)
 
 
 @njit(cache=True, nogil=True)
@@ -147,15 +129,14 @@ def find_quantiles(chains, probabilities, out):
 
 def together(chains: Sequence[RecordSums]) -> dict[str, Any]:
     """Return mean, sd, share of the conditional variance and quantiles of each record."""
-    draws = np.array([float(sums.counts[0].sum()) for sums in chains])
+    draws = [float(sums.counts[0].sum()) for sums in chains]
     centres = [sums.low + BINS // 2 * sums.width for sums in chains]
-    middle = centres[0]
-    total = draws.sum()
-    first = sum(s.mean + d * (c - middle) for s, c, d in zip(chains, centres, draws, strict=True))
-    second = sum(
-        s.square + 2.0 * (c - middle) * s.mean + d * (c - middle) ** 2
-        for s, c, d in zip(chains, centres, draws, strict=True)
-    )
+    total, middle = sum(draws), centres[0]
+    first = second = np.zeros(len(middle))
+    for sums, centre, count in zip(chains, centres, draws, strict=True):
+        away = centre - middle
+        first = first + (sums.mean + count * away)
+        second = second + (sums.square + 2.0 * away * sums.mean + count * away**2)
     mean = first / total
     between = np.maximum(second / total - mean**2, 0.0)
     within = sum(s.variance for s in chains) / total

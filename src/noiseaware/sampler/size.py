@@ -32,13 +32,7 @@ def without_size(theta: Theta) -> tuple[Theta, int]:
 
 
 class SizedCoordinates:
-    """The coordinates of theta, and log w as the last.
-
-    Parameters
-    ----------
-    own
-        Those of theta alone.
-    """
+    """The coordinates of theta, its `own`, and log w as the last."""
 
     def __init__(self, own: Any) -> None:
         self.own = own
@@ -46,8 +40,7 @@ class SizedCoordinates:
 
     def to_vector(self, theta: Theta) -> np.ndarray:
         """Return v, (size,)."""
-        own = {name: value for name, value in theta.items() if name != NAME}
-        return np.append(self.own.to_vector(own), math.log(theta[NAME]))
+        return np.append(self.own.to_vector(without_size(theta)[0]), math.log(theta[NAME]))
 
     def from_vector(self, v: np.ndarray) -> tuple[Theta, float]:
         """Return theta(v) with w, and the log of the Jacobian."""

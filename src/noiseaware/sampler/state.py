@@ -11,36 +11,23 @@ import numpy as np
 
 @dataclass
 class ChainState:
-    """All that the next iteration needs; a chain is a pure function of it.
-
-    Attributes
-    ----------
-    theta
-        The parameters, one array per name.
-    records
-        The imputed confidential database, first axis the record.
-    innovations
-        u with records = F(u; theta), where the chain has to carry it; otherwise None.
-    rng
-        The chain's own random generator.
-    iteration
-        Iterations done so far, warm-up included.
-    tunings
-        One dictionary a move: what it learned in warm-up.
-    acceptance
-        How often each record's proposal was accepted since warm-up ended, (n,).
-    sweeps
-        How often all records were gone through since warm-up ended.
-    """
+    """All that the next iteration needs; a chain is a pure function of it."""
 
     theta: dict[str, np.ndarray]
+    """The parameters, one array per name."""
     records: np.ndarray
+    """The imputed confidential database, first axis the record."""
     innovations: np.ndarray | None
+    """u with records = F(u; theta), where the chain has to carry it; otherwise None."""
     rng: np.random.Generator
     iteration: int = 0
+    """Iterations done so far, warm-up included."""
     tunings: list[dict[str, Any]] = field(default_factory=list)
+    """One dictionary a move: what it learned in warm-up."""
     acceptance: np.ndarray = field(init=False)
+    """How often each record's proposal was accepted since warm-up ended, (n,)."""
     sweeps: int = 0
+    """How often all records were gone through since warm-up ended."""
 
     def __post_init__(self) -> None:
         self.acceptance = np.zeros(len(self.records), dtype=np.int64)
@@ -61,21 +48,14 @@ class ChainState:
 
 @dataclass
 class Draws:
-    """What a segment of a chain leaves behind, warm-up not included.
-
-    Attributes
-    ----------
-    theta
-        (draws, *shape) for each parameter.
-    reports
-        (draws,) for each number that a move reports.
-    databases
-        The imputed databases that were to be kept, in order.
-    """
+    """What a segment of a chain leaves behind, warm-up not included."""
 
     theta: dict[str, np.ndarray]
+    """(draws, *shape) for each parameter."""
     reports: dict[str, np.ndarray]
+    """(draws,) for each number that a move reports."""
     databases: list[np.ndarray]
+    """The imputed databases that were to be kept, in order."""
 
     def __len__(self) -> int:
         return len(next(iter(self.theta.values())))

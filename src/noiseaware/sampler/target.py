@@ -69,23 +69,15 @@ NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
 
 
 class Density(NamedTuple):
-    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it.
-
-    Attributes
-    ----------
-    terms
-        The formulas of the coordinates (`noiseaware.mechanisms.terms`).
-    code, numbers
-        Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`.
-    power
-        b, where it is g^b that is sampled (`noiseaware.evidence`); what scores proposals multiplies
-        with it.
-    """
+    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it."""
 
     terms: SeparableDensity
+    """The formulas of the coordinates (`noiseaware.mechanisms.terms`)."""
     code: int = 0
     numbers: np.ndarray = np.zeros(0)
+    """Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`."""
     power: float = 1.0
+    """b, where it is g^b that is sampled (`evidence`); what scores proposals multiplies with it."""
 
 
 class JointlyDense(Density):
@@ -161,16 +153,7 @@ class Target:
     """The joint posterior of one model and one release.
 
     Its state holds the records themselves; that of `counts.CountTarget`, how many there are of
-    each.
-
-    Parameters
-    ----------
-    model
-        What made the records.
-    release
-        What is known of them.
-    size
-        The prior for the number of records, if the release does not say it.
+    each. `size` is the prior for the number of records, if the release does not say it.
 
     Attributes
     ----------
@@ -179,42 +162,32 @@ class Target:
     n, d
         The number of records, and of coordinates of the total T. Where n is not known, a typical
         one, by which work is planned; the database in a chain's state has its own.
-    values
-        s_dp.
-    terms
-        The mechanism's coordinatewise log density, or None if g is joint.
-    density
-        log g for compiled code, or None if it is only known as a Python function.
-    uses_cells
-        Whether statistics are held as cell numbers.
-    uses_places
-        Whether they are held as rows, each with its first coordinate.
-    kernel
-        The model's own kernel for p(theta | x), or None.
-    summed_kernel
-        Its kernel for p(theta | s_dp) with the records summed out, or None.
-    listed
+    terms, density
+        The mechanism's coordinatewise log density, None if g is joint; and log g for compiled code,
+        None if it is only known as a Python function.
+    uses_cells, uses_places
+        Whether statistics are held as cell numbers, or as rows, each with its first coordinate.
+    kernel, summed_kernel
+        The model's own kernels for p(theta | x), and for p(theta | s_dp) with the records summed
+        out, or None.
+    listed, column_laws
         What is seen of each record as a table, `agreement.listed.ListedLaws`, where records have
-        few values and are released one by one; else None.
-    column_laws
-        What is seen of each column of the records, where the model draws them given that.
-    coordinates
-        theta as one real vector without constraints, for the moves that need it: the model's own,
-        if it has some that suit it better than those of its parameters' supports.
-    moved
-        The same with n as one coordinate more, where it is not known: what transport moves.
+        few values and are released one by one; of each column, where the model draws them given
+        that; or None.
+    coordinates, moved
+        theta as one real vector without constraints: the model's own, if it has some that suit it
+        better than those of its parameters' supports; and the same with n as one coordinate more,
+        where it is not known, which transport moves.
     levels
-        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own; else
-        None.
+        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own, or None.
     has_exact
         Whether some numbers of the release are exact, which most databases do not have.
-    threads
-        How many threads share a pass over many records.
     """
 
     on_counts = False
     integrated = False
     threads = 1
+    """How many share a pass over many records."""
     summed_kernel: Any = None
     listed: Any = None
     column_laws: Any = None
@@ -382,19 +355,18 @@ class Target:
             self.propose(theta, 1, np.random.default_rng(0), start)
             assert self._record is not None
         dtype, entries = self._record
-        records, held = np.empty((m, *entries), dtype), None
-        innovations = self.abilities.innovations
+        held, innovations = None, self.abilities.innovations
         if self.abilities.holds_innovations:
             assert innovations is not None
             held = np.empty((m, innovations.width))
 
-        def fill(begin: int, end: int, own: np.random.Generator) -> None:
-            records[begin:end], u = self.propose(theta, end - begin, own, start + begin)
+        def make(begin: int, end: int, own: np.random.Generator) -> np.ndarray:
+            records, u = self.propose(theta, end - begin, own, start + begin)
             if held is not None:
                 held[begin:end] = u
+            return records
 
-        self._fill(m, fill, rng)
-        return records, held
+        return self._filled(np.empty((m, *entries), dtype), make, rng), held
 
     def _numbers(self, start: int, m: int) -> dict[str, np.ndarray]:
         """Return what a maker of records is told about which it makes."""
@@ -496,12 +468,7 @@ class Target:
             return self.recover_some(state, 0, n, state.rng)
         assert self.abilities.innovations is not None
         u = np.empty((n, self.abilities.innovations.width))
-
-        def fill(begin: int, end: int, rng: np.random.Generator) -> None:
-            u[begin:end] = self.recover_some(state, begin, end, rng)
-
-        self._fill(n, fill, state.rng)
-        return u
+        return self._filled(u, functools.partial(self.recover_some, state), state.rng)
 
     def recover_some(
         self, state: ChainState, begin: int, end: int, rng: np.random.Generator
@@ -571,16 +538,13 @@ class Target:
         if self._own_statistic is not None:
             made = self._own_statistic(records, np.arange(start, start + m), self.values)
             name, d = self.mechanism_abilities.name, self.d or None
-        elif self._cells is not None:
-            cells = self._cells(records)
-            if self._trusted:
-                return cells
-            return arrays.as_cells(f"{self.query_abilities.name}.cells", cells, m, self.d)
-        elif self._placed is not None:
-            rows = self._placed(records)
+        elif (compact := self._cells or self._placed) is not None:
+            rows = compact(records)
             if self._trusted:
                 return rows
-            return arrays.as_placed(f"{self.query_abilities.name}.placed", rows, m, self.d)
+            method = "cells" if self.uses_cells else "placed"
+            check = arrays.as_cells if self.uses_cells else arrays.as_placed
+            return check(f"{self.query_abilities.name}.{method}", rows, m, self.d)
         else:
             made = query.statistic(records)
             name, d = self.query_abilities.name, len(query.names)
@@ -603,12 +567,17 @@ class Target:
             total += self.sum(self.statistic(records[at : at + CHUNK], start + at))
         return total
 
-    def _fill(
-        self, n: int, fill: Callable[..., None], rng: np.random.Generator | None = None
-    ) -> None:
-        """Let `fill` write all pieces of an array."""
-        for _ in in_pieces(n, fill, rng, threads=self.threads):
+    def _filled(
+        self, out: np.ndarray, make: Callable[..., Any], rng: np.random.Generator | None = None
+    ) -> np.ndarray:
+        """Return `out`, each of its pieces filled with make(begin, end), or (begin, end, rng)."""
+
+        def fill(begin: int, end: int, *own: Any) -> None:
+            out[begin:end] = make(begin, end, *own)
+
+        for _ in in_pieces(len(out), fill, rng, threads=self.threads):
             pass
+        return out
 
     def _sum_pieces(self, n: int, total: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """Add up the totals of all pieces, (d,)."""
@@ -632,12 +601,16 @@ class Target:
             return self.build(theta, u)
         if len(u) != len(records):
             records = np.empty((len(u), *records.shape[1:]), records.dtype)
+        return self._filled(records, lambda a, b: self.build(theta, u[a:b], a))
 
-        def fill(begin: int, end: int) -> None:
-            records[begin:end] = self.build(theta, u[begin:end], begin)
-
-        self._fill(len(u), fill)
-        return records
+    def put(
+        self, state: ChainState, theta: Theta, u: np.ndarray, records: np.ndarray | None = None
+    ) -> None:
+        """Take a chain to theta and F(u; theta), which is `records` if it was built already."""
+        state.theta = theta
+        if records is None:
+            records = self.build_all(theta, u, state.records)
+        state.set_records(records, None if state.innovations is None else u)
 
     def total_at(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """T(F(u; theta(v))), (d,)."""

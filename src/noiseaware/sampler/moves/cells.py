@@ -18,11 +18,15 @@ from typing import Any
 import numpy as np
 
 from noiseaware.sampler import record_sums
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
+WAY = 20
+"""Iterations that do not count for where the records are: a chain begins farther out than they."""
 
-class CellMove:
+
+class CellMove(ReadyMove):
     """Move theta with the records summed out, and draw every record anew.
 
     Reports `theta_acceptance`, the share of the proposals of theta that were accepted.
@@ -30,11 +34,7 @@ class CellMove:
 
     reports = ("theta_acceptance",)
 
-    def __repr__(self) -> str:
-        return "CellMove()"
-
     def check(self, target: Target) -> None:
-        """Raise if the records cannot be summed out."""
         if target.summed_kernel is None:
             able = target.abilities
             raise ValueError(
@@ -43,30 +43,21 @@ class CellMove:
                 f"{target.mechanism_abilities.name} of {target.query_abilities.name}"
             )
 
-    def find_start(self, target: Target, state: ChainState) -> None:
-        """Nothing: `start` begins near the mode."""
-
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin near the mode."""
-        kernel = target.summed_kernel
-        point, own = kernel.start(state.rng)
-        tuning = {"own": own, "seen": self._nothing(point), "adding": False}
-        self._put(target, state, tuning, point)
-        state.records = kernel.draw(point, state.rng)
-        tuning["sums"] = self._begin(state, point.summed.mean, point.summed.variance)
+    def start(self, target: Target, state: ChainState) -> Tuning:
+        point, own = target.summed_kernel.start(state.rng)  # near the mode
+        tuning = {"own": own, "seen": _nothing(point), "adding": False}
+        self._go(target, state, tuning, point)
+        tuning["sums"] = _begin(state, point.summed.mean, point.summed.variance)
         return tuning
 
     @staticmethod
-    def _begin(state: ChainState, mean: Any, variance: Any) -> record_sums.RecordSums:
-        whole = np.issubdtype(state.records.dtype, np.integer)
-        return record_sums.begin(mean, np.sqrt(variance), whole)
-
-    def _put(self, target: Target, state: ChainState, tuning: dict[str, Any], point: Any) -> None:
+    def _go(target: Target, state: ChainState, tuning: Tuning, point: Any) -> None:
+        """Put theta there, and draw the records given it."""
         tuning["point"], tuning["values"] = point, target.values
         state.theta = target.summed_kernel.theta(point)
+        state.records = target.summed_kernel.draw(point, state.rng)
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Move theta and x."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         kernel, point = target.summed_kernel, tuning["point"]
         there = kernel.theta(point)
         seen = np.array_equal(tuning["values"], target.values, equal_nan=True)
@@ -76,43 +67,43 @@ class CellMove:
         if not seen or any(not np.array_equal(there[k], state.theta[k]) for k in there):
             point = kernel.point(state.theta)
         point, accepted = kernel.step(point, tuning["own"], state.rng)
-        self._put(target, state, tuning, point)
-        state.records = kernel.draw(point, state.rng)
+        self._go(target, state, tuning, point)
         if tuning["adding"]:
             summed = point.summed
             record_sums.add(tuning["sums"], summed.mean, summed.variance, state.records)
         return (accepted,)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Tune the kernel, and see where the records are."""
-        point, own = tuning["point"], tuning["own"]
-        target.summed_kernel.learn(point, own)
-        mean, variance = point.summed.mean, point.summed.variance
-        if state.iteration < 20:  # on the way from the start
-            tuning["seen"] = self._nothing(point)
+        point = tuning["point"]
+        target.summed_kernel.learn(point, tuning["own"])
+        if state.iteration < WAY:
+            tuning["seen"] = _nothing(point)
         seen = tuning["seen"]
-        seen[0] += 1.0
-        seen[1] += mean - seen[4]
-        seen[2] += (mean - seen[4]) ** 2
-        seen[3] += variance
+        away = point.summed.mean - seen[4]
+        for k, more in enumerate((1.0, away, away**2, point.summed.variance)):
+            seen[k] += more
 
-    @staticmethod
-    def _nothing(point: Any) -> list[Any]:
-        """Return sums over warm-up: how often, E(x) - centre, its square, Var(x); the centre."""
-        return [0.0, *np.zeros((3, len(point.summed.mean))), point.summed.mean]
-
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Begin to add up what is seen of each record."""
-        summed = tuning["point"].summed
-        mean, variance = summed.mean, summed.variance
+        mean, variance = tuning["point"].summed.mean, tuning["point"].summed.variance
         count, first, second, within, centre = tuning["seen"]
         if count > 0.0:
             mean = centre + first / count
             variance = within / count + np.maximum(second / count - (first / count) ** 2, 0.0)
-        tuning["adding"] = True
-        tuning["sums"] = self._begin(state, mean, variance)
+        tuning.update(adding=True, sums=_begin(state, mean, variance))
 
     @staticmethod
-    def record_sums(tuning: dict[str, Any]) -> Any:
+    def record_sums(tuning: Tuning) -> Any:
         """Return what was added up of each record."""
         return tuning["sums"] if tuning["adding"] else None
+
+
+def _nothing(point: Any) -> list[Any]:
+    """Return sums over warm-up: how often, E(x) - centre, its square, Var(x); the centre."""
+    return [0.0, *np.zeros((3, len(point.summed.mean))), point.summed.mean]
+
+
+def _begin(state: ChainState, mean: Any, variance: Any) -> record_sums.RecordSums:
+    whole = np.issubdtype(state.records.dtype, np.integer)
+    return record_sums.begin(mean, np.sqrt(variance), whole)

@@ -8,15 +8,14 @@ which no sampler that proposes records and accepts them could do for real number
 
 from __future__ import annotations
 
-from typing import Any
-
 from noiseaware.basics.arguments import whole_number
+from noiseaware.sampler.moves.base import Tuning
 from noiseaware.sampler.moves.parameters import ParameterUpdate
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 
-class ConditionalMove:
+class ConditionalMove(ParameterUpdate):
     """Update theta given x by the model's kernel, then x given theta, several times.
 
     Parameters
@@ -25,28 +24,25 @@ class ConditionalMove:
         How often an iteration does both.
     """
 
-    reports: tuple[str, ...] = ()
-
     def __init__(self, cycles: int = 5) -> None:
+        super().__init__()
         self.cycles = whole_number("cycles", cycles)
-        self.update = ParameterUpdate()
 
     def __repr__(self) -> str:
         return f"ConditionalMove(cycles={self.cycles})"
 
     def check(self, target: Target) -> None:
-        """Raise unless the model can draw its records given what is seen of each column."""
         if target.column_laws is None:
             raise ValueError(
                 "ConditionalMove needs a model with update_records, and mechanisms.Attributes of "
                 f"its columns; got {target.abilities.name} and {target.mechanism_abilities.name}"
             )
-        self.update.check(target)
+        super().check(target)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+    def start(self, target: Target, state: ChainState) -> Tuning:
         """Put in what was published as it is."""
         self._draw(target, state)
-        return self.update.start(target, state)
+        return super().start(target, state)
 
     @staticmethod
     def _draw(target: Target, state: ChainState) -> None:
@@ -54,17 +50,8 @@ class ConditionalMove:
         assert draw is not None
         state.records = draw(state.theta, state.records, target.column_laws, state.rng)
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[()]:
-        """Do both, in turn."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
         for _ in range(self.cycles):
-            self.update.step(target, state, tuning)
+            super().step(target, state, tuning)
             self._draw(target, state)
         return ()
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn."""
-        self.update.learn(target, state, tuning)
-
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn no more."""
-        self.update.freeze(target, state, tuning)

@@ -39,13 +39,15 @@ from numba import njit
 
 from noiseaware.contract import Theta
 from noiseaware.counts.target import CountTarget
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import Jump, Walk
 from noiseaware.sampler.moves.transport import FIRST_WINDOW, LARGEST_BLOCK
 from noiseaware.sampler.state import ChainState
 
 BLOCKS, ROUNDS = 2, 4
-"""Blocks of coordinates that are moved in an iteration, and walks and jumps in each."""
+"""Blocks of coordinates that are moved in an iteration, and walks and jumps in each: `python -m
+benchmarks ablation` has half as many and twice."""
 
 DRAWS = 20
 """Draws from the prior with which a geometry begins, for each coordinate of a block."""
@@ -54,17 +56,13 @@ MOST_RECORDS = 1e15
 """A proposal with more records than this is refused: counts are integers that doubles can hold."""
 
 
-class CountTransport:
+class CountTransport(ReadyMove):
     """Move theta and the counts together, with the uniforms behind the records held."""
 
     reports = ("transport_acceptance",)
     on_counts = True
 
-    def __repr__(self) -> str:
-        return "CountTransport()"
-
     def check(self, target: Any) -> None:
-        """Raise if the state holds records or parts of them, or there is no prior density."""
         if not target.on_counts:
             raise ValueError("CountTransport needs a state of counts, and this one holds records")
         able = target.abilities
@@ -84,19 +82,14 @@ class CountTransport:
                 f"the release fixes it at {target.release.n_records}"
             )
 
-    def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
+    def start(self, target: CountTarget, state: ChainState) -> Tuning:
         """Begin with the prior's mean and covariance of each block, from draws of it."""
-        blocks = target.coordinates.blocks(LARGEST_BLOCK)
+        maps, blocks = target.coordinates, target.coordinates.blocks(LARGEST_BLOCK)
         number = DRAWS * max(map(len, blocks))
-        prior = [
-            target.coordinates.to_vector(target.sample_prior(state.rng)) for _ in range(number)
-        ]
-        return {
-            "blocks": [Block(index, np.stack(prior)[:, index]) for index in blocks],
-            "warming": True,
-        }
+        prior = np.stack([maps.to_vector(target.sample_prior(state.rng)) for _ in range(number)])
+        return {"blocks": [Block(index, prior[:, index]) for index in blocks], "warming": True}
 
-    def step(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: CountTarget, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Propose theta from the prior, and changes of it, each with the counts that go along."""
         rng, blocks = state.rng, tuning["blocks"]
         here = look(target, state)
@@ -119,12 +112,11 @@ class CountTransport:
                 block.geometry.history.append(here.v[block.index])
         return (float(np.mean(rates)),)
 
-    def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Tune the walks; after 32, 64, ... steps in a block, learn its geometry anew."""
+    def learn(self, target: CountTarget, state: ChainState, tuning: Tuning) -> None:
         for block in tuning["blocks"]:
             block.learn()
 
-    def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: CountTarget, state: ChainState, tuning: Tuning) -> None:
         """Learn for the last time, and drop the history."""
         for block in tuning["blocks"]:
             if len(block.geometry.history) >= FIRST_WINDOW:
@@ -142,11 +134,10 @@ class Block:
         self.index, own = index, np.arange(len(index))
         self.geometry = Geometry(prior)
         self.walk, self.jump = Walk(own, 0, given_u=False), Jump(own, 0)
-        for proposal in (self.walk, self.jump):
-            proposal.set_geometry(self.geometry)
+        self._take_geometry()
 
     def learn(self) -> None:
-        """Learn from the last step."""
+        """Tune the walk; after 32, 64, ... steps, learn the geometry anew."""
         count = len(self.geometry.history)
         self.walk.tune(max(1, count))
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
@@ -155,46 +146,41 @@ class Block:
     def set_geometry(self) -> None:
         """Take mean and covariance from the later half of the history."""
         self.geometry.learn()
+        self._take_geometry()
+
+    def _take_geometry(self) -> None:
         for proposal in (self.walk, self.jump):
             proposal.set_geometry(self.geometry)
 
 
 class Here(NamedTuple):
-    """Where a chain is, as a proposal needs it."""
+    """Where a chain is, or a proposal leads: there the counts are still to be carried along."""
 
     v: np.ndarray
     theta: Theta
     log_prior: float
     """log p(theta) |dtheta / dv|."""
-    log_g: float
+    log_g: float = math.nan
     """log g(s_dp, T(x))."""
-    rates: np.ndarray
+    rates: np.ndarray = np.zeros(0)
     """f(v_c | theta), or m_c(theta), (C,)."""
-
-
-class There(NamedTuple):
-    """Where a proposal leads, before the counts are carried along; as `Here`."""
-
-    v: np.ndarray
-    theta: Theta
-    log_prior: float
 
 
 def look(target: CountTarget, state: ChainState) -> Here:
     """Return where the chain is."""
-    there = place(target, target.coordinates.to_vector(state.theta))
+    here = place(target, target.coordinates.to_vector(state.theta))
     log_g = target.log_g(target.total(state.records))
-    return Here(*there, log_g, target.rates(there.theta))
+    return here._replace(log_g=log_g, rates=target.rates(here.theta))
 
 
-def place(target: CountTarget, v: np.ndarray) -> There:
+def place(target: CountTarget, v: np.ndarray) -> Here:
     """Return theta of a vector, and its prior."""
     theta, log_jacobian = target.coordinates.from_vector(v)
-    return There(v, theta, target.log_prior(theta) + log_jacobian)
+    return Here(v, theta, target.log_prior(theta) + log_jacobian)
 
 
 def carry(
-    target: CountTarget, state: ChainState, here: Here, there: There, log_ratio: float
+    target: CountTarget, state: ChainState, here: Here, there: Here, log_ratio: float
 ) -> tuple[Here, float]:
     """Take a proposal or not; return where the chain is, and the probability of taking it.
 
@@ -215,7 +201,7 @@ def carry(
     rate = math.exp(min(0.0, log_ratio))
     if uniform < rate:
         state.theta, state.records = there.theta, counts
-        here = Here(*there, log_g, rates)
+        here = there._replace(log_g=log_g, rates=rates)
     return here, rate
 
 

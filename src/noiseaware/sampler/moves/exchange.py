@@ -32,17 +32,15 @@ g is positive wherever the exact numbers are right.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from noiseaware.basics.arguments import whole_number
+from noiseaware.sampler.moves.base import SteppedMove, Tuning
 from noiseaware.sampler.moves.records import Offer, accept, need_records
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 
-class ExchangeMove:
+class ExchangeMove(SteppedMove):
     """Replace a few records by others, or swap two, so that exact numbers stay.
 
     Parameters
@@ -55,13 +53,9 @@ class ExchangeMove:
     keeps_exact = True
 
     def __init__(self, steps: int = 2) -> None:
-        self.steps = whole_number("steps", steps)
-
-    def __repr__(self) -> str:
-        return f"ExchangeMove(steps={self.steps})"
+        super().__init__(steps)
 
     def check(self, target: Target) -> None:
-        """Raise if there is nothing exact."""
         need_records(self, target)
         if not target.has_exact:
             raise ValueError(
@@ -73,34 +67,22 @@ class ExchangeMove:
         """Begin with records that have the exact numbers."""
         state.set_records(target.exact_rows.find_records(state.rng), None)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Nothing to tune."""
-        return {}
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Nothing to learn."""
-
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Go through the records with some elements, and swap; report the share that changed."""
-        elements, changed = target.exact_rows.elements, []
-        if elements:
-            for which in state.rng.integers(len(elements), size=self.steps):
-                changed.append(self._replace(target, state, *elements[which]))
-        if target.mechanism_abilities.statistic is not None and len(state.records) > 1:
-            order = state.rng.permutation(len(state.records))[: len(state.records) // 2 * 2]
+        elements, n, changed = target.exact_rows.elements, len(state.records), []
+        for which in state.rng.integers(len(elements), size=self.steps) if elements else ():
+            out, into = elements[which]
+            order = state.rng.permutation(n)[: n // len(out) * len(out)]
+            if len(order):
+                proposed, correction = propose(target, state, order, out, into)
+                changed.append(decide(target, state, order, proposed, correction, len(out)))
+            else:
+                changed.append(0.0)
+        if target.mechanism_abilities.statistic is not None and n > 1:
+            order = state.rng.permutation(n)[: n // 2 * 2]
             swapped = state.records[order.reshape(-1, 2)[:, ::-1].ravel()]
             changed.append(decide(target, state, order, swapped, np.zeros(0), 2))
         return (float(np.mean(changed)) if changed else np.nan,)
-
-    @staticmethod
-    def _replace(target: Target, state: ChainState, out: list[int], into: list[int]) -> float:
-        """Go through the records with one element."""
-        m, n = len(out), len(state.records)
-        order = state.rng.permutation(n)[: n // m * m]
-        if not len(order):
-            return 0.0
-        proposed, correction = propose(target, state, order, out, into)
-        return decide(target, state, order, proposed, correction, m)
 
 
 def propose(

@@ -21,6 +21,7 @@ import numpy as np
 
 from noiseaware.contract import Theta
 from noiseaware.kernels.slice import Slice
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -32,19 +33,13 @@ KERNEL = Slice()
 TRIES = 1000
 
 
-class FiniteMove:
+class FiniteMove(ReadyMove):
     """Move theta with the records summed out, and draw every record from its conditional.
 
     A theta of more than 32 coordinates stays where it is; `ParameterUpdate` moves it given x.
     """
 
-    reports: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "FiniteMove()"
-
     def check(self, target: Target) -> None:
-        """Raise unless the values of records are listed, and each is released with its own law."""
         if target.listed is None:
             raise ValueError(
                 "FiniteMove needs a model that lists all values of a record, with log_prior and "
@@ -52,8 +47,8 @@ class FiniteMove:
                 f"{target.abilities.name} and {target.mechanism_abilities.name}"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Draw records that can have led to the release, and begin with the kernel's tuning."""
+    def start(self, target: Target, state: ChainState) -> Tuning:
+        """Draw records that can have led to the release; return the kernel's tuning, if any."""
         for _ in range(TRIES):  # a probability of the prior's may be rounded to 0
             if np.isfinite(target.listed.log_seen(_log_f(target, state.theta))).all():
                 break
@@ -61,11 +56,8 @@ class FiniteMove:
         else:
             raise ValueError(f"the release is impossible at {TRIES} draws of the prior")
         self._draw(target, state)
-        return KERNEL.start(self._summed(target), state) if self._moves(target) else {}
-
-    @staticmethod
-    def _moves(target: Target) -> bool:
-        return target.coordinates.size <= MOST
+        moves = target.coordinates.size <= MOST
+        return KERNEL.start(self._summed(target), state) if moves else {}
 
     @staticmethod
     def _summed(target: Target) -> Target:
@@ -82,21 +74,18 @@ class FiniteMove:
     def _draw(target: Target, state: ChainState) -> None:
         state.records = target.listed.draw(_log_f(target, state.theta), state.rng)
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[()]:
-        """Move theta, then draw x."""
-        if self._moves(target):
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[()]:
+        if tuning:
             KERNEL.step(self._summed(target), state, tuning)
         self._draw(target, state)
         return ()
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn."""
-        if self._moves(target):
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        if tuning:
             KERNEL.learn(self._summed(target), state, tuning)
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn no more."""
-        if self._moves(target):
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        if tuning:
             KERNEL.freeze(target, state, tuning)
 
 

@@ -73,32 +73,22 @@ standard deviations: with more, most of the row would be behind n."""
 
 
 class Sizes(NamedTuple):
-    """What the chain needs to move n; nothing in it where n is known.
-
-    Attributes
-    ----------
-    lowest, apart
-        The sums are taken at n = lowest, lowest + apart, ...
-    log_prior
-        log p(n) there.
-    sums
-        sum_i (1, u_i)(1, u_i)' over the first n of the row, there.
-    start, lean
-        The mean of the database's u is start + lean log n, (width,).
-    whole
-        sum_i u_i over the span, (width,).
-    span
-        The largest n.
-    """
+    """What the chain needs to move n; nothing in it where n is known."""
 
     lowest: int
     apart: int
+    """The sums are taken at n = lowest, lowest + apart, ..."""
     log_prior: np.ndarray
+    """log p(n) there."""
     sums: np.ndarray
+    """sum_i (1, u_i)(1, u_i)' over the first n of the row, there."""
     start: np.ndarray
     lean: np.ndarray
+    """The mean of the database's u is start + lean log n, (width,)."""
     whole: np.ndarray
+    """sum_i u_i over the span, (width,)."""
     span: int
+    """The largest n."""
 
 
 @njit(cache=True, nogil=True)
@@ -203,11 +193,9 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
             log_q = log_volume(p, v) - log_volume(p, proposed)
         else:
             log_q = propose_step(steps, kind, block, numbers, k, v, proposed)
-        jacobian = constrain(layout, proposed, natural) + resize(sizes, proposed[-1], summary)
-        if jacobian == -math.inf:
-            counts.tried[kind, block] += 1.0
-            continue
-        there = log_target(formula, summary, noise, jacobian, theta, room, unclamped_there, total)
+        there = constrain(layout, proposed, natural) + resize(sizes, proposed[-1], summary)
+        if there > -math.inf:
+            there = log_target(formula, summary, noise, there, theta, room, unclamped_there, total)
         if accepts(there - now + log_q, counts, kind, block, numbers.waits[k, 2]):
             copy_vector(proposed, v)
             copy_vector(unclamped_there, unclamped)
@@ -216,15 +204,7 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
 
 
 class RegressionJump(ExploringJump):
-    """The chain of a regression, with `FLOOR`; it moves n too, where n is not known.
-
-    Attributes
-    ----------
-    lowest, span
-        The numbers of records that it knows of.
-    sizes
-        What it needs to move n.
-    """
+    """The chain of a regression, with `FLOOR`; it moves n too, from `lowest` to `span`."""
 
     learned = (*ExploringJump.learned, "lowest", "span")
     scratch = (*ExploringJump.scratch, "summary", "sizes")
@@ -242,7 +222,6 @@ class RegressionJump(ExploringJump):
         self.sizes = Sizes(0, 1, none, np.zeros((0, 0, 0)), none, none, none, 0)
 
     def total(self, v: np.ndarray) -> np.ndarray:
-        """Return A(v), (d,), with the u that is held."""
         return self.formula.totals(self._natural(v), self.summary)[1]
 
     def _natural(self, v: np.ndarray) -> np.ndarray:
@@ -252,7 +231,7 @@ class RegressionJump(ExploringJump):
         return natural
 
     def condition_on(self, target: Target, row: Row) -> None:
-        """Prepare for steps with these u: one look at the records, at r."""
+        """Look at the records once, at r."""
         u = self.reference(row)
         theta, _ = target.coordinates.from_vector(self.mean[: target.coordinates.size])
         offset = (target.rebuild(theta, u)[1] - self.total(self.mean)) / len(u)
@@ -292,7 +271,6 @@ class RegressionJump(ExploringJump):
         return row.first(n)
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
-        """Run the chain, in place in v; return log pi* before and after."""
         return explore(
             self.formula, self.summary, self.sizes, self.coordinates.layout, self._natural(v),
             self.noise, self.steps, numbers, self.formula.solvable, v, self.counts,

@@ -1,7 +1,4 @@
-"""The geometry of the posterior of v: what the transport move learns from its own history.
-
-Nothing here changes after warm-up.
-"""
+"""What the transport move learns of the posterior of v, in warm-up, from its own history."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 DIFFERENCE = 0.5
-"""Width of the differences that estimate dT/dv, in standard deviations of v given u."""
+"""Width of the differences that estimate dT/dv, in standard deviations of v given u; `python -m
+benchmarks ablation` has others."""
 
 EXACT = 1e-7
 """How close a solution comes, in units of the noise, unless rounding keeps it farther off."""
@@ -25,23 +23,15 @@ small that nothing is `EXACT`; and how many such in a row show that rounding is 
 
 
 class Geometry:
-    """The geometry of the posterior of v, learned from the chain's own history.
+    """Mean and covariance of v given s_dp, from the later half of its history; and given u.
 
-    Attributes
-    ----------
-    mean, covariance
-        Of v given s_dp, (size,) and (size, size): from the later half of the history.
-    covariance_given_u
-        Of v given u and s_dp. With u held, the release sees theta only through the total
-        T(F(u; theta)), which is nearly linear in v over the width of the noise. With J = dT/dv
-        and noise of scale b_j in coordinate j, the precision is about J' diag(1/b^2) J, plus that
-        of the prior. It is small in the directions that the release leaves free and large in
-        those that it pins down, and it is known after one estimate of J, before the chain mixes.
-    pull
-        Where v goes, with u held, if coordinate j of the total is to change by b_j, (size, d): the
-        step of Gauss and Newton, covariance_given_u J' diag(1/b).
-    history
-        v after each iteration so far.
+    With u held, the release sees theta only through the total T(F(u; theta)), which is nearly
+    linear in v over the width of the noise. With J = dT/dv and noise of scale b_j in coordinate j,
+    the precision of v given u and s_dp is about J' diag(1/b^2) J, plus that of the prior: small in
+    the directions that the release leaves free, large in those that it pins down. Its inverse,
+    `covariance_given_u`, is known after one estimate of J, before the chain mixes. `pull` (size, d)
+    is where v goes, with u held, if coordinate j of the total is to change by b_j: the step of
+    Gauss and Newton, covariance_given_u J' diag(1/b).
     """
 
     learned = ("history", "mean", "covariance", "covariance_given_u", "pull")
@@ -63,17 +53,7 @@ class Geometry:
         inverse_scales: np.ndarray,
         v: np.ndarray,
     ) -> None:
-        """Estimate dT/dv at v by differences, and with it the covariance given u.
-
-        Parameters
-        ----------
-        total_at
-            v -> T with u held.
-        inverse_scales
-            1 / b_j, (d,).
-        v
-            Where to estimate it.
-        """
+        """Estimate dT/dv at v by differences of v -> T, and with 1 / b_j what depends on it."""
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
         jacobian = differences(total_at, v, np.diag(widths)) / widths
         weighted = jacobian * inverse_scales[:, None]

@@ -41,15 +41,14 @@ rounding leaves of T' - T is paid for by g(s, T') / g(s, T).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize, log_change
-from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import needs_long, term
-from noiseaware.sampler.moves.geometry import Approach
+from noiseaware.sampler.moves.base import SteppedMove, Tuning
+from noiseaware.sampler.moves.geometry import Approach, differences
 from noiseaware.sampler.moves.proposals import SPREAD
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -58,10 +57,10 @@ NUDGE = 1e-6
 """How far z is moved to estimate D: so little that hardly any record comes to its clamp."""
 
 MOST_TRIES = 16
-"""Looks at the records for one solution."""
+"""Looks at the records for one solution; a solver that needs more is lost."""
 
 FARTHEST = 30.0
-"""Bound of log c_g, far beyond which a_g is 0 or 1 in any case."""
+"""Bound of log c_g: beyond it 1 - a_g^2, or a_g^2, is less than doubles can tell from 0 or 1."""
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +75,7 @@ def log_each(density, total, out):
             out[g] += density.power * term(long, family, parameters, c, total[c])
 
 
-class GroupMove:
+class GroupMove(SteppedMove):
     """Move the levels of all groups with the innovations held, and decide about each.
 
     Parameters
@@ -88,13 +87,12 @@ class GroupMove:
     reports = ("group_acceptance", "follow_acceptance")
 
     def __init__(self, steps: int = 3) -> None:
-        self.steps = whole_number("steps", steps)
+        super().__init__(steps)
 
     def __repr__(self) -> str:
-        return "GroupMove()" if self.steps == 3 else f"GroupMove(steps={self.steps})"
+        return "GroupMove()" if self.steps == 3 else super().__repr__()
 
     def check(self, target: Target) -> None:
-        """Raise if the groups cannot be moved one by one."""
         if target.levels is None:
             raise ValueError(
                 "GroupMove needs a model of groups with a level for each, such as "
@@ -102,27 +100,23 @@ class GroupMove:
                 f"{target.abilities.name} and {target.query_abilities.name}"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin with steps as wide as the prior."""
+    def start(self, target: Target, state: ChainState) -> Tuning:
         assert target.levels is not None  # `check` saw to it
         maps, groups = target.coordinates, target.levels.stop - target.levels.start
         tau = maps.spread_of(maps.to_vector(state.theta))
         # One number a group and a level that moves it: more numbers could not all be held.
-        others = np.delete(
-            np.arange(maps.size), target.levels if target.d == groups else slice(None)
-        )
+        held = target.levels if target.d == groups else slice(None)
+        others = np.delete(np.arange(maps.size), held).tolist()
         return {
-            "log_sizes": np.full(groups, math.log(tau)),
+            "log_sizes": np.full(groups, math.log(tau)),  # as wide as the prior
             "ratios": [],
-            "others": [int(k) for k in others],
-            "other_sizes": [StepSize(0.5, WANTED_ALONE, 1e-4, 10.0) for _ in others],
+            "others": others,
+            "other_sizes": [StepSize(0.5, WANTED_ALONE) for _ in others],
             "count": 0,
             "warming": True,
         }
 
-    def step(
-        self, target: Target, state: ChainState, tuning: dict[str, Any]
-    ) -> tuple[float, float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
         """Move all levels, and another coordinate with them; report the shares accepted."""
         here = Groups(target, state)
         share = self._move_levels(here, tuning, state.rng)
@@ -138,11 +132,10 @@ class GroupMove:
             if tuning["warming"]:
                 size.note(log_ratio)
         if share or follow > 0.0:
-            state.theta = target.coordinates.from_vector(here.v)[0]
-            state.records = target.build_all(state.theta, here.u, state.records)
+            target.put(state, target.coordinates.from_vector(here.v)[0], here.u)
         return (share, follow)
 
-    def _move_levels(self, here: Groups, tuning: dict[str, Any], rng: np.random.Generator) -> float:
+    def _move_levels(self, here: Groups, tuning: Tuning, rng: np.random.Generator) -> float:
         """Move all levels `steps` times; return the share accepted."""
         target, levels, v = here.target, here.levels, here.v
         tau, total, groups = target.coordinates.spread_of(v), here.total, len(v[levels])
@@ -167,8 +160,7 @@ class GroupMove:
         here.total = total
         return count / (self.steps * groups)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Tune the size of each group's steps."""
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         tuning["count"] += 1
         for ratio in tuning["ratios"]:
             likely = np.nan_to_num(np.exp(np.minimum(ratio, 0.0)))
@@ -178,21 +170,12 @@ class GroupMove:
         for size in tuning["other_sizes"]:
             size.tune(tuning["count"])
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Keep the sizes from now on."""
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         tuning["warming"] = False
 
 
 class Groups:
-    """Where the move is, with the innovations held.
-
-    Attributes
-    ----------
-    v, v_new
-        All coordinates, and those of the last proposal of `follow`.
-    total
-        T at v, (d,).
-    """
+    """Where the move is, with u held: v, T there, and the v of the last proposal of `follow`."""
 
     def __init__(self, target: Target, state: ChainState) -> None:
         assert target.levels is not None
@@ -213,10 +196,9 @@ class Groups:
 
     def derivative(self, v: np.ndarray) -> np.ndarray:
         """Return all D_g at v."""
-        low, high = v.copy(), v.copy()
-        low[self.levels] -= NUDGE
-        high[self.levels] += NUDGE
-        return (self.total_at(high) - self.total_at(low)) / (2.0 * NUDGE)
+        together = np.zeros((len(v), 1))
+        together[self.levels] = NUDGE
+        return differences(self.total_at, v, together)[:, 0] / NUDGE
 
     def solve(self, v: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """Return v with levels that lead to the total, by secants that begin with a slope; or None.

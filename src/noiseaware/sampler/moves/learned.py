@@ -46,10 +46,11 @@ from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 POINTS = 25
-"""Points of a fit for each coordinate of v and one more."""
+"""Points of a fit for each coordinate of v and one more; `python -m benchmarks ablation` has half
+and twice."""
 
 APART = 0.25
-"""Posterior standard deviations by which a point is moved from one of the history."""
+"""Posterior standard deviations by which a point is moved from one of the history; likewise."""
 
 PRODUCTS = 4000.0
 """So many take as long as a step with a formula of `formula`, about a microsecond."""
@@ -69,21 +70,14 @@ class Spline(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What was fitted.
-
-    Attributes
-    ----------
-    spline
-        A, and l as the last.
-    reach
-        The largest |z|^2 of a point.
-    softer
-        What 1 / b_j is multiplied by in pi*, (d,).
-    """
+    """What was fitted."""
 
     spline: Spline
+    """A, and l as the last."""
     reach: float
+    """The largest |z|^2 of a point."""
     softer: np.ndarray
+    """What 1 / b_j is multiplied by in pi*, (d,)."""
 
 
 NOTHING = Spline(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
@@ -183,13 +177,12 @@ class LearnedJump(ExploringJump):
         self.more_calls *= max(1.0, products / PRODUCTS)
 
     def total(self, v: np.ndarray) -> np.ndarray:
-        """Return A(v), (d,)."""
         out = np.empty(self.fit.spline.coefficients.shape[1])
         evaluate(self.fit, v, out)
         return out[:-1]
 
     def condition_on(self, target: Target, row: Row) -> None:
-        """Prepare for steps with these u: one look at the records, at r."""
+        """Look at the records once, at r."""
         if self.fit.reach >= 0.0:
             offset = target.total_at(self.mean, row.own()) - self.total(self.mean)
             parameters = self.exact.copy()
@@ -210,15 +203,12 @@ class LearnedJump(ExploringJump):
             row[-1] = here.target.log_prior_moved(theta) + log_jacobian
         good = np.isfinite(values).all(axis=1)
         self.fit = NO_FIT
-        if 2 * good.sum() < len(points):
-            return
-        spline, off = fit_spline(points[good], values[good], mean, factor)
-        farthest = float((spline.points**2).sum(axis=0).max())
-        softer = self.softer / (1.0 + off[:-1] * self.exact[:, 1])
-        self.fit = Fit(spline, farthest, softer)
+        if 2 * good.sum() >= len(points):
+            spline, off = fit_spline(points[good], values[good], mean, factor)
+            farthest = float((spline.points**2).sum(axis=0).max())
+            self.fit = Fit(spline, farthest, self.softer / (1.0 + off[:-1] * self.exact[:, 1]))
 
     def explore(self, numbers: Numbers, v: np.ndarray) -> tuple[float, float]:
-        """Run the chain, in place in v; return log pi* before and after."""
         return explore_fit(self.fit, self.noise, self.steps, numbers, v, self.counts)
 
 

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.transport import place
 from noiseaware.sampler.pieces import PIECE
 from noiseaware.sampler.state import ChainState
@@ -38,7 +38,8 @@ LOOK_AT = 32
 """Records that are mirrored to see whether their statistics change."""
 
 MOST_SIGNS = 10
-"""Up to so many coordinates of v and u, all 2^10 pairs are tried; with more, only some."""
+"""Up to so many coordinates of v and u, all 2^10 pairs are tried, in some hundredths of a second;
+with more, only some."""
 
 
 def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -83,28 +84,22 @@ def _candidates(size: int, width: int) -> list[np.ndarray]:
     return [np.concatenate([ones[: p.start], -ones[p], ones[p.stop :]]) for p in parts]
 
 
-class MirrorMove:
+class MirrorMove(ReadyMove):
     """Propose a mirror image of the database that the release does not tell from it."""
 
     reports = ("mirror_acceptance",)
 
-    def __repr__(self) -> str:
-        return "MirrorMove()"
-
     def check(self, target: Target) -> None:
-        """Raise if there is no mirror image."""
         if not mirror_images(target):
             raise ValueError(
                 "MirrorMove needs a model with normal innovations, and a release that does not "
                 f"change when signs do; {target.abilities.name} with this release has none"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Look for mirror images."""
+    def start(self, target: Target, state: ChainState) -> Tuning:
         return {"images": mirror_images(target)}
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Propose one of the images; report whether it was accepted."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         rng, images = state.rng, tuning["images"]
         signs, u_signs = images[rng.integers(len(images))]
         v, log_prior = place(target.coordinates, target.log_prior, state.theta)
@@ -115,12 +110,5 @@ class MirrorMove:
         log_ratio += target.log_g(total) - target.log_g(target.total(state.records))
         accept = -rng.standard_exponential() < log_ratio < math.inf
         if accept:
-            if records is None:
-                records = target.build_all(theta, u, state.records)
-            state.theta, state.records = theta, records
-            if state.innovations is not None:
-                state.innovations = u
+            target.put(state, theta, u, records)
         return (float(accept),)
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Nothing is tuned."""

@@ -8,10 +8,10 @@ data, leaves p(theta, x | s_dp) invariant too (the paper's Assumption 1 and sect
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from noiseaware.contract import Kernel, KernelAbilities, Theta, kernel_abilities
 from noiseaware.kernels.slice import Slice
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -19,7 +19,7 @@ READY = kernel_abilities(Slice())
 """The kernel of a model that has a prior and a likelihood, but no kernel of its own."""
 
 
-class ParameterUpdate:
+class ParameterUpdate(ReadyMove):
     """Update theta by a kernel for p(theta | x).
 
     Parameters
@@ -58,7 +58,6 @@ class ParameterUpdate:
         return own if self._given is None else self._given.name
 
     def check(self, target: Target) -> None:
-        """Raise if there is no kernel for p(theta | x)."""
         able = target.abilities
         if self.kernel is None and not able.can_update:
             raise ValueError(
@@ -72,17 +71,12 @@ class ParameterUpdate:
                 f"{able.name} is only a simulator: its innovations cannot be recovered from the "
                 "records, so theta cannot be changed with the records kept"
             )
-        check = self._kernel(target).check
-        if check is not None:
-            check(target)
+        self._kernel(target).check(target)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin with the kernel's own tuning."""
-        start = self._kernel(target).start
-        return {} if start is None else start(target, state)
+    def start(self, target: Target, state: ChainState) -> Tuning:
+        return self._kernel(target).start(target, state)
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
-        """Draw theta by the kernel."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
         able = self._kernel(target)
         if able.step is not None:
             reported = able.step(target, state, tuning)
@@ -91,14 +85,8 @@ class ParameterUpdate:
         state.theta = target.as_theta(lambda: self._where(target), made)
         return ()
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn."""
-        learn = self._kernel(target).learn
-        if learn is not None:
-            learn(target, state, tuning)
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        self._kernel(target).learn(target, state, tuning)
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Let the kernel learn no more."""
-        freeze = self._kernel(target).freeze
-        if freeze is not None:
-            freeze(target, state, tuning)
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        self._kernel(target).freeze(target, state, tuning)

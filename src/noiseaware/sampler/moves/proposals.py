@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from noiseaware.basics.adapt import StepSize
+from noiseaware.basics.linear_algebra import copy_vector
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
@@ -43,7 +44,7 @@ DOF = 4.0
 """Degrees of freedom of the jump; chi-square(4) is twice a sum of two standard exponentials."""
 
 
-class Proposal(Protocol):
+class Proposal:
     """One way to propose theta; the defaults are those of a proposal that learns nothing."""
 
     needs_v: bool = True
@@ -65,23 +66,18 @@ class Proposal(Protocol):
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Take what warm-up has learned so far."""
-        return
 
     def learn_formula(self, here: Any, geometry: Geometry) -> None:
         """Look at the records at and around `here`, for a formula that is learned."""
-        return
 
     def condition_on(self, target: Target, row: Row) -> None:
         """Prepare for steps with these u."""
-        return
 
     def record(self, log_ratio: float) -> None:
         """Take note of the log ratio of a step of warm-up."""
-        return
 
     def tune(self, count: int) -> None:
         """Tune what is not geometry, after `count` iterations of warm-up."""
-        return
 
     def prepare(self, steps: int, rng: np.random.Generator) -> Any:
         """Draw the random numbers of `steps` proposals."""
@@ -95,8 +91,7 @@ class Proposal(Protocol):
 @njit(cache=True, nogil=True)
 def walk(v, index, factor, size, normals, proposed):
     """Fill `proposed` with v + size * L z in the coordinates `index`."""
-    for j in range(v.shape[0]):
-        proposed[j] = v[j]
+    copy_vector(v, proposed)
     for a in range(index.shape[0]):
         step = 0.0
         for b in range(a + 1):
@@ -113,8 +108,7 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
     sqrt(dof / chi-square(dof)), so that v' = mean + radius L z.
     """
     k = index.shape[0]
-    for j in range(v.shape[0]):
-        proposed[j] = v[j]
+    copy_vector(v, proposed)
     here, there = 0.0, 0.0
     whitened = np.empty(k)
     for a in range(k):
@@ -154,32 +148,26 @@ class Walk(Proposal):
     learned = ("factor", "step_size")
 
     def __init__(self, index: np.ndarray, block: int, *, given_u: bool) -> None:
-        self.index = index
-        self.block = block
-        self.given_u = given_u
+        self.index, self.block, self.given_u = index, block, given_u
         self.factor = np.eye(len(index))
-        self.step_size = StepSize(1.0, WANTED, 1e-4, 10.0)
+        self.step_size = StepSize(1.0, WANTED)
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the block's part of the covariance."""
         covariance = geometry.covariance_given_u if self.given_u else geometry.covariance
         self.factor = factor_of(covariance, self.index)
 
     def record(self, log_ratio: float) -> None:
-        """Take note of how likely a step was accepted."""
         self.step_size.note(log_ratio)
 
     def tune(self, count: int) -> None:
-        """Tune the size."""
         self.step_size.tune(count)
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw z and the size of every step."""
         normals = rng.standard_normal((steps, len(self.index) + 1))
         size = self.step_size.size
         return normals, [size * math.exp(SPREAD * z) for z in normals[:, -1].tolist()]
 
-    def propose(self, v, prepared, k, proposed) -> float:  # noqa: D102
+    def propose(self, v, prepared, k, proposed) -> float:
         normals, sizes = prepared
         walk(v, self.index, self.factor, sizes[k], normals[k], proposed)
         return 0.0
@@ -191,21 +179,18 @@ class Jump(Proposal):
     learned = ("mean", "factor")
 
     def __init__(self, index: np.ndarray, block: int) -> None:
-        self.index = index
-        self.block = block
+        self.index, self.block = index, block
         self.mean = np.zeros(len(index))
         self.factor = np.eye(len(index))
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the block's part of the mean and the covariance."""
         self.mean = np.ascontiguousarray(geometry.mean[self.index])
         self.factor = factor_of(geometry.covariance, self.index)
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw z and the radius of every step."""
         normals = rng.standard_normal((steps, len(self.index)))
         return normals, [student_radius(rng) for _ in range(steps)]
 
-    def propose(self, v, prepared, k, proposed) -> float:  # noqa: D102
+    def propose(self, v, prepared, k, proposed) -> float:
         normals, radius = prepared
         return jump(v, self.index, self.mean, self.factor, DOF, normals[k], radius[k], proposed)

@@ -42,29 +42,15 @@ NO_LEAN = np.zeros(0)
 """c, where innovations stay as they are."""
 
 MORE = 8
-"""Where a proposal asks for more innovations than there are, at least this part more are drawn."""
+"""Where a proposal asks for more innovations than there are, at least an eighth more are drawn: a
+row that grows little by little is copied seldom."""
 
 
 class Row:
-    """The row of innovations, and what the last proposal would make of it.
+    """The row of innovations u, of which the database uses the first n.
 
-    Parameters
-    ----------
-    u
-        Those of the database, (n, width).
-    innovations
-        Their law.
-    rng
-        For those behind the n-th.
-    lean, span
-        c, or nothing, and the span of the module docstring.
-
-    Attributes
-    ----------
-    n, n_new
-        How many of them the database uses, and would use.
-    log_factor
-        The log of the factor of the module docstring, of the last proposal.
+    `lean` and `span` are c and the span of the module docstring; `n_new` and `log_factor` are how
+    many the last proposal would use, and the log of its factor.
     """
 
     def __init__(

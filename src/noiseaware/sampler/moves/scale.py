@@ -22,8 +22,6 @@ p(theta, x | s_dp) N(s; 0, size^2), and the density of s is the same at -s. So r
 ratio of the point and its image (Green 1995; Liu and Sabatti 2000 draw s from its conditional
 instead). s is drawn afresh in each step and not kept.
 
-The size is tuned in warm-up and frozen after it.
-
 References
 ----------
 Green, P. J. (1995). Reversible jump Markov chain Monte Carlo computation. Biometrika 82(4).
@@ -34,20 +32,16 @@ Liu, J. S. and Sabatti, C. (2000). Generalised Gibbs sampler and multigrid Monte
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize
-from noiseaware.basics.arguments import whole_number
+from noiseaware.sampler.moves.base import TunedMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
-SMALLEST, LARGEST = 1e-4, 5.0
-"""Between these the size is tuned."""
 
-
-class ScaleMove:
+class ScaleMove(TunedMove):
     """Move along the model's `scale_records`.
 
     Parameters
@@ -59,13 +53,12 @@ class ScaleMove:
     reports = ("scale_acceptance",)
 
     def __init__(self, steps: int = 3) -> None:
-        self.steps = whole_number("steps", steps)
+        super().__init__(steps)
 
     def __repr__(self) -> str:
-        return "ScaleMove()" if self.steps == 3 else f"ScaleMove(steps={self.steps})"
+        return "ScaleMove()" if self.steps == 3 else super().__repr__()
 
     def check(self, target: Target) -> None:
-        """Raise if the model has no direction to move in."""
         able = target.abilities
         if able.scale_records is None:
             raise ValueError(
@@ -78,12 +71,10 @@ class ScaleMove:
                 "records do not say what innovations made them"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin with a middling size."""
-        return {"size": StepSize(0.5, WANTED_ALONE, SMALLEST, LARGEST), "count": 0, "warming": True}
+    def start(self, target: Target, state: ChainState) -> Tuning:
+        return {"size": StepSize(0.5, WANTED_ALONE), "count": 0, "warming": True}
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Scale `steps` times; report the share accepted."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         scale_records = target.abilities.scale_records
         assert scale_records is not None  # `check` saw to it
         amounts = tuning["size"].size * state.rng.standard_normal(self.steps)
@@ -102,12 +93,3 @@ class ScaleMove:
                 log_g_now = log_g_new
                 state.theta, state.records = theta, records
         return (accepted / self.steps,)
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Tune the size."""
-        tuning["count"] += 1
-        tuning["size"].tune(tuning["count"])
-
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Keep the size from now on."""
-        tuning["warming"] = False

@@ -31,17 +31,16 @@ give together, it is `Transport` that moves both.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize
-from noiseaware.basics.arguments import whole_number
+from noiseaware.sampler.moves.base import TunedMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 
-class SizeMove:
+class SizeMove(TunedMove):
     """Add some records, or take some away.
 
     Parameters
@@ -54,27 +53,21 @@ class SizeMove:
     moves_size = True
 
     def __init__(self, steps: int = 4) -> None:
-        self.steps = whole_number("steps", steps)
-
-    def __repr__(self) -> str:
-        return f"SizeMove(steps={self.steps})"
+        super().__init__(steps)
 
     def check(self, target: Target) -> None:
-        """Raise if the number of records is known."""
         if target.size is None:
             raise ValueError(
                 "SizeMove needs a release that does not say how many records there are, "
                 f"n_records=None; this one is of {target.n} records of {target.abilities.name}"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin with one record at a time."""
+    def start(self, target: Target, state: ChainState) -> Tuning:
         assert target.size is not None  # `check` saw to it
         most = max(1.0, float(target.size.upper - target.size.lower))
         return {"size": StepSize(1.0, WANTED_ALONE, 0.01, most), "count": 0, "warming": True}
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Do all steps; report the share accepted."""
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         size, rng = target.size, state.rng
         assert size is not None
         total = target.total(state.records)
@@ -101,40 +94,27 @@ class SizeMove:
                 accepted += 1
         return (accepted / self.steps,)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Tune the number of records in a step."""
-        tuning["count"] += 1
-        tuning["size"].tune(tuning["count"])
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Keep it from now on."""
-        tuning["warming"] = False
-
-
-More = tuple[np.ndarray, np.ndarray | None] | None
-"""Records that are proposed, with their u where a chain carries it; None if some are taken away."""
+Made = tuple[np.ndarray, np.ndarray | None]
+"""Records that are proposed, with their u where a chain carries it."""
 
 
 def change(
     target: Target, state: ChainState, total: np.ndarray, n_new: int
-) -> tuple[More, np.ndarray]:
+) -> tuple[Made, np.ndarray]:
     """Return the records to add, if any, and the total that a database of n_new would have."""
     n = len(state.records)
     if n_new > n:
         more = target.propose(state.theta, n_new - n, state.rng, n)
         return more, total + target.sum(target.statistic(more[0], n))
     gone = np.ascontiguousarray(state.records[n_new:])
-    return None, total - target.sum(target.statistic(gone, n_new))
+    none = state.records[:0], None if state.innovations is None else state.innovations[:0]
+    return none, total - target.sum(target.statistic(gone, n_new))
 
 
-def resize(state: ChainState, n_new: int, more: More) -> None:
-    """Add the records, or take the last ones away."""
-    records, innovations = state.records, state.innovations
-    if more is None:
-        records = records[:n_new].copy()
-        innovations = None if innovations is None else innovations[:n_new].copy()
-    else:
-        records = np.concatenate([records, more[0]])
-        if innovations is not None and more[1] is not None:
-            innovations = np.concatenate([innovations, more[1]])
-    state.set_records(records, innovations)
+def resize(state: ChainState, n_new: int, more: Made) -> None:
+    """Take the last records away, if there are more than n_new, and add some."""
+    records, u = np.concatenate([state.records[:n_new], more[0]]), None
+    if state.innovations is not None and more[1] is not None:
+        u = np.concatenate([state.innovations[:n_new], more[1]])
+    state.set_records(records, u)
