@@ -64,11 +64,7 @@ KNOWN = (*LAPLACE, "LaplaceBoundedDomain", *GEOMETRIC, *GAUSSIAN)
 
 
 def release(
-    mechanism: Any,
-    values: ArrayLike,
-    query: Any,
-    n_records: int,
-    neighbours: Neighbours = "change",
+    mechanism: Any, values: ArrayLike, query: Any, n_records: int, neighbours: Neighbours = "change"
 ) -> Release:
     """Read a mechanism of diffprivlib and the values that it released.
 

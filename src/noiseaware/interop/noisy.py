@@ -299,9 +299,7 @@ def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
     gap, end = xp.where(tail, low - high, -1.0), xp.where(tail, high, -1.0)
     inner_low, inner_high = xp.where(tail, -1.0, low), xp.where(tail, 1.0, high)
     laplace = xp.where(
-        tail,
-        end + xp.log(-xp.expm1(gap)),
-        xp.log(-xp.expm1(inner_low) - xp.expm1(-inner_high)),
+        tail, end + xp.log(-xp.expm1(gap)), xp.log(-xp.expm1(inner_low) - xp.expm1(-inner_high))
     ) - np.log(2.0)
     ahead = b.log_ndtr(end)
     root = np.sqrt(0.5)

@@ -113,10 +113,7 @@ class Asked(NamedTuple):
 
 
 def release(
-    measurement: Any,
-    values: ArrayLike,
-    n_records: int | None = None,
-    query: Any = None,
+    measurement: Any, values: ArrayLike, n_records: int | None = None, query: Any = None
 ) -> Release:
     """Read an OpenDP measurement and the values that it released.
 

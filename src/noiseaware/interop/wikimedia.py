@@ -42,15 +42,7 @@ from noiseaware.release import Release
 __all__ = ["Noise", "noise_of", "release"]
 
 
-COLUMNS = (
-    "country",
-    "country_code",
-    "project",
-    "page_id",
-    "page_title",
-    "item_id",
-    "count",
-)
+COLUMNS = ("country", "country_code", "project", "page_id", "page_title", "item_id", "count")
 """Of a file without a header; `item_id` is not there before 9 February 2017."""
 
 
