@@ -51,7 +51,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import query_abilities
 from noiseaware.interop import diffprivlib_tools as tools
 from noiseaware.interop.diffprivlib_models import fitted
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import whole_number
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["fitted"]

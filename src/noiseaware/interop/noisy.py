@@ -65,63 +65,36 @@ FAR = 1e30
 
 
 class Backend(NamedTuple):
-    """What is called differently in JAX and in PyTensor.
+    """What is called differently in JAX and in PyTensor, in NumPyro and in PyMC."""
 
-    Attributes
-    ----------
-    xp
-        The module of array functions.
-    constant
-        An array of NumPy as one of theirs.
-    still
-        The same value, with a derivative of zero.
-    erf, log_ndtr
-        The error function, and the log of the normal distribution function.
-    """
-
-    xp: Any
-    constant: Callable[[Any], Any]
-    still: Callable[[Any], Any]
+    xp: Any  # the module of array functions
+    constant: Callable[[Any], Any]  # an array of NumPy as one of theirs
+    still: Callable[[Any], Any]  # the same value, with a derivative of zero
     erf: Callable[[Any], Any]
     log_ndtr: Callable[[Any], Any]
+    log_mass: Callable[[Any], Any]  # of a distribution of counts, the function log f
+    coordinate: Callable[[Any], Any]  # of a distribution of values, its `Coordinate`
 
 
 class Seen(NamedTuple):
-    """What is known of each record from its released value; all arrays have the release's shape.
-
-    Attributes
-    ----------
-    family, low, high, inverse
-        The noisy number is low (= high), or between the two; 1 / scale of the noise. Infinite ends
-        are +-`FAR`.
-    nothing
-        Records of which nothing is known.
-    first, last, width
-        The true counts that may matter, and how many of them make a block.
-    at, table
-        log h of `first` stands there in the table, and the next ones behind it, for records that
-        have no formula.
-    constant
-        What makes h a density or a probability.
-    """
+    """What is known of each record from its released value; all arrays have the release's shape."""
 
     family: NDArray[np.int64]
-    low: Floats
-    high: Floats
-    inverse: Floats
-    nothing: NDArray[np.bool_]
-    first: NDArray[np.int64]
+    low: Floats  # the noisy number, or where it is at least; infinite ends are +-`FAR`
+    high: Floats  # the same number, or where it is at most
+    inverse: Floats  # 1 / scale of the noise
+    nothing: NDArray[np.bool_]  # of which nothing is known
+    first: NDArray[np.int64]  # the true counts that may matter, from first to last
     last: NDArray[np.int64]
-    width: NDArray[np.int64]
-    at: NDArray[np.int64]
-    table: Floats
-    constant: Floats
+    width: NDArray[np.int64]  # how many of them make a block
+    at: NDArray[np.int64]  # without a formula: where in `table` log h of `first` stands
+    table: Floats  # log h of `first`, and of the next ones behind it
+    constant: Floats  # what makes h a density or a probability
 
 
 def laws_of(mechanism: Any, values: Any) -> tuple[CellLaws, Floats]:
     """Return the law of each record, and its constant; an error if the mechanism is not local."""
-    able = mechanism_abilities(mechanism)
-    laws = None
+    able, laws = mechanism_abilities(mechanism), None
     if able.record_laws is not None and able.check_values is not None:
         values = able.check_values(np.asarray(values, dtype=np.float64).reshape(-1))
         laws = able.record_laws(values)
@@ -268,22 +241,12 @@ def log_total(b: Backend, log_weights: Any, nothing: NDArray[np.bool_]) -> Any:
 
 
 class Coordinate(NamedTuple):
-    """A coordinate without ends of the true value, and the density in it.
+    """A coordinate without ends of the true value, and the density in it."""
 
-    Attributes
-    ----------
-    to_value, from_value
-        x(y), and its inverse, which gives `middle` for a value that is impossible.
-    log_density
-        y -> log f(x(y)) |dx / dy|, -inf where it is not a number.
-    middle
-        About where f is, as a y.
-    """
-
-    to_value: Callable[[Any], Any]
-    from_value: Callable[[Any], Any]
-    log_density: Callable[[Any], Any]
-    middle: Any
+    to_value: Callable[[Any], Any]  # x(y)
+    from_value: Callable[[Any], Any]  # its inverse; `middle` for a value that is impossible
+    log_density: Callable[[Any], Any]  # log f(x(y)) |dx / dy|, -inf where it is not a number
+    middle: Any  # about where f is, as a y
 
 
 def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
@@ -371,6 +334,33 @@ def log_values(b: Backend, seen: Seen, c: Coordinate) -> Any:
 
 
 # ------------------------------------------------------------------ draws of the true number
+
+
+class Read:
+    """The released values of one variable, read once."""
+
+    def __init__(
+        self, backend: Callable[[], Backend], discrete: bool, mechanism: Any, values: Any
+    ) -> None:
+        self.backend, self.discrete, self.shape = backend, discrete, np.shape(values)
+        if discrete:
+            self.seen, self.beside = read_counts(mechanism, values)
+        else:
+            self.seen = read_values(mechanism, values)
+
+    def log_prob(self, distribution: Any) -> Any:
+        """Return log p(s) of each value."""
+        b = self.backend()
+        if self.discrete:
+            return log_counts(b, self.seen, self.beside, b.log_mass(distribution))
+        return log_values(b, self.seen, b.coordinate(distribution))
+
+    def draw(self, distribution: Any, free: Any, uniforms: Any) -> Any:
+        """Draw the true number of each value; `free` and `uniforms` as `draw_counts` has them."""
+        b = self.backend()
+        if self.discrete:
+            return draw_counts(b, self.seen, b.log_mass(distribution), free, uniforms)
+        return draw_values(b, self.seen, b.coordinate(distribution), free, uniforms)
 
 
 def draw_counts(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.interop import tables
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["release"]

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware import mechanisms, queries
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.interop.tables import text_of
 from noiseaware.release import Release
 
