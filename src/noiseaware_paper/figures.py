@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from pandas import DataFrame
 
 from noiseaware.baselines import non_private
 from noiseaware.basics.files import write_whole
@@ -14,18 +16,12 @@ from noiseaware.studies import Study
 from noiseaware_paper.settings import Experiment
 from noiseaware_paper.tables import METHODS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 BLUE, ORANGE, GREY = "#2b6ca3", "#c7662b", "#888888"
 COLOURS = {"algorithm1": ORANGE, "default": BLUE, "published": "#333333"}
 
 
 def _panels(count: int, width: float, height: float, label: str) -> tuple[Figure, np.ndarray]:
     """Return a figure that belongs to no window, and its axes in a row."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, count, squeeze=False)[0]
     axes[0].set_ylabel(label)

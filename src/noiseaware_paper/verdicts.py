@@ -7,16 +7,12 @@ or 25 cells is beyond 3 in about one run out of 25 or 15.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from pandas import DataFrame
 
 from noiseaware.studies import Study
 from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FAR = 3.0
 FEW = 20

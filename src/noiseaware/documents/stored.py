@@ -21,19 +21,6 @@ from noiseaware.results.units import KEYS
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "Wishes",
-    "kind_of_records",
-    "model_of",
-    "naive_draws",
-    "naive_note",
-    "number_of_records",
-    "release_of",
-    "remember",
-    "wishes_of",
-]
-
-
 def model_of(posterior: DataTree, model: Model | None = None) -> Model:
     """Return the model given, or the one that the posterior was drawn from."""
     if model is not None:

@@ -167,9 +167,6 @@ def _coordinate(base: Any) -> noisy.Coordinate:
     return noisy.Coordinate(to_value, from_value, log_density, middle)
 
 
-# ------------------------------------------------------------------ the true values
-
-
 def true_values(
     model: Callable[..., Any],
     samples: Mapping[str, Any],

@@ -214,9 +214,6 @@ def _coordinate(distribution: Any) -> noisy.Coordinate:
     return noisy.Coordinate(to_value, from_value, log_density, middle)
 
 
-# ------------------------------------------------------------------ the true values
-
-
 def true_values(idata: Any, model: Any = None, *, random_seed: int | None = None) -> Any:
     """Draw the true numbers given what was published, one draw for each draw of the parameters.
 

@@ -47,7 +47,6 @@ LAWS = {
     "geometric": mechanisms.LocalGeometric,
     "discretegaussian": mechanisms.LocalDiscreteGaussian,
 }
-NOISE = ("scale", "sd", "variance")
 
 
 def release(

@@ -40,7 +40,7 @@ from noiseaware.release import Release
 
 __all__ = ["release", "table"]
 
-# The noise in the words of OpenDP's summaries, and whether the parameter is its scale squared.
+# The noise in the words of OpenDP's summaries, and whether its scale is the parameter's root.
 NOISE = {
     "LAPLACE": ("Float Laplace", False),
     "GEOMETRIC": ("Integer Laplace", False),

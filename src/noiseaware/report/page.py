@@ -150,9 +150,6 @@ def _list_of(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-# ------------------------------------------------------------------ the naive analysis
-
-
 def _against_naive(
     posterior: DataTree, main: list[Scalar], model: Model | None, release: Release | None
 ) -> dict[str, Any]:
@@ -176,9 +173,6 @@ def _against_naive(
         "all_picture": all_picture(everything) if more else None,
         "hidden": max(0, len(everything) - ROWS),
     }
-
-
-# ------------------------------------------------------------------ the sources of uncertainty
 
 
 def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> dict[str, Any]:
@@ -232,9 +226,6 @@ def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[
     }
 
 
-# ------------------------------------------------------------------ the release
-
-
 def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
     observed = posterior["observed_data"].to_dataset()["release"]
     values = [
@@ -264,7 +255,6 @@ def _released(value: float) -> str:
     return "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
 
 
-# ------------------------------------------------------------------ the checks and the chains
 
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
 """A symbol and a word for what a check says."""
@@ -303,8 +293,7 @@ MEANINGS = {
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
     """Return each verdict with its state, and what is behind it."""
-    found = checks.check(posterior)
-    rows = []
+    found, rows = checks.check(posterior), []
     for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
         if "for information" in verdict.name or not verdict.checked:
@@ -316,10 +305,8 @@ def _verdicts(posterior: DataTree) -> dict[str, Any]:
 def _trace(posterior: DataTree, scalar: Scalar) -> list[Markup]:
     """Draw the draws in their order, and their ranks."""
     label, (chains, length) = scalar.label, scalar.draws.shape
-    trace, rank = (
-        f"Trace of {label}: {length} draws of {chains} chains in their order.",
-        f"Ranks of the draws of {label}: a row of bars for each of {chains} chains.",
-    )
+    trace = f"Trace of {label}: {length} draws of {chains} chains in their order."
+    rank = f"Ranks of the draws of {label}: a row of bars for each of {chains} chains."
     return [
         draw(1.6, trace, lambda ax: plots.plot_trace(posterior, label, axes=ax)),
         draw(1.6, rank, lambda ax: plots.plot_rank(posterior, label, axes=ax)),
@@ -332,16 +319,15 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
         return None
     rate = float(stats["acceptance_rate"].mean())
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
-    lowest = None
+    words = f"Share of accepted proposals over the draws, {rate:.1%} on average"
+    lowest = bound = None
     if "lowest_log_acceptance" in stats:
         value = math.exp(float(stats["lowest_log_acceptance"].min()))
         lowest = Number("lowest acceptance", value, f"{value:.3g}")
-    bound = None
+        words += f"; the lowest probability was {lowest.text}"
     if not math.isnan(epsilon):
         bound = Number("acceptance bound", math.exp(-epsilon), f"{math.exp(-epsilon):.3g}")
-    words = f"Share of accepted proposals over the draws, {rate:.1%} on average"
-    words += "" if lowest is None else f"; the lowest probability was {lowest.text}"
-    words += "" if bound is None else f", the bound is {bound.text}"
+        words += f", the bound is {bound.text}"
     return {
         "rate": Number("acceptance rate", rate, percent(rate)),
         "lowest": lowest,
@@ -350,7 +336,6 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
     }
 
 
-# ------------------------------------------------------------------ the cells
 
 TOP = 10
 """Cells of a ranking."""
@@ -391,24 +376,21 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
     }
 
 
-# ------------------------------------------------------------------ the imputed databases
-
-
 def _imputed(posterior: DataTree) -> dict[str, Any] | None:
     """Return rows about the columns of the imputed databases: of shares, or of four numbers."""
     if "latent_records" not in posterior.children:
         return None
     values = imputed(posterior, as_frame=None)
     count, n = values.shape[:2]
-    values = values.reshape(count, n, -1)
     levels: list[tuple[str, ...]] = []
     rows: list[tuple[str, ...]] = []
-    for place, name in enumerate(column_names(posterior)[:ROWS]):
-        column = values[:, :, place]
+    columns = np.moveaxis(values.reshape(count, n, -1), 2, 0)
+    for name, column in zip(column_names(posterior)[:ROWS], columns, strict=False):
         found = np.unique(column)
         if np.issubdtype(column.dtype, np.integer) and len(found) <= LEVELS:
-            shares = ((level, (column == level).mean(axis=1)) for level in found)
-            levels += [(name, str(level), _ranges(share, 100)) for level, share in shares]
+            for level in found:
+                share = (column == level).mean(axis=1)
+                levels.append((name, str(level), _ranges(share, 100)))
         else:
             looks = (np.mean, np.std, np.min, np.max)
             rows.append((name, *(_ranges(look(column, axis=1)) for look in looks)))
@@ -424,9 +406,6 @@ def _ranges(values: np.ndarray, factor: float = 1.0) -> str:
         return f"{number(middle)}{unit}"
     a, b, c = (number(v, spread) for v in (low, middle, high))
     return f"{b}{unit} ({a} to {c})"
-
-
-# ------------------------------------------------------------------ how it was made
 
 
 def _made(posterior: DataTree) -> list[tuple[str, str]]:
@@ -468,9 +447,8 @@ na.write_report(posterior, "report.html")"""
 
 def _kept(posterior: DataTree) -> int:
     """Return how many databases were kept from each chain."""
-    if "latent_records" not in posterior.children:
-        return 0
-    return posterior["latent_records"].sizes["draw"]
+    kept = "latent_records" in posterior.children
+    return posterior["latent_records"].sizes["draw"] if kept else 0
 
 
 def _pretty(text: str) -> str:

@@ -33,17 +33,14 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about letters that no font has
         matplotlib.rcdefaults()
+        inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
         matplotlib.rcParams.update(
             {
                 "svg.fonttype": "none",  # text stays text: small, sharp and selectable
                 "text.parse_math": False,  # a name from a file is no formula
                 "svg.hashsalt": label,  # same page from the same posterior; ids differ by picture
                 "font.family": "sans-serif",
-                "axes.edgecolor": INK,
-                "axes.labelcolor": INK,
-                "text.color": INK,
-                "xtick.color": INK,
-                "ytick.color": INK,
+                **dict.fromkeys(inked, INK),
             }
         )
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -78,17 +75,14 @@ def forest(rows: Sequence[tuple[str, np.ndarray, np.ndarray | None]]) -> Callabl
 
     def paint(ax: Any) -> None:
         for place, (_, posterior, naive) in enumerate(reversed(rows)):
-            for name, values, shift, mark in (
-                ("posterior", posterior, 0.14, "o"),
-                ("naive", naive, -0.2, "D"),
-            ):
+            drawn = (("posterior", posterior, 0.14, "o"), ("naive", naive, -0.2, "D"))
+            for name, values, shift, mark in drawn:
                 finite = () if values is None else values[np.isfinite(values)]
                 if len(finite) == 0:
                     continue
-                colour = COLOURS[name]
                 low, middle, high = np.quantile(finite, [ENDS[0], 0.5, ENDS[1]])
-                ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2.2)
-                ax.plot([middle], [place + shift], mark, color=colour, markersize=3.5)
+                ax.plot([low, high], [place + shift] * 2, color=COLOURS[name], linewidth=2.2)
+                ax.plot([middle], [place + shift], mark, color=COLOURS[name], markersize=3.5)
         ax.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)])
         ax.set_ylim(-0.7, len(rows) - 0.3)
         plain(ax)
