@@ -60,10 +60,8 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def prior_draws(experiment: Experiment) -> np.ndarray:
     """Draw the reported parameter from the prior."""
-    rng = np.random.default_rng(3)
-    return np.array(
-        [experiment.model.sample_prior(rng)[experiment.parameter] for _ in range(DRAWS)]
-    )
+    rng, draw = np.random.default_rng(3), experiment.model.sample_prior
+    return np.array([draw(rng)[experiment.parameter] for _ in range(DRAWS)])
 
 
 def data_draws(experiment: Experiment, records: np.ndarray) -> np.ndarray:

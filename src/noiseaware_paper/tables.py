@@ -35,10 +35,8 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
         table[method] = ours["coverage"].to_numpy()
         table[f"{method}_error"] = ours["coverage_error"].to_numpy()
         table[f"{method}_ess"] = ours["ess"].to_numpy()
-    for name, one, other in (
-        ("z_published", "algorithm1", "published"),
-        ("z_default", "default", "algorithm1"),
-    ):
+    pairs = {"z_published": ("algorithm1", "published"), "z_default": ("default", "algorithm1")}
+    for name, (one, other) in pairs.items():
         errors = np.hypot(table[f"{one}_error"], table[f"{other}_error"])
         table[name] = (table[one] - table[other]) / errors
     return table

@@ -21,6 +21,7 @@ from noiseaware.results.units import KEYS
 if TYPE_CHECKING:
     from xarray import DataTree
 
+
 def model_of(posterior: DataTree, model: Model | None = None) -> Model:
     """Return the model given, or the one that the posterior was drawn from."""
     if model is not None:

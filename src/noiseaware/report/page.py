@@ -255,7 +255,6 @@ def _released(value: float) -> str:
     return "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
 
 
-
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
 """A symbol and a word for what a check says."""
 
@@ -334,7 +333,6 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
         "bound": bound,
         "picture": draw(2.1, f"{words}.", lambda ax: plots.plot_acceptance(posterior, ax=ax)),
     }
-
 
 
 TOP = 10
