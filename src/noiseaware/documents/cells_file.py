@@ -136,14 +136,6 @@ class Table:
         cell = f" ({self.names[row]})" if self.names is not None else ""
         return f"{self.path.name}, {line}{cell}"
 
-    def placed(self, words: str) -> str | None:
-        """Return what a model or mechanism says of a row as an error of this file, or None."""
-        found = IN_ROW.search(words)
-        if found is None:
-            return None
-        row = int(found[1] or found[2])
-        return f"{self.where(row)}: {words[: found.start()]}{words[found.end() :]}"
-
 
 def _hint(key: str, entry: Any) -> str:
     """Return what to do about an entry that is no number, or ""."""
@@ -153,13 +145,7 @@ def _hint(key: str, entry: Any) -> str:
 
 
 def read_cells(path: str | Path, model: str | Path) -> Cells:
-    """Read a table of cells, and the model file that names its columns.
-
-    Raises
-    ------
-    ValueError
-        In one line: the file, the line or the key, and what would be right.
-    """
+    """Read a table of cells, and the model file that names its columns; or ValueError, a line."""
     table = Table(Path(path), read_frame(Path(path)))
     content = read_toml(model, lambda content: content)
     try:
@@ -167,7 +153,11 @@ def read_cells(path: str | Path, model: str | Path) -> Cells:
     except WrongEntry as error:
         raise ValueError(str(error)) from None
     except (ValueError, TypeError) as error:
-        raise ValueError(table.placed(str(error)) or f"{model}: {error}") from None
+        words, in_row = str(error), IN_ROW.search(str(error))
+        if in_row is None:
+            raise ValueError(f"{model}: {words}") from None
+        place = table.where(int(in_row[1] or in_row[2]))
+        raise ValueError(f"{place}: {words[: in_row.start()]}{words[in_row.end() :]}") from None
 
 
 def check_kinds(release: str | Path, content: dict[str, Any]) -> None:
@@ -190,12 +180,12 @@ def read_frame(path: Path) -> Any:
 
         _check_separator(path)
         frame = pandas.read_csv(path)
-    except (ValueError, UnicodeError) as error:  # those of pandas are kinds of ValueError
-        raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
-    except Exception as error:  # polars has its own, of no common kind
-        if type(error).__module__.partition(".")[0] != "polars":
+    except Exception as error:  # those of pandas are kinds of ValueError; polars has its own
+        of_polars = type(error).__module__.partition(".")[0] == "polars"
+        if not isinstance(error, ValueError) and not of_polars:
             raise
-        raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as a table: {first}") from None
     return _with_rows(frame, path)
 
 
@@ -236,10 +226,6 @@ def _polars() -> Any:
     except ImportError:
         raise ValueError("Parquet needs polars: pip install 'noiseaware[frames]'") from None
     return polars
-
-
-def _first(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _read(content: dict[str, Any], table: Table) -> Cells:

@@ -65,10 +65,7 @@ def naive_draws(
 ) -> dict[str, np.ndarray]:
     """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
 
-    Raises
-    ------
-    ValueError
-        If the model or the release is not known, or there is no naive analysis of the pair.
+    ValueError if the model or the release is not known, or there is no naive analysis of the pair.
     """
     need_posterior(posterior)
     seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
