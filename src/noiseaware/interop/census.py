@@ -302,17 +302,10 @@ def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Mea
     variance = 0.0 if sign else float(row.get("variance") or 0.0)
     if not sign and not variance > 0.0:
         raise ValueError(f"{name}: variance must be above 0; got {row.get('variance')!r}")
-    entering = [(k, size) for k, size in zip(columns, shape, strict=True) if row[k] != "*"]
-    return Measurement(
-        str(row["geocode"]),
-        name,
-        tuple(key for key, _ in entering),
-        tuple(key if row[key] == "detailed" else row[key] for key, _ in entering),
-        tuple(size for _, size in entering),
-        values,
-        variance,
-        sign,
-    )
+    entering = {k: size for k, size in zip(columns, shape, strict=True) if row[k] != "*"}
+    groups = tuple(key if row[key] == "detailed" else row[key] for key in entering)
+    area, sizes = str(row["geocode"]), tuple(entering.values())
+    return Measurement(area, name, tuple(entering), groups, sizes, values, variance, sign)
 
 
 def _is_text(entry: Any) -> bool:

@@ -57,6 +57,7 @@ INTEGERS = {
     "usize": (0, 2**64 - 1),
 }
 FLOATS = ("f32", "f64")
+MEASURES = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}
 # Wrappers that change the way in which the privacy is counted, and nothing in the numbers.
 ACCOUNTING = (
     "make_zCDP_to_approxDP",
@@ -279,8 +280,8 @@ def _domain(node: Any) -> Data:
         domain = _call(domain.arguments["atom_domain"])
     if domain.function != "atom_domain":
         raise cannot_read(f"the data is a {domain.function}, not a list of numbers or categories")
-    bounds = _pair(domain.arguments.get("bounds"))
-    kind = domain.arguments.get("T")
+    given, kind = domain.arguments.get("bounds"), domain.arguments.get("T")
+    bounds = None if given is None else _pair(given)
     if kind is None and bounds is not None:
         kind = "i32" if all(isinstance(bound, int) for bound in bounds) else "f64"
     return Data(str(kind), size, bounds)
@@ -293,32 +294,29 @@ def _not_read(what: str, call: Call, where: str = "") -> ValueError:
     return cannot_read(f"{what} {call.function}{where}{why}", by_hand=reason is None)
 
 
-def _pair(bounds: Any) -> tuple[float, float] | None:
-    if bounds is None:
-        return None
+def _pair(bounds: Any) -> tuple[float, float]:
     lower, upper = bounds["__tuple__"] if isinstance(bounds, dict) else bounds
     return lower, upper
 
 
 def _after(step: Call, data: Data) -> Data:
     """Return what is known of the data behind one transformation that is not the last."""
-    if step.function == "make_clamp":
-        bounds = _pair(step.arguments["bounds"])
-        assert bounds is not None
+    function, arguments = step.function, step.arguments
+    if function == "make_clamp":
+        bounds = _pair(arguments["bounds"])
         if data.bounds is not None:  # clamped twice: the second bounds act on the first
             lower, upper = np.clip(data.bounds, *bounds).tolist()
             bounds = (type(bounds[0])(lower), type(bounds[1])(upper))
         return data._replace(bounds=bounds)
-    if step.function == "make_is_equal":
-        return data._replace(
-            kind="bool", bounds=None, equal_to=step.arguments["value"], counts_value=True
-        )
-    if step.function in ("make_cast_default", "make_cast_inherent") and data.kind == "bool":
-        return data._replace(kind=str(step.arguments["TOA"]), bounds=(0, 1))
-    if step.function == "make_find_bin":
-        edges = tuple(float(edge) for edge in step.arguments["edges"])
+    if function == "make_is_equal":
+        counted = {"equal_to": arguments["value"], "counts_value": True}
+        return data._replace(kind="bool", bounds=None, **counted)
+    if function in ("make_cast_default", "make_cast_inherent") and data.kind == "bool":
+        return data._replace(kind=str(arguments["TOA"]), bounds=(0, 1))
+    if function == "make_find_bin":
+        edges = tuple(float(edge) for edge in arguments["edges"])
         return data._replace(kind="usize", bounds=None, edges=edges)
-    if step.function == "make_identity":
+    if function == "make_identity":
         return data
     raise _not_read("the data goes through", step, " before the query")
 
@@ -431,9 +429,7 @@ def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
     if family == "noise":
         measure = arguments["output_measure"]
         name = measure if isinstance(measure, str) else _call(measure).function
-        family = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}.get(
-            name, name
-        )
+        family = MEASURES.get(name, name)
     if family not in ("laplace", "gaussian"):
         raise cannot_read(f"the noise is {noise.function}")
     whole = asked.kind in INTEGERS
@@ -442,8 +438,7 @@ def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
     scale, k = float(arguments["scale"]), arguments.get("k")
     if k is not None and (k > 0 if whole else 2.0**k > FINE * scale):
         raise cannot_read(f"the noise is on a grid of width 2^{k}, to which the answer is rounded")
-    names = {"laplace": "Laplace", "gaussian": "Gaussian"}
-    kind = getattr(mechanisms, ("Discrete" if whole else "") + names[family])
+    kind = getattr(mechanisms, ("Discrete" if whole else "") + family.capitalize())
     mechanism = kind(asked.query, scale=asked.factor * scale, neighbours=neighbours)
     if whole and INTEGERS[asked.kind][0] == 0:
         return mechanisms.Clamped(mechanism, lower=0.0)

@@ -155,18 +155,10 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
         first, factor = _read_line(mine, bool(keys), n)
         numbers = (factor * numbers_of(name, table[name])).tolist()
         limit = first.get("threshold", np.nan)
-        found.append(
-            Column(
-                name,
-                first["aggregate"],
-                NOISE[first["distribution"]],
-                first["scale"],
-                None if np.isnan(limit) else limit,
-                _unsigned(name, table[name], first, signed),
-                keys,
-                dict(zip(index if keys else [()], numbers, strict=True)),
-            )
-        )
+        noise = (NOISE[first["distribution"]], first["scale"], None if np.isnan(limit) else limit)
+        unsigned = _unsigned(name, table[name], first, signed)
+        rows = dict(zip(index if keys else [()], numbers, strict=True))
+        found.append(Column(name, first["aggregate"], *noise, unsigned, keys, rows))
     return found
 
 
@@ -266,15 +258,10 @@ def _asked(column: Column, shape: Shape, bounds: Any, given: Any) -> list[tuple[
     elif column.aggregate in ("Count", "Null Count") and column.name in given and not column.keys:
         query = given[column.name]
     else:
-        raise cannot_read(
-            f"column {column.name!r} is {column.aggregate}: "
-            + (
-                "the number of different values is not a sum over records"
-                if column.aggregate == "N Unique"
-                else "say what it counts, queries={...}, without groups"
-            ),
-            by_hand=False,
-        )
+        why = "say what it counts, queries={...}, without groups"
+        if column.aggregate == "N Unique":
+            why = "the number of different values is not a sum over records"
+        raise cannot_read(f"column {column.name!r} is {column.aggregate}: {why}", by_hand=False)
     if not column.keys:
         return [(column.name, query, list(column.rows.values()))]
     return _by_group(column, shape, query)

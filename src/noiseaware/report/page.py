@@ -201,12 +201,9 @@ def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
         return None
     low, high = np.quantile(scalar.draws, ENDS)
     share = float(((scalar.prior >= low) & (scalar.prior <= high)).mean())
-    return {
-        "share": Number(
-            f"prior probability {scalar.label}", share, share_of_draws(share, len(scalar.prior))
-        ),
-        "little": share > LITTLE,
-    }
+    shown = share_of_draws(share, len(scalar.prior))
+    words = Number(f"prior probability {scalar.label}", share, shown)
+    return {"share": words, "little": share > LITTLE}
 
 
 def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[str, Any]:
@@ -228,10 +225,10 @@ def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[
 
 def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
     observed = posterior["observed_data"].to_dataset()["release"]
-    values = [
-        (str(name), Number(f"released {name}", float(value), _released(float(value))))
-        for name, value in zip(observed["released"].values, observed.values, strict=True)
-    ]
+    values = []
+    for name, value in zip(observed["released"].values, observed.values.tolist(), strict=True):
+        shown = "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
+        values.append((str(name), Number(f"released {name}", float(value), shown)))
     guarantee = posterior.attrs.get("guarantee", "")  # in words
     try:
         made = release_of(posterior, release)
@@ -249,10 +246,6 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
         "guarantee": "" if guarantee.startswith("no promise") else guarantee,
         "meaning": meaning,
     }
-
-
-def _released(value: float) -> str:
-    return "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
 
 
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
@@ -348,19 +341,13 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
     top = min(TOP, n)
     table = estimates(posterior, ci_prob=PROBABILITY, top=top if ranked else None)
     share = float(table["noise_share"].median())
-    pictures = [
-        draw(
-            2.6,
-            f"The {n} cells by their estimates, with intervals and what was released of them.",
-            lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY),
-        ),
-        draw(
-            2.0,
-            f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
-            "half of the cells.",
-            lambda ax: cell_plots.draw_noise_shares(ax, table),
-        ),
-    ]
+    words = f"The {n} cells by their estimates, with intervals and what was released of them."
+    pictures = [draw(2.6, words, lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY))]
+    words = (
+        f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
+        "half of the cells."
+    )
+    pictures.append(draw(2.0, words, lambda ax: cell_plots.draw_noise_shares(ax, table)))
     if ranked:
         words = f"The probability of the likeliest cells to be among the {top} largest."
         bars = min(int((table["top"] >= cell_plots.LEAST).sum()), cell_plots.BARS)
