@@ -20,17 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_noise_shares", "draw_shrinkage", "draw_top", "plot_estimates"]
 
-NAMED = 40
-"""Cells up to which each has a name and a bar; more are a band."""
-
-BARS = 20
-"""Cells that are named in the picture of the ranking."""
-
-LEAST = 0.005
-"""The least probability that is drawn."""
-
-SHORT, SMALL = 24, 7
-"""Letters of a name, and their size."""
+NAMED = 40  # cells up to which each has a name and a bar; more are a band
+BARS = 20  # cells that are named in the picture of the ranking
+LEAST = 0.005  # the least probability that is drawn
+SHORT, SMALL = 24, 7  # letters of a name, and their size
 
 
 def plot_estimates(

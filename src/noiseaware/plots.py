@@ -46,14 +46,9 @@ COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
 CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 """Colours of chains, in turn."""
 
-POINTS = 160
-"""Points of a density curve."""
-
-TICKS = 4
-"""Steps between the numbers of an axis, at most: so few that six digits do not touch."""
-
-LINE = 48
-"""Letters of a unit in one line below a picture; half as many beside it."""
+POINTS = 160  # points of a density curve
+TICKS = 4  # steps between the numbers of an axis, at most: so few that six digits do not touch
+LINE = 48  # letters of a unit in one line below a picture; half as many beside it
 
 RANK_BINS = 20
 TEXT = 9

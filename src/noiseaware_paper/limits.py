@@ -23,8 +23,7 @@ from noiseaware.studies import run_chains, summarise
 from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
 
-DRAWS = 4000
-"""Draws from the two limits."""
+DRAWS = 4000  # draws from the two limits
 
 _KEPT: dict[tuple[str, bytes], np.ndarray] = {}
 

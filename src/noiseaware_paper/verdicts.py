@@ -15,8 +15,7 @@ from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
 
 FAR = 3.0
-FEW = 20
-"""Replicates below which the words say that a coverage is only a hint."""
+FEW = 20  # replicates below which the words say that a coverage is only a hint
 
 
 def coverage_words(experiment: Experiment, table: DataFrame, size: Size) -> list[str]:

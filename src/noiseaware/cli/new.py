@@ -363,8 +363,7 @@ class Spread(NamedTuple):
     letter: str
     promise: str
     norm: int
-    names: dict[str, str]
-    """What a number may be called, and the argument that it is."""
+    names: dict[str, str]  # what a number may be called, and the argument that it is
 
 
 LAPLACE = Spread(

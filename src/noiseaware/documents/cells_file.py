@@ -48,22 +48,14 @@ from noiseaware.release import Release
 __all__ = ["Cells", "is_cells_file", "read_cells", "write_cells"]
 
 SUFFIXES = (".csv", ".parquet")
-COLUMNS = ("features", "exposure", "groups", "trials")
-"""Arguments of models that are columns."""
-
-OWN = ("value", "law", "name")
-"""Keys of [cells] that are not the mechanism's."""
-
-NOISE = ("scale", "sd", "variance", "threshold", "clamp", "step")
-"""Those of additive noise."""
+COLUMNS = ("features", "exposure", "groups", "trials")  # arguments of models that are columns
+OWN = ("value", "law", "name")  # keys of [cells] that are not the mechanism's
+NOISE = ("scale", "sd", "variance", "threshold", "clamp", "step")  # those of additive noise
 
 LAWS = ("laplace", "gaussian", "discrete laplace", "discrete gaussian")
 
-SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}
-"""What other files have in place of commas."""
-
-OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")
-"""Ends of the names of tables that are not read."""
+SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}  # what other files have in place of commas
+OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")  # ends of the names of tables that are not read
 
 IN_ROW = re.compile(r" (?:in row|for record) (\d+)|; row (\d+) has none")
 """How messages of models and mechanisms name the row, counted from 0."""
@@ -77,8 +69,7 @@ class Cells(NamedTuple):
     release: Release
     described: ModelFile
     frame: Any
-    notes: list[str]
-    """What a reader should know of the columns, in sentences."""
+    notes: list[str]  # what a reader should know of the columns, in sentences
 
 
 def is_cells_file(path: str | Path) -> bool:

@@ -35,8 +35,7 @@ from noiseaware.release import Release
 
 __all__ = ["fitted"]
 
-SLACK = 0.01
-"""How large n tol may be, in scales of the noise."""
+SLACK = 0.01  # how large n tol may be, in scales of the noise
 
 
 def fitted(estimator: Any, n_records: int) -> Release:

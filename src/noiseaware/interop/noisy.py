@@ -42,14 +42,9 @@ from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, LAPLACE, TABLE, CellL
 
 Floats = NDArray[np.float64]
 
-CUT = 600.0
-"""log h may be below its largest value by so much before a count is left out unseen."""
-
-CHOSEN = 24
-"""Blocks of counts that are added up."""
-
-NODES = 16
-"""Nodes in a panel."""
+CUT = 600.0  # log h may be below its largest value by so much before a count is left out unseen
+CHOSEN = 24  # blocks of counts that are added up
+NODES = 16  # nodes in a panel
 
 LADDER = 2.0 ** np.arange(-26.0, 9.0)
 """Lengths of the steps of the search for the top, in scales of the noise."""
@@ -57,11 +52,8 @@ LADDER = 2.0 ** np.arange(-26.0, 9.0)
 EDGES = np.concatenate([np.arange(5.0), 4.0 * 1.6 ** np.arange(1.0, 23.0)])
 """Ends of the panels on one side of the top, in widths of it."""
 
-FREE = 64
-"""Draws from f itself, where they are needed for a draw of the true number."""
-
-FAR = 1e30
-"""Stands for infinity where a difference is taken."""
+FREE = 64  # draws from f itself, where they are needed for a draw of the true number
+FAR = 1e30  # stands for infinity where a difference is taken
 
 
 class Backend(NamedTuple):

@@ -66,8 +66,7 @@ FORM = (
     "a NumPyro model must be a function of the number of records and of the values of each "
     "observed site: def model(n, x=None, y=None), with numpyro.sample('x', ..., obs=x)"
 )
-_FEW, _SOME = 5, 3
-"""Records that are looked at when a model is taken, and a part of them."""
+_FEW, _SOME = 5, 3  # records that are looked at when a model is taken, and a part of them
 
 
 def model(

@@ -62,8 +62,7 @@ class Column(NamedTuple):
     threshold: float | None
     unsigned: bool
     keys: tuple[str, ...]
-    rows: dict[tuple[str, ...], float]
-    """The released numbers, by the levels of the keys."""
+    rows: dict[tuple[str, ...], float]  # the released numbers, by the levels of the keys
 
 
 class Shape(NamedTuple):

@@ -11,8 +11,7 @@ from markupsafe import escape
 from noiseaware.basics.numerals import INTERVAL, numeral
 
 PROBABILITY = INTERVAL
-ENDS = (0.05, 0.95)
-"""The intervals of the page."""
+ENDS = (0.05, 0.95)  # the intervals of the page
 
 
 def number(value: float, spread: float | None = None) -> str:

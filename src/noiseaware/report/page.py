@@ -17,15 +17,7 @@ from noiseaware.basics.described import query_words
 from noiseaware.basics.files import write_whole
 from noiseaware.basics.text_files import for_a_page
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
-from noiseaware.documents.stored import (
-    kind_of_records,
-    model_of,
-    naive_draws,
-    naive_note,
-    number_of_records,
-    release_of,
-    wishes_of,
-)
+from noiseaware.documents import stored
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.release import Release
 from noiseaware.report.numbers import ENDS, PROBABILITY, Number, number, percent, share_of_draws
@@ -44,11 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-PICTURED = 12
-"""Parameters of interest that get pictures of their own."""
-
-ROWS = 200
-"""Rows of a folded table; the file has the rest."""
+PICTURED = 12  # parameters of interest that get pictures of their own
+ROWS = 200  # rows of a folded table; the file has the rest
 
 LITTLE = 0.75
 """The release says little about a parameter if the prior gave the interval of the answer, which
@@ -104,7 +93,7 @@ def write_report(
         The file.
     """
     posterior = in_units(posterior, units, scales)
-    said, unit = wishes_of(posterior), Units.of(posterior).unit
+    said, unit = stored.wishes_of(posterior), Units.of(posterior).unit
     main = pick_scalars(posterior, said.parameters if var_names is None else var_names)
     about = _list_of([scalar.variable for scalar in main])
     text = _fill(
@@ -156,8 +145,8 @@ def _against_naive(
     """Return the rows of the tables, with the naive analysis or why there is none."""
     naive: dict[str, np.ndarray] | None = None
     try:
-        note = naive_note(posterior, model, release)
-        naive = naive_draws(posterior, model, release)
+        note = stored.naive_note(posterior, model, release)
+        naive = stored.naive_draws(posterior, model, release)
     except (ValueError, TypeError, NotImplementedError) as error:
         note = str(error)
     rows = [Row.of(scalar, naive) for scalar in main]
@@ -179,7 +168,7 @@ def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> di
     """Return the parts of the variance, or why they are not known."""
     before = {scalar.label: _prior_words(scalar) for scalar in main}
     try:
-        can = model_abilities(model_of(posterior, model)).update_parameters is not None
+        can = model_abilities(stored.model_of(posterior, model)).update_parameters is not None
         found = variance_parts(posterior, model) if can else {}
         missing = "" if can else "it is not computed for this model"
     except (ValueError, TypeError) as error:
@@ -231,14 +220,14 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
         values.append((str(name), Number(f"released {name}", float(value), shown)))
     guarantee = posterior.attrs.get("guarantee", "")  # in words
     try:
-        made = release_of(posterior, release)
+        made = stored.release_of(posterior, release)
         asked, how = query_words(made.query), mechanism_words(made.mechanism)
         meaning = promise(mechanism_abilities(made.mechanism).guarantee)
     except ValueError as error:
         asked, how, meaning = [f"Not known: {error}."], [], []
     return {
-        "n_records": number_of_records(posterior),
-        "kind": kind_of_records(posterior),
+        "n_records": stored.number_of_records(posterior),
+        "kind": stored.kind_of_records(posterior),
         "released": values[:ROWS],
         "released_hidden": max(0, len(values) - ROWS),
         "asked": asked,
@@ -328,8 +317,7 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
     }
 
 
-TOP = 10
-"""Cells of a ranking."""
+TOP = 10  # cells of a ranking
 
 
 def _cells(posterior: DataTree) -> dict[str, Any] | None:

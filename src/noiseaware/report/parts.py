@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DATABASES", "Parts", "variance_parts"]
 
-STEPS = 100
-"""Steps of the kernel at each database."""
-
-DATABASES = 100
-"""Databases that are used, at most."""
+STEPS = 100  # steps of the kernel at each database
+DATABASES = 100  # databases that are used, at most
 
 SLOW, CLEARLY = 0.9, 4.0
 """The kernel mixes slowly where a quarter of a chain gives less than this share of W, and the

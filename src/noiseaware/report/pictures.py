@@ -20,8 +20,7 @@ __all__ = ["INK", "draw", "forest"]
 INK = "#1c2024"
 """Text and axes. In the page each of these colours becomes a variable of its style sheet."""
 
-WIDTH = 3.9
-"""Inches. Narrow, so that the letters can still be read on a phone."""
+WIDTH = 3.9  # inches: narrow, so that the letters can still be read on a phone
 
 
 def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:

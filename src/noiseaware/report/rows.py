@@ -16,11 +16,8 @@ from noiseaware.results.scalars import Scalar
 
 __all__ = ["Row", "all_picture", "answer", "comparison", "picture"]
 
-FOREST = 40
-"""Rows of the picture of all intervals."""
-
-ABOUT_EQUAL = 1.15
-"""Intervals whose widths differ by less than this factor are called equally wide."""
+FOREST = 40  # rows of the picture of all intervals
+ABOUT_EQUAL = 1.15  # intervals whose widths differ by less than this factor are called equally wide
 
 
 @dataclass(frozen=True)
