@@ -118,22 +118,15 @@ def fit(
     from noiseaware.sampler.progress import Rows
 
     with reading():
-        sizes = {"warmup": warmup, "chains": chains, "cores": cores, "seed": seed}
-        _check_options(draws, keep_records, interval, **sizes)
+        sizes = {"draws": draws, "warmup": warmup, "chains": chains, "cores": cores, "seed": seed}
+        _check_options(sizes, keep_records, interval)
         stated, described, notes = _read(release, model, estimates)
         _check_outputs(out, report, estimates, release, model)
     for note in () if quiet else notes:
         typer.echo(f"Note: {note}.", err=True)
-    command = _command(
-        release,
-        ("--model", model, None),
-        ("--out", out, None),
-        ("--report", report, None),
-        ("--estimates", estimates, None),
-        ("--warmup", warmup, WARMUP),
-        ("--chains", chains, CHAINS),
-        ("--keep-records", keep_records, None),
-    )
+    files = {"model": model, "out": out, "report": report, "estimates": estimates}
+    options = {**files, "warmup": warmup, "chains": chains, "keep-records": keep_records}
+    command = _command(release, options)
     titles = (described.title, described.question, described.parameters)
     says = (*titles, described.units, described.scales)
     wanted = Wanted(str(out), None if report is None else str(report), interval, command, *says)
@@ -236,18 +229,18 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
     _show(posterior, out, report, wanted.interval, as_json, resumes)
 
 
-LEAST = {"draws": 1, "warmup": 0, "chains": 2, "cores": 1, "seed": 0, "keep_records": 0}
+LEAST = {"draws": 1, "warmup": 0, "chains": 2, "cores": 1, "seed": 0, "keep-records": 0}
 """The smallest number that an option takes."""
 
 
-def _check_options(draws: int, keep_records: int | None, interval: float, **others: Any) -> None:
+def _check_options(sizes: dict[str, Any], keep_records: int | None, interval: float) -> None:
     """Raise ValueError for a number that cannot be."""
     from noiseaware.basics.arguments import whole_number
 
-    given = {"draws": draws, "keep_records": keep_records, **others}
-    for name, least in LEAST.items():
-        if given[name] is not None:
-            whole_number(f"--{name.replace('_', '-')}", given[name], least)
+    for name, value in {**sizes, "keep-records": keep_records}.items():
+        if value is not None:
+            whole_number(f"--{name}", value, LEAST[name])
+    draws = sizes["draws"]
     if keep_records is not None and keep_records > draws:
         raise ValueError(f"--keep-records must be at most --draws ({draws}); got {keep_records}")
     if not 0 < interval < 1:
@@ -302,15 +295,12 @@ def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) ->
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))
 
 
-def _command(release: Path, *options: tuple[str, Any, Any]) -> list[str]:
-    """Return the command that gives the same draws again, without draws, seed and workers.
-
-    `options` are their names, values and defaults.
-    """
-    words = ["noiseaware", "fit", str(release)]
-    for option, value, default in options:
-        if value != default:
-            words += [option, str(value)]
+def _command(release: Path, options: dict[str, Any]) -> list[str]:
+    """Return the command that gives the same draws again, without draws, seed and workers."""
+    words, usual = ["noiseaware", "fit", str(release)], {"warmup": WARMUP, "chains": CHAINS}
+    for name, value in options.items():
+        if value != usual.get(name):
+            words += [f"--{name}", str(value)]
     return words
 
 
