@@ -87,9 +87,6 @@ def reproduce(
     return path
 
 
-# ------------------------------------------------------------------ what is run
-
-
 def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
     """Return roughly how many seconds each piece takes, for the time left."""
     heavy = 1.4 if experiment.name == "naive_bayes" else 1.0
@@ -182,9 +179,6 @@ def _studies(
         n_records=published.N_RECORDS, random_seed=seed + 1, checkpoint=folder / "coverage"
     )
     return {"means": means, "coverage": coverage}
-
-
-# ------------------------------------------------------------------ what is written
 
 
 def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:

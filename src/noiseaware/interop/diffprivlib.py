@@ -59,8 +59,12 @@ __all__ = ["fitted", "release", "tools"]
 
 LAPLACE = ("Laplace", "LaplaceTruncated", "LaplaceFolded")
 GEOMETRIC = ("Geometric", "GeometricTruncated", "GeometricFolded")
-GAUSSIAN = ("Gaussian", "GaussianAnalytic", "GaussianDiscrete")
-KNOWN = (*LAPLACE, "LaplaceBoundedDomain", *GEOMETRIC, *GAUSSIAN)
+KNOWN: dict[str, Any] = {
+    **dict.fromkeys((*LAPLACE, "LaplaceBoundedDomain"), mechanisms.Laplace),
+    **dict.fromkeys(GEOMETRIC, mechanisms.DiscreteLaplace),
+    **dict.fromkeys(("Gaussian", "GaussianAnalytic"), mechanisms.Gaussian),
+    "GaussianDiscrete": mechanisms.DiscreteGaussian,
+}
 
 
 def release(
@@ -97,7 +101,7 @@ def release(
         raise cannot_read(f"mechanism must be one of {', '.join(KNOWN)}; got {name}")
     n = whole_number("n_records", n_records)
     _check_sensitivity(float(mechanism.sensitivity), query)
-    noise = _noise(name)(query, scale=_scale(name, mechanism), neighbours=neighbours)
+    noise = KNOWN[name](query, scale=_scale(name, mechanism), neighbours=neighbours)
     return Release(values, _after_noise(name, mechanism, noise, n), n)
 
 
@@ -119,14 +123,6 @@ def _check_sensitivity(given: float, query: Any) -> None:
             f"query must have the sensitivity of the mechanism, {given:g}; that of {query!r} is "
             f"{right}: were other numbers asked, or scaled?"
         )
-
-
-def _noise(name: str) -> Any:
-    if name in GEOMETRIC:
-        return mechanisms.DiscreteLaplace
-    if name == "GaussianDiscrete":
-        return mechanisms.DiscreteGaussian
-    return mechanisms.Gaussian if name in GAUSSIAN else mechanisms.Laplace
 
 
 def _scale(name: str, mechanism: Any) -> float:
