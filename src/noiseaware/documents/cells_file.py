@@ -136,7 +136,10 @@ def _hint(key: str, entry: Any) -> str:
 
 
 def read_cells(path: str | Path, model: str | Path) -> Cells:
-    """Read a table of cells, and the model file that names its columns; or ValueError, a line."""
+    """Read a table of cells, and the model file that names its columns.
+
+    A mistake is a ValueError in one line: the file, the line or the key, and what would be right.
+    """
     table = Table(Path(path), read_frame(Path(path)))
     content = read_toml(model, lambda content: content)
     try:

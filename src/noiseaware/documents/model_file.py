@@ -75,7 +75,7 @@ class ModelFile:
 def read_model_file(path: str | Path) -> ModelFile:
     """Read a model from a TOML file, as described above.
 
-    A mistake is a ValueError in one line: the file, the key, what is wrong and would be right.
+    A mistake is a ValueError in one line: the file, the key, what is wrong, what would be right.
     """
     return read_toml(path, read_content)
 
