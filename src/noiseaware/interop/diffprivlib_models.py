@@ -120,7 +120,7 @@ def _linear(estimator: Any, n: int) -> Release:
     share = (1 + p + p * (p + 1) / 2) / estimator.epsilon
     # The columns of a record: the features, then the response.
     names = [*(f"x{j}" for j in range(1, p + 1)), "y"]
-    ends = [*zip(low, high, strict=True), ends_y]
+    ends: list[Any] = [*zip(low, high, strict=True), ends_y]
     sums = np.block([[features, products], [products.T, squares.reshape(1, 1)]])
     pairs = [(p, p), *((j, p) for j in range(p)), *((j, k) for j in range(p) for k in range(j, p))]
     made, values, labels = [], [], []

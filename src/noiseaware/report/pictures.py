@@ -20,6 +20,7 @@ __all__ = ["INK", "draw", "forest"]
 INK = "#1c2024"
 """Text and axes. In the page each of these colours becomes a variable of its style sheet."""
 
+INKED: Any = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 WIDTH = 3.9  # inches: narrow, so that the letters can still be read on a phone
 
 
@@ -32,14 +33,13 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about letters that no font has
         matplotlib.rcdefaults()
-        inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
         matplotlib.rcParams.update(
             {
                 "svg.fonttype": "none",  # text stays text: small, sharp and selectable
                 "text.parse_math": False,  # a name from a file is no formula
                 "svg.hashsalt": label,  # same page from the same posterior; ids differ by picture
                 "font.family": "sans-serif",
-                **dict.fromkeys(inked, INK),
+                **dict.fromkeys(INKED, INK),
             }
         )
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
