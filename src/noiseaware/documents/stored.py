@@ -57,11 +57,7 @@ def kind_of_records(posterior: DataTree) -> str:
 
 
 def naive_draws(
-    posterior: DataTree,
-    model: Model | None = None,
-    release: Release | None = None,
-    *,
-    draws: int = 1000,
+    posterior: DataTree, model: Model | None = None, release: Release | None = None
 ) -> dict[str, np.ndarray]:
     """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
 
@@ -70,7 +66,7 @@ def naive_draws(
     need_posterior(posterior)
     seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
     model, release = model_of(posterior, model), release_of(posterior, release)
-    return with_derived(model, baselines.naive(model, release, draws=draws, random_seed=seed))
+    return with_derived(model, baselines.naive(model, release, draws=1000, random_seed=seed))
 
 
 def naive_note(
