@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noiseaware.basics.numerals import tick_texts
-from noiseaware.plots import COLOURS, TEXT, axes_for, plain
+from noiseaware.plots import COLOURS, TEXT, axes_for, legend_above, plain
 from noiseaware.results.estimates import estimates
 
 if TYPE_CHECKING:
@@ -20,17 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_noise_shares", "draw_shrinkage", "draw_top", "plot_estimates"]
 
-NAMED = 40
-"""Cells up to which each has a name and a bar; more are a band."""
-
-BARS = 20
-"""Cells that are named in the picture of the ranking."""
-
-LEAST = 0.005
-"""The least probability that is drawn."""
-
-SHORT, SMALL = 24, 7
-"""Letters of a name, and their size."""
+NAMED = 40  # cells up to which each has a name and a bar; more are a band
+BARS = 20  # cells that are named in the picture of the ranking
+LEAST = 0.005  # the least probability that is drawn
+SHORT, SMALL = 24, 7  # letters of a name, and their size
 
 
 def plot_estimates(
@@ -106,10 +99,7 @@ def draw_shrinkage(ax: Axes, table: Any, ci_prob: float) -> None:
     ax.set_title("Released against estimated", fontsize=TEXT, loc="left", pad=26.0)
     ax.set_ylabel("count", fontsize=TEXT)
     ax.set_xlim(-0.02 * len(order) - 0.5, 1.02 * len(order) - 0.5)
-    ax.legend(
-        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=TEXT,
-        handlelength=1.2, columnspacing=1.0, markerscale=2.0 if len(order) > 500 else 1.0,
-    )  # fmt: skip
+    legend_above(ax, ncols=3, markerscale=2.0 if len(order) > 500 else 1.0)
     if few:
         ax.tick_params(axis="x", labelsize=SMALL)
 

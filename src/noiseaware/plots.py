@@ -46,14 +46,9 @@ COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
 CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 """Colours of chains, in turn."""
 
-POINTS = 160
-"""Points of a density curve."""
-
-TICKS = 4
-"""Steps between the numbers of an axis, at most: so few that six digits do not touch."""
-
-LINE = 48
-"""Letters of a unit in one line below a picture; half as many beside it."""
+POINTS = 160  # points of a density curve
+TICKS = 4  # steps between the numbers of an axis, at most: so few that six digits do not touch
+LINE = 48  # letters of a unit in one line below a picture; half as many beside it
 
 RANK_BINS = 20
 TEXT = 9
@@ -172,10 +167,7 @@ def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
         )  # fmt: skip
     ax.set(xlabel="draw", ylabel="probability", ylim=(-0.03, 1.03), xlim=(0, len(rate) + 1))
     plain(ax)
-    ax.legend(
-        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=TEXT,
-        handlelength=1.2, columnspacing=1.0,
-    )  # fmt: skip
+    legend_above(ax, ncols=2)
     return ax
 
 
@@ -284,17 +276,12 @@ def draw_ridges(
 
 def _window(rows: list[tuple[str, np.ndarray]]) -> tuple[float, float]:
     """Return the range to show: posterior and naive analysis in whole, the prior as it fits."""
-    ends = [
-        np.quantile(values, [0.002, 0.998])
-        for name, values in rows
-        if name != "prior" and len(values)
-    ]
-    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-    posterior = ends[0]
-    # A naive value may lie absurdly far away; then its interval runs out of the picture.
-    reach = 4.0 * (posterior[1] - posterior[0])
-    low, high = max(low, posterior[0] - reach), min(high, posterior[1] + reach)
     prior = [values for name, values in rows if name == "prior" and len(values)]
+    others = [values for name, values in rows if name != "prior" and len(values)]
+    lows, highs = np.array([np.quantile(values, [0.002, 0.998]) for values in others]).T
+    # A naive value may lie absurdly far away; then its interval runs out of the picture.
+    reach = 4.0 * (highs[0] - lows[0])
+    low, high = max(lows.min(), lows[0] - reach), min(highs.max(), highs[0] + reach)
     if prior:
         # Room for the prior, unless it is so wide that only a flat part of it could be seen.
         a, b = np.quantile(prior[0], [0.01, 0.99])
@@ -348,6 +335,14 @@ def axes_for(axes: Any, count: int, height: float) -> np.ndarray:
     if len(flat) != count or not all(hasattr(ax, "plot") for ax in flat):
         raise ValueError(f"axes must be {count} Matplotlib axes, one for each scalar; got {axes!r}")
     return flat
+
+
+def legend_above(ax: Axes, **more: Any) -> None:
+    """Put the legend into the room above the axes."""
+    ax.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=TEXT,
+        handlelength=1.2, columnspacing=1.0, **more,
+    )  # fmt: skip
 
 
 def plain(ax: Axes, title: str = "") -> None:

@@ -58,16 +58,11 @@ def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) ->
     """Return posterior means, acceptance and coverage of one model."""
     means_title, acceptance_title, coverage_title = NUMBERS[name]
     section = Section(result["experiment"].title)
-    section.figure(
-        figure / f"{name}_means",
-        f"{means_title}: posterior means of {size.replicates} releases of one database at each "
-        "epsilon, by both samplers",
-    )
+    drawn = f"posterior means of {size.replicates} releases of one database at each epsilon"
+    section.figure(figure / f"{name}_means", f"{means_title}: {drawn}, by both samplers")
     section.words(verdicts.means_words(result["means"]))
-    section.figure(
-        figure / f"{name}_acceptance",
-        f"{acceptance_title}: acceptance of each chain, average and lowest, and the bound",
-    )
+    drawn = "acceptance of each chain, average and lowest, and the bound"
+    section.figure(figure / f"{name}_acceptance", f"{acceptance_title}: {drawn}")
     section.words(
         verdicts.acceptance_words(result["means"]),
         "The paper's lowest acceptance of a chain may be read in two ways, so both are here: "
@@ -78,10 +73,8 @@ def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) ->
         "record.",
     )
     section.table(written[f"{name}_acceptance"], f"{acceptance_title} in numbers")
-    section.figure(
-        figure / f"{name}_coverage",
-        f"{coverage_title}: coverage of 90% intervals, with binomial standard errors",
-    )
+    drawn = "coverage of 90% intervals, with binomial standard errors"
+    section.figure(figure / f"{name}_coverage", f"{coverage_title}: {drawn}")
     section.table(
         tables.shown_coverage(written[f"{name}_coverage"]),
         f"{coverage_title}, published and measured; bold where Algorithm 1 is 3 standard "
@@ -96,13 +89,9 @@ def _summary(results: Any, written: Any, size: Size) -> Section:
     section = Section("What agrees, and what does not")
     points = []
     for name, symbol in (("naive_bayes", "p_4"), ("regression", "beta_1")):
-        points.append(
-            f"{results[name]['experiment'].title}, coverage. "
-            + verdicts.one_line(symbol, written[f"{name}_coverage"])
-        )
-        points += verdicts.coverage_words(
-            results[name]["experiment"], written[f"{name}_coverage"], size
-        )
+        experiment, table = results[name]["experiment"], written[f"{name}_coverage"]
+        points.append(f"{experiment.title}, coverage. {verdicts.one_line(symbol, table)}")
+        points += verdicts.coverage_words(experiment, table, size)
     points += [
         f"{result['experiment'].title}, acceptance. {verdicts.acceptance_words(result['means'])}"
         for result in results.values()

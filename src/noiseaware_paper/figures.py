@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from pandas import DataFrame
 
 from noiseaware.baselines import non_private
 from noiseaware.basics.files import write_whole
@@ -14,18 +16,12 @@ from noiseaware.studies import Study
 from noiseaware_paper.settings import Experiment
 from noiseaware_paper.tables import METHODS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 BLUE, ORANGE, GREY = "#2b6ca3", "#c7662b", "#888888"
 COLOURS = {"algorithm1": ORANGE, "default": BLUE, "published": "#333333"}
 
 
 def _panels(count: int, width: float, height: float, label: str) -> tuple[Figure, np.ndarray]:
     """Return a figure that belongs to no window, and its axes in a row."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, count, squeeze=False)[0]
     axes[0].set_ylabel(label)
@@ -49,15 +45,9 @@ def _epsilon_axis(axis: Any, epsilons: Sequence[float]) -> None:
 def _cloud(axis: Any, study: Study, values: np.ndarray, words: str, colour: str, shift: float = 0):
     """Draw a point for each replicate, (epsilon, replicate), side by side around its epsilon."""
     for i, epsilon in enumerate(study.plan.epsilons):
-        axis.plot(
-            epsilon * np.exp(shift + np.linspace(-0.12, 0.12, values.shape[1])),
-            values[i],
-            ".",
-            markersize=3,
-            alpha=0.6,
-            color=colour,
-            label=words if i == 0 else None,
-        )
+        place = epsilon * np.exp(shift + np.linspace(-0.12, 0.12, values.shape[1]))
+        label = words if i == 0 else None
+        axis.plot(place, values[i], ".", markersize=3, alpha=0.6, color=colour, label=label)
 
 
 def means_figure(experiment: Experiment, study: Study) -> Figure:
@@ -110,16 +100,11 @@ def coverage_figure(experiment: Experiment, table: DataFrame, level: float) -> F
     for axis, symbol in zip(axes, experiment.symbols, strict=True):
         part = table[table["parameter"] == symbol]
         for method, shift in (("published", -0.15), ("algorithm1", 0.0), ("default", 0.15)):
+            place, mark = part["epsilon"] * np.exp(shift), "s:" if method == "published" else "o-"
             axis.errorbar(
-                part["epsilon"] * np.exp(shift),
-                part[method],
-                part[f"{method}_error"],
-                fmt="o-" if method != "published" else "s:",
-                markersize=4,
-                linewidth=1,
-                color=COLOURS[method],
-                label=words[method],
-            )
+                place, part[method], part[f"{method}_error"], fmt=mark, markersize=4, linewidth=1,
+                color=COLOURS[method], label=words[method],
+            )  # fmt: skip
         axis.axhline(level, color="black", linewidth=0.8, linestyle="--", label=f"{level:.0%}")
         axis.set_ylim(0.0, 1.05)
         axis.set_title(f"{symbol} = {part['true'].iloc[0]:.3g}")
@@ -131,10 +116,8 @@ def limits_figure(tables: dict[str, DataFrame]) -> Figure:
     """Draw the distances of the posterior from its two limits."""
     figure, axes = _panels(len(tables), 4.0 * len(tables), 3.4, "Kolmogorov distance")
     for axis, (title, table) in zip(axes, tables.items(), strict=True):
-        for column, colour in (
-            ("distance from the prior", ORANGE),
-            ("distance from the clamped-data posterior", BLUE),
-        ):
+        for limit, colour in (("prior", ORANGE), ("clamped-data posterior", BLUE)):
+            column = f"distance from the {limit}"
             axis.plot(table["epsilon"], table[column], "o-", color=colour, label=column)
         axis.set(xscale="log", xlabel="epsilon", ylim=(-0.02, 1.02), title=title)
     return _with_legend(figure, 2)

@@ -23,8 +23,7 @@ from noiseaware.studies import run_chains, summarise
 from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
 
-DRAWS = 4000
-"""Draws from the two limits."""
+DRAWS = 4000  # draws from the two limits
 
 _KEPT: dict[tuple[str, bytes], np.ndarray] = {}
 
@@ -60,10 +59,8 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def prior_draws(experiment: Experiment) -> np.ndarray:
     """Draw the reported parameter from the prior."""
-    rng = np.random.default_rng(3)
-    return np.array(
-        [experiment.model.sample_prior(rng)[experiment.parameter] for _ in range(DRAWS)]
-    )
+    rng, draw = np.random.default_rng(3), experiment.model.sample_prior
+    return np.array([draw(rng)[experiment.parameter] for _ in range(DRAWS)])
 
 
 def data_draws(experiment: Experiment, records: np.ndarray) -> np.ndarray:

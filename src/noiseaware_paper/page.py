@@ -7,10 +7,8 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from pandas import DataFrame
 
 STYLE = """
 :root { color-scheme: light dark; }

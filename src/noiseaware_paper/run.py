@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 from collections.abc import Callable
@@ -86,9 +87,6 @@ def reproduce(
     return path
 
 
-# ------------------------------------------------------------------ what is run
-
-
 def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
     """Return roughly how many seconds each piece takes, for the time left."""
     heavy = 1.4 if experiment.name == "naive_bayes" else 1.0
@@ -104,15 +102,19 @@ def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
     }
 
 
-def _work(size: Size) -> float:
-    pieces = {
-        "study": 2 * size.replicates * len(published.EPSILONS),
-        "limit": len(size.limit_epsilons) * size.limit_releases,
-        "imputed": size.imputed,
-        "run_time": len(size.run_time_records) * len(size.samplers),
+def _pieces(size: Size) -> dict[str, tuple[int, ...]]:
+    """Return how many pieces there are of each kind, along the axes of their keys."""
+    return {
+        "study": (2, size.replicates, len(published.EPSILONS)),
+        "limit": (len(size.limit_epsilons), size.limit_releases),
+        "imputed": (size.imputed,),
+        "run_time": (len(size.run_time_records), len(size.samplers)),
     }
+
+
+def _work(size: Size) -> float:
     return sum(
-        seconds * pieces[name]
+        seconds * math.prod(_pieces(size)[name])
         for experiment in experiments()
         for name, seconds in _seconds(experiment, size).items()
     )
@@ -132,32 +134,18 @@ def _run(
         "experiment": experiment,
         **_studies(experiment, size, folder, cores, seed, advanced("study")),
     }
-    limit = size.limit_samplers[experiment.name]
-    epsilons, sizes = range(len(size.limit_epsilons)), range(len(size.run_time_records))
-    tasks: dict[str, tuple[Callable[..., Any], Sampler, list[tuple[int, ...]]]] = {
-        "limit": (
-            limit_task,
-            limit,
-            [(i, r) for i in epsilons for r in range(size.limit_releases)],
-        ),
-        "imputed": (imputed_task, size.imputed_sampler, [(r,) for r in range(size.imputed)]),
-        "run_time": (
-            run_time_task,
-            size.imputed_sampler,
-            [(i, m) for i in sizes for m in range(len(size.samplers))],
-        ),
+    limit, other = size.limit_samplers[experiment.name], size.imputed_sampler
+    tasks: dict[str, tuple[Callable[..., Any], Sampler]] = {
+        "limit": (limit_task, limit),
+        "imputed": (imputed_task, other),
+        "run_time": (run_time_task, other),
     }
-    for name, (task, sampler, keys) in tasks.items():
-        header = {
-            "task": name,
-            "experiment": experiment.name,
-            "seed": seed,
-            "sampler": repr(sampler),
-        }
+    for name, (task, sampler) in tasks.items():
+        header = {"task": name, "experiment": experiment.name, "seed": seed}
         results[name] = run_tasks(
             functools.partial(task, experiment, size, seed),
-            keys,
-            Lines(folder / f"{name}.jsonl", header),
+            list(np.ndindex(_pieces(size)[name])),
+            Lines(folder / f"{name}.jsonl", {**header, "sampler": repr(sampler)}),
             1 if name == "run_time" else cores,  # times are measured with nothing else running
             advanced(name),
         )
@@ -191,9 +179,6 @@ def _studies(
         n_records=published.N_RECORDS, random_seed=seed + 1, checkpoint=folder / "coverage"
     )
     return {"means": means, "coverage": coverage}
-
-
-# ------------------------------------------------------------------ what is written
 
 
 def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:

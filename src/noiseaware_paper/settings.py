@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,34 +18,16 @@ FEATURE_SEED = 1
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the paper's two settings.
+    """One of the paper's two settings."""
 
-    Attributes
-    ----------
-    name, title
-        For files, and for people.
-    model
-        With its prior.
-    mechanism
-        A function of epsilon.
-    true_parameters
-        What makes the records.
-    parameter
-        The one that is reported.
-    symbols
-        What the paper calls its entries.
-    published
-        The printed coverage, (epsilon, entry).
-    """
-
-    name: str
-    title: str
-    model: Any
-    mechanism: Callable[[float], Any]
-    true_parameters: Mapping[str, Any]
-    parameter: str
-    symbols: tuple[str, ...]
-    published: tuple[tuple[float, ...], ...]
+    name: str  # for files
+    title: str  # for people
+    model: Any  # with its prior
+    mechanism: Callable[[float], Any]  # a function of epsilon
+    true_parameters: Mapping[str, Any]  # what makes the records
+    parameter: str  # the one that is reported
+    symbols: tuple[str, ...]  # what the paper calls its entries
+    published: tuple[tuple[float, ...], ...]  # the printed coverage, (epsilon, entry)
 
     def records(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n records with the true parameters."""
@@ -110,90 +92,63 @@ def experiments() -> tuple[Experiment, Experiment]:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything a run does.
+    """How much of everything a run does."""
 
-    Attributes
-    ----------
-    name
-        For the checkpoint and the page.
-    replicates
-        Releases for each epsilon, in each of the four studies.
-    samplers
-        The published protocol, and the default.
-    limit_epsilons, limit_releases, limit_samplers
-        For the limits of epsilon: the values, the releases of each, and the chains of each model
-        (with little noise the regression needs long ones).
-    imputed
-        Releases whose imputed databases are looked at.
-    imputed_sampler, databases
-        The chain for that, and the databases that are kept of it.
-    run_time_records, run_time_seconds
-        Numbers of records, and the processor time for each measurement of the speed.
-    """
-
-    name: str
-    replicates: int
-    samplers: Mapping[str, Sampler]
+    name: str  # for the checkpoint and the page
+    replicates: int  # releases for each epsilon, in each of the four studies
+    samplers: Mapping[str, Sampler]  # the published protocol, and the default
     limit_epsilons: tuple[float, ...]
-    limit_releases: int
-    limit_samplers: Mapping[str, Sampler]
-    imputed: int
+    limit_releases: int  # of each epsilon
+    limit_samplers: Mapping[str, Sampler]  # with little noise the regression needs long chains
+    imputed: int  # releases whose imputed databases are looked at
     imputed_sampler: Sampler
-    databases: int
+    databases: int  # that are kept of it
     run_time_records: tuple[int, ...]
-    run_time_seconds: float
+    run_time_seconds: float  # of processor time, for each measurement of the speed
 
 
-_BOTH = {"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=200, draws=400)}
-_LIMITS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-SIZES = {
-    "full": Size(
-        name="full",
-        replicates=published.REPLICATES,
-        samplers=_BOTH,
-        limit_epsilons=_LIMITS,
-        limit_releases=2,
-        limit_samplers={
-            "naive_bayes": Sampler(warmup=500, draws=1000, chains=2),
-            "regression": Sampler(warmup=1000, draws=5000, chains=2),
-        },
-        imputed=100,
-        imputed_sampler=Sampler(warmup=300, draws=600),
-        databases=19,
-        run_time_records=(100, 1000, 10_000, 100_000),
-        run_time_seconds=1.0,
-    ),
-    "quick": Size(
-        name="quick",
-        replicates=2,
-        samplers=_BOTH,
-        limit_epsilons=_LIMITS[::3],
-        limit_releases=1,
-        limit_samplers={
-            "naive_bayes": Sampler(warmup=500, draws=1000),
-            "regression": Sampler(warmup=1000, draws=3000, chains=2),
-        },
-        imputed=12,
-        imputed_sampler=Sampler(warmup=300, draws=400),
-        databases=19,
-        run_time_records=(100, 1000, 10_000),
-        run_time_seconds=0.2,
-    ),
-    # For tests: everything is run, with numbers that mean nothing.
-    "smallest": Size(
-        name="smallest",
-        replicates=2,
-        samplers={
-            "algorithm1": Sampler(SAMPLERS["algorithm1"].moves, warmup=20, draws=20),
-            "default": Sampler(warmup=20, draws=20),
-        },
-        limit_epsilons=(0.01, 100.0),
-        limit_releases=1,
-        limit_samplers=dict.fromkeys(("naive_bayes", "regression"), Sampler(warmup=20, draws=40)),
-        imputed=3,
-        imputed_sampler=Sampler(warmup=20, draws=20),
-        databases=4,
-        run_time_records=(50, 100),
-        run_time_seconds=0.01,
-    ),
-}
+FULL = Size(
+    name="full",
+    replicates=published.REPLICATES,
+    samplers={"algorithm1": SAMPLERS["algorithm1"], "default": Sampler(warmup=200, draws=400)},
+    limit_epsilons=(0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
+    limit_releases=2,
+    limit_samplers={
+        "naive_bayes": Sampler(warmup=500, draws=1000, chains=2),
+        "regression": Sampler(warmup=1000, draws=5000, chains=2),
+    },
+    imputed=100,
+    imputed_sampler=Sampler(warmup=300, draws=600),
+    databases=19,
+    run_time_records=(100, 1000, 10_000, 100_000),
+    run_time_seconds=1.0,
+)
+QUICK = replace(
+    FULL,
+    name="quick",
+    replicates=2,
+    limit_epsilons=FULL.limit_epsilons[::3],
+    limit_releases=1,
+    limit_samplers={
+        "naive_bayes": Sampler(warmup=500, draws=1000),
+        "regression": Sampler(warmup=1000, draws=3000, chains=2),
+    },
+    imputed=12,
+    imputed_sampler=Sampler(warmup=300, draws=400),
+    run_time_records=(100, 1000, 10_000),
+    run_time_seconds=0.2,
+)
+# For tests: everything is run, with numbers that mean nothing.
+SMALLEST = replace(
+    QUICK,
+    name="smallest",
+    samplers={name: replace(one, warmup=20, draws=20) for name, one in FULL.samplers.items()},
+    limit_epsilons=(0.01, 100.0),
+    limit_samplers=dict.fromkeys(FULL.limit_samplers, Sampler(warmup=20, draws=40)),
+    imputed=3,
+    imputed_sampler=Sampler(warmup=20, draws=20),
+    databases=4,
+    run_time_records=(50, 100),
+    run_time_seconds=0.01,
+)
+SIZES = {size.name: size for size in (FULL, QUICK, SMALLEST)}

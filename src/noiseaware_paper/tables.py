@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from noiseaware.studies import Study, binomial_error
 from noiseaware_paper import imputed, published, run_time
 from noiseaware_paper.settings import Experiment, Size
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 METHODS = {"algorithm1": "Algorithm 1", "default": "default sampler"}
 
@@ -22,8 +20,6 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
     `z_published` is the difference of Algorithm 1 here from the printed number, in standard errors
     of both; `z_default` that of the default sampler from Algorithm 1.
     """
-    from pandas import DataFrame
-
     printed = np.ravel(experiment.published)
     table = DataFrame(
         {
@@ -39,10 +35,8 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
         table[method] = ours["coverage"].to_numpy()
         table[f"{method}_error"] = ours["coverage_error"].to_numpy()
         table[f"{method}_ess"] = ours["ess"].to_numpy()
-    for name, one, other in (
-        ("z_published", "algorithm1", "published"),
-        ("z_default", "default", "algorithm1"),
-    ):
+    pairs = {"z_published": ("algorithm1", "published"), "z_default": ("default", "algorithm1")}
+    for name, (one, other) in pairs.items():
         errors = np.hypot(table[f"{one}_error"], table[f"{other}_error"])
         table[name] = (table[one] - table[other]) / errors
     return table
@@ -50,8 +44,6 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
 
 def shown_coverage(table: DataFrame) -> DataFrame:
     """Return the coverage table as people read it: numbers with their errors, and the ESS."""
-    from pandas import DataFrame
-
     shown = {
         "epsilon": table["epsilon"].map("{:g}".format),
         "parameter": table["parameter"],
@@ -74,8 +66,6 @@ def replicates_table(experiment: Experiment, study: Study) -> DataFrame:
 
 def acceptance_table(study: Study) -> DataFrame:
     """Return average and lowest acceptance for each epsilon and sampler, with the bound."""
-    from pandas import DataFrame
-
     table = study.table.drop_duplicates(["epsilon", "method"], ignore_index=True)
     return DataFrame(
         {
@@ -91,8 +81,6 @@ def acceptance_table(study: Study) -> DataFrame:
 
 def limits_table(rows: dict[Any, Any]) -> DataFrame:
     """Return the distances from the two limits, averaged over the releases of each epsilon."""
-    from pandas import DataFrame
-
     frame = DataFrame(list(rows.values()))
     columns = {
         "from_prior": "distance from the prior",
@@ -104,8 +92,6 @@ def limits_table(rows: dict[Any, Any]) -> DataFrame:
 
 def run_time_table(size: Size, rows: dict[Any, Any]) -> DataFrame:
     """Return the microseconds of an iteration for each number of records and sampler."""
-    from pandas import DataFrame
-
     names = list(size.samplers)
     return DataFrame(
         {
@@ -128,8 +114,6 @@ def slopes(table: DataFrame) -> dict[str, float]:
 
 def imputed_table(experiment: Experiment, size: Size, rows: dict[Any, Any]) -> DataFrame:
     """Return the p-value of uniform ranks for each statistic."""
-    from pandas import DataFrame
-
     ranks = np.array([row["ranks"] for row in rows.values()])
     return DataFrame(
         {

@@ -7,20 +7,15 @@ or 25 cells is beyond 3 in about one run out of 25 or 15.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from pandas import DataFrame
 
 from noiseaware.studies import Study
 from noiseaware_paper import published
 from noiseaware_paper.settings import Experiment, Size
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 FAR = 3.0
-FEW = 20
-"""Replicates below which the words say that a coverage is only a hint."""
+FEW = 20  # replicates below which the words say that a coverage is only a hint
 
 
 def coverage_words(experiment: Experiment, table: DataFrame, size: Size) -> list[str]:
@@ -39,28 +34,26 @@ def coverage_words(experiment: Experiment, table: DataFrame, size: Size) -> list
             f"here {row['algorithm1']:.2f}"
             for _, row in far.iterrows()
         )
-        words.append(f"It does not agree at {listed}.")
-        words.append(_why(experiment))
+        words += [f"It does not agree at {listed}.", WHY[experiment.name]]
     words.append(_mixing_words(table, size.samplers["default"].draws, enough=replicates >= FEW))
     if replicates < FEW:
-        words.append(
-            f"With {replicates} replicates a coverage is only a hint; the full run has "
-            f"{published.REPLICATES}."
-        )
+        hint = f"With {replicates} replicates a coverage is only a hint; the full run has"
+        words.append(f"{hint} {published.REPLICATES}.")
     return words
 
 
-def _why(experiment: Experiment) -> str:
-    if experiment.name == "naive_bayes":
-        return (
-            "The paper draws the feature probabilities from the prior and does not print them, so "
-            "the truth here is not quite its truth; where a chain does not mix, its starting point "
-            "matters too."
-        )
-    return (
+WHY = {
+    "naive_bayes": (
+        "The paper draws the feature probabilities from the prior and does not print them, so the "
+        "truth here is not quite its truth; where a chain does not mix, its starting point matters "
+        "too."
+    ),
+    "regression": (
         "Where chains do not mix, the coverage depends on where they start and on small details of "
         "the sampler; the paper does not say how its chains are started (here: from the prior)."
-    )
+    ),
+}
+"""Why a coverage may not agree."""
 
 
 def _mixing_words(table: DataFrame, draws: int, enough: bool) -> str:
@@ -77,25 +70,19 @@ def _mixing_words(table: DataFrame, draws: int, enough: bool) -> str:
         return words.strip()
     if not len(low):
         return words + "No coverage of Algorithm 1 is clearly below the nominal level."
-    words += (
-        f"Algorithm 1 covers clearly less than {published.INTERVAL:.0%} in {len(low)} of "
-        f"{len(table)} cells; in {len(better)} of them the default sampler, which has the same "
-        "posterior and mixes, covers clearly more"
-    )
+    error = "Monte Carlo error of chains that did not mix"
+    exact = "what the exact posterior does at this truth"
     if 2 * len(better) > len(low):
-        return (
-            words + ". So most of the under-coverage is Monte Carlo error of chains that did not "
-            "mix, not the prior and not the clamping."
-        )
-    if len(better):
-        return (
-            words
-            + ". There the under-coverage is Monte Carlo error of chains that did not mix; in "
-            "the others it is what the exact posterior does at this truth."
-        )
+        so = f"So most of the under-coverage is {error}, not the prior and not the clamping."
+    elif len(better):
+        so = f"There the under-coverage is {error}; in the others it is {exact}."
+    else:
+        so = f"So the under-coverage is {exact}: intervals centred by the prior, not chains that "
+        so += "did not mix."
     return (
-        words + ". So the under-coverage is what the exact posterior does at this truth: intervals "
-        "centred by the prior, not chains that did not mix."
+        f"{words}Algorithm 1 covers clearly less than {published.INTERVAL:.0%} in {len(low)} of "
+        f"{len(table)} cells; in {len(better)} of them the default sampler, which has the same "
+        f"posterior and mixes, covers clearly more. {so}"
     )
 
 
@@ -117,12 +104,9 @@ def means_words(study: Study) -> str:
     """Say how much the posterior means of one release differ between the two samplers."""
     first, second = (study.plan.methods.index(m) for m in ("algorithm1", "default"))
     difference = study["mean"][..., first, :] - study["mean"][..., second, :]
-    sd = study["sd"][..., second, :]
-    ratio = np.abs(difference / sd).mean(axis=(1, 2, 3))
-    listed = ", ".join(
-        f"{value:.2f} at epsilon {epsilon:g}"
-        for epsilon, value in zip(study.plan.epsilons, ratio, strict=True)
-    )
+    ratio = np.abs(difference / study["sd"][..., second, :]).mean(axis=(1, 2, 3))
+    pairs = zip(ratio, study.plan.epsilons, strict=True)
+    listed = ", ".join(f"{value:.2f} at epsilon {epsilon:g}" for value, epsilon in pairs)
     return (
         "On the same release, the two samplers' posterior means differ on average by "
         f"{listed}, in posterior standard deviations: that is Monte Carlo error, nearly all of it "

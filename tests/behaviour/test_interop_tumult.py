@@ -85,6 +85,6 @@ def test_what_cannot_be_read():
 
 
 def test_a_variance_taken_for_a_scale_is_caught():
-    edit = Edit(na.interop.tumult, "_read", "math.sqrt(parameter) if NOISE[name][1] else ", "")
+    edit = Edit(na.interop.tumult, "_read", "math.sqrt(parameter) if squared else ", "")
     with planted(edit), pytest.raises(AssertionError):
         test_every_noise_is_read(NoiseMechanism.GAUSSIAN, na.mechanisms.Gaussian)

@@ -71,22 +71,8 @@ def noiseaware(
     """
 
 
-COMMANDS = (
-    examples,
-    new,
-    fit,
-    resume,
-    check,
-    report,
-    impute,
-    export,
-    models,
-    mechanisms,
-    queries,
-    plan,
-    reproduce,
-)
-for command in COMMANDS:
+BEGIN, FITTED = (examples, new, fit, resume), (check, report, impute, export)
+for command in (*BEGIN, *FITTED, models, mechanisms, queries, plan, reproduce):
     app.command()(command)
 
 

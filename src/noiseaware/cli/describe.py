@@ -10,13 +10,8 @@ from typing import Any
 
 def described(kind: type) -> dict[str, Any]:
     """Return the name of a class, its first sentence and its fields, as plain types for JSON."""
-    return {"type": kind.__name__, "meaning": first_sentence(kind), "fields": fields(kind)}
-
-
-def first_sentence(kind: type) -> str:
-    """Return the first paragraph of the docstring, in one line."""
-    text = inspect.getdoc(kind) or ""
-    return " ".join(text.split("\n\n")[0].split())
+    first = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+    return {"type": kind.__name__, "meaning": first, "fields": fields(kind)}
 
 
 def section(kind: type, title: str) -> str:

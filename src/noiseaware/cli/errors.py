@@ -66,7 +66,8 @@ class PlainErrors(TyperGroup):
             fail(str(error) or "stopped", INTERRUPTED)
         except Exception as error:
             # typer's own ways of leaving a command are exceptions too.
-            if _is_typers(error) or os.environ.get("NOISEAWARE_TRACEBACK"):
+            is_typers = type(error).__module__.split(".")[0] in ("typer", "click")
+            if is_typers or os.environ.get("NOISEAWARE_TRACEBACK"):
                 raise
             fail(*_explained(error))
 
@@ -91,7 +92,3 @@ def _explained(error: Exception) -> tuple[str, int]:
         return words, BAD_INPUT
     words = f"this is a fault in noiseaware, {type(error).__name__}: {error}. "
     return f"{words}NOISEAWARE_TRACEBACK=1 shows where", FAULT
-
-
-def _is_typers(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("typer", "click")

@@ -17,17 +17,7 @@ NETCDF, PAGE = (".nc", ".netcdf"), (".html", ".htm")
 
 
 def check_output(option: str, path: Path, *inputs: Path) -> None:
-    """Raise an error that says why `path` cannot be written, before anything is computed.
-
-    Parameters
-    ----------
-    option
-        The option that gave the path, for the message.
-    path
-        Where something will be written.
-    inputs
-        Files that are read, and must not be overwritten.
-    """
+    """Raise ValueError if the path of an option cannot be written, or would overwrite an input."""
     folder = path.parent
     if path.is_dir():
         raise ValueError(f"{option} must be a file; {path} is a directory")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,10 +78,8 @@ def fit(
     interval: Annotated[
         float, typer.Option(help="Probability of the interval in the table.")
     ] = INTERVAL,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")
-    ] = False,
+    quiet: show.Quiet = False,
+    as_json: show.JsonInstead = False,
 ) -> None:
     """Draw from the exact posterior of a model, given a private release.
 
@@ -120,33 +118,20 @@ def fit(
     from noiseaware.sampler.progress import Rows
 
     with reading():
-        _check_options(draws, warmup, chains, cores, seed, keep_records, interval)
+        sizes = {"draws": draws, "warmup": warmup, "chains": chains, "cores": cores, "seed": seed}
+        _check_options(sizes, keep_records, interval)
         stated, described, notes = _read(release, model, estimates)
         _check_outputs(out, report, estimates, release, model)
     for note in () if quiet else notes:
         typer.echo(f"Note: {note}.", err=True)
-    command = _command(
-        release,
-        ("--model", model, None),
-        ("--out", out, None),
-        ("--report", report, None),
-        ("--estimates", estimates, None),
-        ("--warmup", warmup, WARMUP),
-        ("--chains", chains, CHAINS),
-        ("--keep-records", keep_records, None),
-    )
+    files = {"model": model, "out": out, "report": report, "estimates": estimates}
+    options = {**files, "warmup": warmup, "chains": chains, "keep-records": keep_records}
+    command = _command(release, options)
     titles = (described.title, described.question, described.parameters)
-    wanted = Wanted(
-        str(out),
-        None if report is None else str(report),
-        interval,
-        command,
-        *titles,
-        units=described.units,
-        scales=described.scales,
-        cells=None if estimates is None else str(release.absolute()),
-        estimates=None if estimates is None else str(estimates),
-    )
+    says = (*titles, described.units, described.scales)
+    wanted = Wanted(str(out), None if report is None else str(report), interval, command, *says)
+    if estimates is not None:
+        wanted = replace(wanted, cells=str(release.absolute()), estimates=str(estimates))
     with reading(CheckpointError, ImpossibleRelease):
         wanted.keep(checkpoint, begins=True)
         posterior = na.sample(
@@ -190,12 +175,10 @@ class Wanted:
         if checkpoint is None or (begins and checkpoint.exists() and any(checkpoint.iterdir())):
             return
         checkpoint.mkdir(parents=True, exist_ok=True)
-        absolute = {name: str(Path(p).absolute()) for name, p in self._paths().items()}
-        write_json(checkpoint / BESIDE, {**asdict(self), **absolute})
-
-    def _paths(self) -> dict[str, str]:
-        paths = {"out": self.out, "report": self.report, "estimates": self.estimates}
-        return {name: path for name, path in paths.items() if path is not None}
+        content = asdict(self)
+        for name in ("out", "report", "estimates"):
+            content[name] = content[name] and str(Path(content[name]).absolute())
+        write_json(checkpoint / BESIDE, content)
 
     @staticmethod
     def read(checkpoint: Path) -> Wanted | None:
@@ -208,10 +191,10 @@ class Wanted:
             return None
         try:
             found = Wanted(**json.loads(path.read_text(encoding="utf-8")))
-            texts = [found.out, *found.command, *(found.parameters or ())]
             units, scales = found.units or {}, found.scales or {}
             check_units(units, scales, {**units, **scales})
             others = (found.report, found.title, found.question, found.cells, found.estimates)
+            texts = [found.out, *found.command, *(found.parameters or ())]
             texts += [text for text in others if text is not None]
             right = all(isinstance(text, str) for text in texts) and 0 < found.interval < 1
         except (ValueError, TypeError, RecursionError):
@@ -246,28 +229,18 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
     _show(posterior, out, report, wanted.interval, as_json, resumes)
 
 
-def _check_options(
-    draws: int,
-    warmup: int,
-    chains: int,
-    cores: int | None,
-    seed: int | None,
-    keep_records: int | None,
-    interval: float,
-) -> None:
+LEAST = {"draws": 1, "warmup": 0, "chains": 2, "cores": 1, "seed": 0, "keep-records": 0}
+"""The smallest number that an option takes."""
+
+
+def _check_options(sizes: dict[str, Any], keep_records: int | None, interval: float) -> None:
     """Raise ValueError for a number that cannot be."""
     from noiseaware.basics.arguments import whole_number
 
-    for option, value, least in (
-        ("--draws", draws, 1),
-        ("--warmup", warmup, 0),
-        ("--chains", chains, 2),
-        ("--cores", cores, 1),
-        ("--seed", seed, 0),
-        ("--keep-records", keep_records, 0),
-    ):
+    for name, value in {**sizes, "keep-records": keep_records}.items():
         if value is not None:
-            whole_number(option, value, least)
+            whole_number(f"--{name}", value, LEAST[name])
+    draws = sizes["draws"]
     if keep_records is not None and keep_records > draws:
         raise ValueError(f"--keep-records must be at most --draws ({draws}); got {keep_records}")
     if not 0 < interval < 1:
@@ -295,26 +268,21 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
     """Return what the files say, and notes; ValueError also if the model does not fit them."""
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
-    from noiseaware.documents.cells_file import (
-        OTHER_TABLES,
-        SUFFIXES,
-        check_kinds,
-        is_cells_file,
-        read_cells,
-    )
+    from noiseaware.documents import cells_file
     from noiseaware.documents.model_file import read_model_file, read_toml
 
-    if estimates is not None and not (is_cells_file(release) and is_cells_file(estimates)):
-        names = " or ".join(SUFFIXES)
-        raise ValueError(f"--estimates needs a table of cells, and ends with {names}")
+    is_table = cells_file.is_cells_file
     notes: list[str] = []
-    if is_cells_file(release):
-        stated, described, _, notes = read_cells(release, model)
+    if estimates is not None and not (is_table(release) and is_table(estimates)):
+        names = " or ".join(cells_file.SUFFIXES)
+        raise ValueError(f"--estimates needs a table of cells, and ends with {names}")
+    if is_table(release):
+        stated, described, _, notes = cells_file.read_cells(release, model)
     else:
-        if release.suffix.lower() in (".txt", *OTHER_TABLES):
-            check_kinds(release, read_toml(model, dict))
+        if release.suffix.lower() in (".txt", *cells_file.OTHER_TABLES):
+            cells_file.check_kinds(release, read_toml(model, dict))
         stated = na.Release.from_json(release)
-        check_kinds(release, read_toml(model, dict))
+        cells_file.check_kinds(release, read_toml(model, dict))
         described = read_model_file(model)
     check_fit(described.model, stated, described.size)
     return stated, described, notes
@@ -322,22 +290,17 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
 
 def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) -> int:
     """Return how many databases to keep from each chain."""
-    if wanted is not None:
-        return wanted
-    if n_records is None:
-        return 0
+    if wanted is not None or n_records is None:
+        return wanted or 0
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))
 
 
-def _command(release: Path, *options: tuple[str, Any, Any]) -> list[str]:
-    """Return the command that gives the same draws again, without draws, seed and workers.
-
-    `options` are their names, values and defaults.
-    """
-    words = ["noiseaware", "fit", str(release)]
-    for option, value, default in options:
-        if value != default:
-            words += [option, str(value)]
+def _command(release: Path, options: dict[str, Any]) -> list[str]:
+    """Return the command that gives the same draws again, without draws, seed and workers."""
+    words, usual = ["noiseaware", "fit", str(release)], {"warmup": WARMUP, "chains": CHAINS}
+    for name, value in options.items():
+        if value != usual.get(name):
+            words += [f"--{name}", str(value)]
     return words
 
 
@@ -350,8 +313,7 @@ def _show(
     checks = na.check(posterior)
     rows = show.summary_rows(posterior, interval)
     complete = bool(posterior.attrs["complete"])
-    if not complete:
-        report = None  # it can be made from what was saved
+    report = report if complete else None  # it can be made from what was saved
     if not as_json:
         _print(posterior, rows, checks, interval)
         print(f"\nWritten: {out}", flush=True)
@@ -360,17 +322,9 @@ def _show(
         if not as_json:
             print(f"The report: {report} (open it in a browser)")
     if as_json:
-        show.print_json(
-            {
-                **show.checks_as_json(checks),
-                "complete": complete,
-                "out": str(out),
-                "report": None if report is None else str(report),
-                "command": posterior.attrs.get("command"),
-                "interval": interval,
-                "summary": rows,
-            }
-        )
+        written = {"complete": complete, "out": str(out), "report": report and str(report)}
+        made = {"command": posterior.attrs.get("command"), "interval": interval, "summary": rows}
+        show.print_json({**show.checks_as_json(checks), **written, **made})
     if not complete:
         drawn, wanted = posterior["posterior"].sizes["draw"], posterior.attrs["draws"]
         words = f"stopped after {drawn} of {wanted} draws; they are saved in {out}{resumes}"

@@ -48,13 +48,9 @@ def impute(
     write_or_say(out, lambda path: write_table(path, frame))
     kept = tree["latent_records"].sizes
     count = kept["chain"] * kept["draw"]
-    records = str(kept["record"])
-    if len(frame) < count * kept["record"]:
-        records = f"up to {records}"
     if as_json:
-        columns = [str(name) for name in frame.columns]
-        show.print_json(
-            {"out": str(out), "databases": count, "rows": len(frame), "columns": columns}
-        )
+        sizes = {"databases": count, "rows": len(frame), "columns": list(map(str, frame.columns))}
+        show.print_json({"out": str(out), **sizes})
     else:
-        print(f"Written: {out}, {count} databases of {records} records")
+        most = "up to " if len(frame) < count * kept["record"] else ""
+        print(f"Written: {out}, {count} databases of {most}{kept['record']} records")

@@ -17,31 +17,20 @@ from noiseaware.cli.errors import reading
 
 @dataclass(frozen=True)
 class Listed:
-    """A kind of thing that a file can name.
+    """A kind of thing that a file can name."""
 
-    Attributes
-    ----------
-    command, types
-        The command that lists them, and the classes.
-    title
-        The heading of an example.
-    example
-        What a file says about a small one.
-    """
-
-    command: str
+    command: str  # that lists them
     types: registry.Registry[Any]
-    title: str
-    example: Callable[[type], str]
+    title: str  # of an example
+    example: Callable[[type], str]  # what a file says about a small one
 
     @property
     def name(self) -> Any:
         """The argument that names one of them; the shell completes it."""
 
-        def complete(incomplete: str) -> list[str]:
-            return [
-                name for name in self.types.names if name.lower().startswith(incomplete.lower())
-            ]
+        def complete(incomplete: str) -> list[str]:  # typer goes by this name
+            start = incomplete.lower()
+            return [name for name in self.types.names if name.lower().startswith(start)]
 
         return typer.Argument(help="One of them, in detail.", autocompletion=complete)
 

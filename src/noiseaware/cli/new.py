@@ -22,33 +22,15 @@ Answer = TypeVar("Answer")
 
 
 class Published(NamedTuple):
-    """What was published, by the answers.
+    """What was published, by the answers."""
 
-    Attributes
-    ----------
-    query
-        As a release file has it.
-    model
-        The keys of a model file, each with a comment.
-    assumes
-        What the model takes the records to be, in a sentence.
-    n_records
-        Their number, None if it is to be asked for.
-    times
-        What a published number is multiplied with to make it a total: n, of a mean.
-    name
-        What the published number is called, if it is not what the query calls it.
-    wanted
-        What to say of the published numbers when they are asked for, if it is not their names.
-    """
-
-    query: dict[str, Any]
-    model: dict[str, tuple[Any, str]]
-    assumes: str
-    n_records: int | None = None
-    times: int = 1
-    name: str | None = None
-    wanted: str | None = None
+    query: dict[str, Any]  # as a release file has it
+    model: dict[str, Any]  # the keys of a model file: values, or pairs of a value and a comment
+    assumes: str  # what the model takes the records to be, in a sentence
+    n_records: int | None = None  # None if it is to be asked for
+    times: int = 1  # what makes a published number a total: n, of a mean
+    name: str | None = None  # of the published number, if it is not what the query calls it
+    wanted: str | None = None  # what to ask for, if it is not the names of the numbers
 
 
 def new(
@@ -74,10 +56,7 @@ def new(
     for path in (release_file, model_file):
         if path.exists():
             raise BadInput(f"{path} already exists; choose another folder")
-    lines = [f"  {k}  {kind.words}" for k, kind in enumerate(KINDS, 1)]
-    print("What was published?", *lines, sep="\n")
-    kind = ask("A number from 1 to " + str(len(KINDS)), one_of(KINDS))
-    published = kind.ask()
+    published = choose("What was published?", KINDS)()
     n, size = published.n_records, None
     if n is None:
         n = ask("How many records are there (? if not published)", number_or_unknown)
@@ -93,7 +72,7 @@ def new(
         read = read_model_file(model_file)
         check_fit(read.model, release, read.size)
     print(
-        f"\nWritten: {release_file} and {model_file}. The model is {published.model['type'][0]}: "
+        f"\nWritten: {release_file} and {model_file}. The model is {published.model['type']}: "
         f"{published.assumes}. Its priors are wide; set them to what you know. Then:\n\n"
         f"  noiseaware fit {release_file} --model {model_file} --out {folder / 'posterior.nc'} "
         f"--report {folder / 'report.html'}"
@@ -117,15 +96,18 @@ def ask(question: str, read: Callable[[str], Answer]) -> Answer:
             print(f"  {printable(str(error))}")
 
 
-def one_of(choices: tuple[Answer, ...]) -> Callable[[str], Answer]:
-    """Read the number of a choice."""
+def choose(question: str, choices: dict[str, Any], made: Callable[[Any], Any] | None = None) -> Any:
+    """Ask for one of the choices by its number, and return what is `made` of it."""
+    words, one = f"from 1 to {len(choices)}", list(choices.values())
 
-    def read(text: str) -> Answer:
-        if text not in map(str, range(1, len(choices) + 1)):
-            raise ValueError(f"a number from 1 to {len(choices)}; got {text!r}")
-        return choices[int(text) - 1]
+    def read(text: str) -> Any:
+        if text not in map(str, range(1, len(one) + 1)):
+            raise ValueError(f"a number {words}; got {text!r}")
+        chosen = one[int(text) - 1]
+        return chosen if made is None else made(chosen)
 
-    return read
+    print(question, *(f"  {k}  {choice}" for k, choice in enumerate(choices, 1)), sep="\n")
+    return ask(f"A number {words}", read)
 
 
 def whole(text: str) -> int:
@@ -197,23 +179,21 @@ def names(text: str) -> list[str]:
 def _count() -> Published:
     return Published(
         {"type": "Count", "value": 1},
-        {"type": ("Bernoulli", ""), "a": (1.0, "the prior of the share is Beta(a, b)"),
-         "b": (1.0, "")},
+        {"type": "Bernoulli", "a": (1.0, "the prior of the share is Beta(a, b)"), "b": 1.0},
         "every record has it with the same probability, independently of the others",
         wanted="count (a number of records, not a share or a percentage)",
-    )  # fmt: skip
+    )
 
 
 def _levels() -> Published:
     n, labels = ask("How many kinds are there, or their names with commas", _number_or_names)
     labels = labels or _ask_labels(n)
+    prior = (1.0, "the prior of the shares is Dirichlet(1, ..., 1)")
     return Published(
         {"type": "Histogram", "n_levels": n, **labels},
-        {"type": ("Categorical", ""), "n_levels": (n, ""),
-         "concentration": (1.0, "the prior of the shares is Dirichlet(1, ..., 1)"),
-         **{key: (names, "") for key, names in labels.items()}},
+        {"type": "Categorical", "n_levels": n, "concentration": prior, **labels},
         "every record is of each kind with the same probabilities, independently of the others",
-    )  # fmt: skip
+    )
 
 
 def _number_or_names(text: str) -> tuple[int, dict[str, list[str]]]:
@@ -228,11 +208,10 @@ def _groups() -> Published:
     labels = _ask_labels(len(sizes))
     return Published(
         {"type": "ByGroup", "query": _count().query, "n_groups": len(sizes), **labels},
-        {"type": ("StratifiedProportions", ""), "sizes": (sizes, "people in each group"),
-         **{key: (names, "") for key, names in labels.items()}},
+        {"type": "StratifiedProportions", "sizes": (sizes, "people in each group"), **labels},
         "each group has a share of its own, and all shares come from one distribution",
         sum(sizes),
-    )  # fmt: skip
+    )
 
 
 def _ask_labels(count: int) -> dict[str, list[str]]:
@@ -259,27 +238,22 @@ def _bins() -> Published:
 
 
 def _sum() -> Published:
-    lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
+    lower, upper = ask(BOUNDS, two)
     query = {"type": "Sum", "lower": lower, "upper": upper}
+    whole_query = query | {"integer_valued": True}
     if lower >= 0.0 and ask(EVENTS, yes):
         assumes = "the counts vary as random events do, with a variance that is their mean"
-        return Published(
-            query | {"integer_valued": True},
-            {"type": ("Poisson", ""), **_gamma("rate", upper)},
-            assumes,
-        )
+        return Published(whole_query, {"type": "Poisson", **_gamma("rate", upper)}, assumes)
     if lower >= 0.0 and ask("Was discrete noise added to a sum of whole numbers (y or n)", yes):
         model = {
-            "type": ("NegativeBinomial", ""),
+            "type": "NegativeBinomial",
             **_gamma("mean", upper),
             "dispersion_shape": (1.0, "the variance is m + d m^2; the prior of d is exponential"),
-            "dispersion_rate": (1.0, ""),
+            "dispersion_rate": 1.0,
         }
-        assumes = (
-            f"the numbers are whole, and vary more than counts of events; {_before(lower, upper)}"
-        )
-        return Published(query | {"integer_valued": True}, model, assumes)
-    return Published(query, _normal(lower, upper), _bell(lower, upper))
+        assumes = "the numbers are whole, and vary more than counts of events"
+        return Published(whole_query, model, f"{assumes}; {_before(lower, upper)}")
+    return Published(query, _normal(lower, upper), f"{BELL}; {_before(lower, upper)}")
 
 
 EVENTS = (
@@ -287,6 +261,7 @@ EVENTS = (
     "or income (n)"
 )
 BELL = "the numbers are normally distributed (a bell curve)"
+BOUNDS = "The bounds to which each number was clamped, such as 0 100"
 
 
 def _before(lower: float, upper: float) -> str:
@@ -294,21 +269,18 @@ def _before(lower: float, upper: float) -> str:
     return f"the mean is that before {clamping}, and values outside are allowed"
 
 
-def _bell(lower: float, upper: float) -> str:
-    return f"{BELL}; {_before(lower, upper)}"
-
-
-def _gamma(name: str, upper: float) -> dict[str, tuple[Any, str]]:
+def _gamma(name: str, upper: float) -> dict[str, Any]:
     """Return a prior with half of the upper bound for a mean."""
     comment = f"the prior of the {name} is Gamma(shape, rate), with mean shape / rate"
-    return {f"{name}_shape": (1.0, comment), f"{name}_rate": (2.0 / upper, "")}
+    return {f"{name}_shape": (1.0, comment), f"{name}_rate": 2.0 / upper}
 
 
 def _mean() -> Published:
-    lower, upper = ask("The bounds to which each number was clamped, such as 0 100", two)
+    lower, upper = ask(BOUNDS, two)
     n = ask("Of how many records is it the mean", whole)
     query = {"type": "Sum", "lower": lower, "upper": upper}
-    return Published(query, _normal(lower, upper), _bell(lower, upper), n, n, "mean")
+    assumes = f"{BELL}; {_before(lower, upper)}"
+    return Published(query, _normal(lower, upper), assumes, n, n, "mean")
 
 
 def _regression() -> Published:
@@ -319,8 +291,8 @@ def _regression() -> Published:
     return Published(
         {"type": "RegressionMoments", "n_features": n, "lower": lower, "upper": upper},
         {
-            "type": ("LinearRegression", ""),
-            "n_features": (n, ""),
+            "type": "LinearRegression",
+            "n_features": n,
             "coefficient_sd": (2.0, "the prior of each coefficient is N(0, 2^2)"),
             "noise_variance_scale": variance,
             "feature_mean_sd": (max(abs(lower), abs(upper)), "the prior of each mean of a feature"),
@@ -329,11 +301,11 @@ def _regression() -> Published:
     )
 
 
-def _normal(lower: float, upper: float) -> dict[str, tuple[Any, str]]:
+def _normal(lower: float, upper: float) -> dict[str, Any]:
     """Return a normal model whose priors are as wide as the bounds."""
     spread = (upper - lower) / 4.0
     return {
-        "type": ("Normal", ""),
+        "type": "Normal",
         "mean_mean": ((lower + upper) / 2.0, "the prior of the mean: the middle of the bounds,"),
         "mean_sd": (2.0 * spread, "with half their distance for a standard deviation"),
         "variance_shape": (3.0, "the prior of the variance is InverseGamma(shape, scale),"),
@@ -341,24 +313,23 @@ def _normal(lower: float, upper: float) -> dict[str, tuple[Any, str]]:
     }
 
 
-class Kind(NamedTuple):
-    """Something that can be published: in words, and what to ask about it."""
+KINDS = {
+    "a count: how many records have something": _count,
+    "counts of several kinds, where each record is of one kind": _levels,
+    "a count in each of several groups of known size": _groups,
+    "counts in the bins of a number: a histogram": _bins,
+    "the sum of a number over all records": _sum,
+    "the mean of a number": _mean,
+    "the sums of a linear regression, of numbers scaled to between -1 and 1": _regression,
+}
+"""What can be published, in words, and what asks about it."""
 
-    words: str
-    ask: Callable[[], Published]
-
-
-KINDS = (
-    Kind("a count: how many records have something", _count),
-    Kind("counts of several kinds, where each record is of one kind", _levels),
-    Kind("a count in each of several groups of known size", _groups),
-    Kind("counts in the bins of a number: a histogram", _bins),
-    Kind("the sum of a number over all records", _sum),
-    Kind("the mean of a number", _mean),
-    Kind("the sums of a linear regression, of numbers scaled to between -1 and 1", _regression),
-)
-
-NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
+NOISES = {
+    "Laplace": "Laplace",
+    "Gaussian": "Gaussian",
+    "discrete Laplace (geometric)": "DiscreteLaplace",
+    "discrete Gaussian": "DiscreteGaussian",
+}
 
 
 # ------------------------------------------------------------------ the noise, and the numbers
@@ -368,14 +339,10 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
     """Return the mechanism and the released totals."""
     from noiseaware.mechanisms import from_dict
 
-    laws = ("Laplace", "Gaussian", "discrete Laplace (geometric)", "discrete Gaussian")
-    print("Which noise was added?", *(f"  {k}  {law}" for k, law in enumerate(laws, 1)), sep="\n")
-
-    def mechanism(text: str) -> tuple[str, Any]:
-        kind = one_of(NOISES)(text)
+    def mechanism(kind: str) -> tuple[str, Any]:
         return kind, from_dict({"type": kind, "scale": 1.0, "query": published.query})
 
-    kind, made = ask("A number from 1 to 4", mechanism)
+    kind, made = choose("Which noise was added?", NOISES, mechanism)
     spread = GAUSSIAN if "Gaussian" in kind else LAPLACE
 
     def scaled(text: str) -> Any:
@@ -386,8 +353,8 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
         neighbours = _ask_neighbours(made.query, spread.norm)
         return type(made)(made.query, **{name: value}, neighbours=neighbours)
 
-    mechanism_of = ask(f"Its scale {spread.letter}, or the promise, as {spread.promise}", scaled)
-    return mechanism_of, _ask_values(published, mechanism_of)
+    noise = ask(f"Its scale {spread.letter}, or the promise, as {spread.promise}", scaled)
+    return noise, _ask_values(published, noise)
 
 
 class Spread(NamedTuple):
@@ -396,8 +363,7 @@ class Spread(NamedTuple):
     letter: str
     promise: str
     norm: int
-    names: dict[str, str]
-    """What a number may be called, and the argument that it is."""
+    names: dict[str, str]  # what a number may be called, and the argument that it is
 
 
 LAPLACE = Spread(
@@ -449,29 +415,18 @@ def _ask_neighbours(query: Any, norm: int) -> str:
     kinds = ("change", "add-remove")
     if len({query.sensitivity(norm, kind) for kind in kinds}) == 1:
         return kinds[0]
-    print(
-        "The promise protects against",
-        "  1  changing one record",
-        "  2  adding or removing one",
-        sep="\n",
-    )
-    return ask("A number from 1 to 2", one_of(kinds))
+    words = ("changing one record", "adding or removing one")
+    return choose("The promise protects against", dict(zip(words, kinds, strict=True)))
 
 
 def _toml(published: Published, size: int | None) -> str:
     """Return the text of a model file."""
     lines = [f"# {published.assumes[0].upper()}{published.assumes[1:]}."]
-    lines += [
-        f"{key} = {json.dumps(value)}" + (f"  # {comment}" if comment else "")
-        for key, (value, comment) in published.model.items()
-    ]
+    for key, entry in published.model.items():
+        value, comment = entry if isinstance(entry, tuple) else (entry, "")
+        lines.append(f"{key} = {json.dumps(value)}" + (f"  # {comment}" if comment else ""))
     if size is not None:
-        lines += [
-            "",
-            "[size]  # the prior of the number of records",
-            'type = "Uniform"',
-            "lower = 1",
-        ]
-        lines += [f"upper = {size}"]
+        lines += ["", "[size]  # the prior of the number of records", 'type = "Uniform"']
+        lines += ["lower = 1", f"upper = {size}"]
     question = 'question = "What do the published numbers say?"'
     return "\n".join([*lines, "", "[report]", question, ""])

@@ -11,6 +11,7 @@ import typer
 from noiseaware.cli.errors import reading
 from noiseaware.cli.files import check_output
 from noiseaware.cli.fit import Wanted, finish
+from noiseaware.cli.show import JsonInstead, Quiet
 
 
 def resume(
@@ -31,10 +32,8 @@ def resume(
     cores: Annotated[
         int | None, typer.Option(help="Worker processes; as many as help if not given.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")
-    ] = False,
+    quiet: Quiet = False,
+    as_json: JsonInstead = False,
 ) -> None:
     """Go on with a fit that was stopped or killed, or make more draws of one that was not.
 

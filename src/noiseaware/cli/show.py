@@ -15,6 +15,9 @@ from noiseaware.basics.text_files import printable
 
 Posterior = Annotated[Path, typer.Argument(help="A posterior that `fit` wrote (netCDF).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+JsonInstead = Annotated[
+    bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 """Arguments of several commands."""
 
@@ -67,11 +70,8 @@ def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, floa
 
     frame = na.summary(posterior, ci_prob=probability, ci_kind="eti")
     low, high = (name for name in frame.columns if name.startswith("eti"))
-    names = {low: "low", high: "high"}
-    return {
-        str(row): {names.get(name, name): frame.loc[row, name] for name in frame.columns}
-        for row in frame.index
-    }
+    frame = frame.rename(columns={low: "low", high: "high"})
+    return {str(row): {name: frame.loc[row, name] for name in frame} for row in frame.index}
 
 
 def summary_table(rows: dict[str, dict[str, float]], probability: float, units: Any) -> Any:

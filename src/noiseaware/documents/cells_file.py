@@ -48,22 +48,14 @@ from noiseaware.release import Release
 __all__ = ["Cells", "is_cells_file", "read_cells", "write_cells"]
 
 SUFFIXES = (".csv", ".parquet")
-COLUMNS = ("features", "exposure", "groups", "trials")
-"""Arguments of models that are columns."""
-
-OWN = ("value", "law", "name")
-"""Keys of [cells] that are not the mechanism's."""
-
-NOISE = ("scale", "sd", "variance", "threshold", "clamp", "step")
-"""Those of additive noise."""
+COLUMNS = ("features", "exposure", "groups", "trials")  # arguments of models that are columns
+OWN = ("value", "law", "name")  # keys of [cells] that are not the mechanism's
+NOISE = ("scale", "sd", "variance", "threshold", "clamp", "step")  # those of additive noise
 
 LAWS = ("laplace", "gaussian", "discrete laplace", "discrete gaussian")
 
-SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}
-"""What other files have in place of commas."""
-
-OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")
-"""Ends of the names of tables that are not read."""
+SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}  # what other files have in place of commas
+OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")  # ends of the names of tables that are not read
 
 IN_ROW = re.compile(r" (?:in row|for record) (\d+)|; row (\d+) has none")
 """How messages of models and mechanisms name the row, counted from 0."""
@@ -77,8 +69,7 @@ class Cells(NamedTuple):
     release: Release
     described: ModelFile
     frame: Any
-    notes: list[str]
-    """What a reader should know of the columns, in sentences."""
+    notes: list[str]  # what a reader should know of the columns, in sentences
 
 
 def is_cells_file(path: str | Path) -> bool:
@@ -136,14 +127,6 @@ class Table:
         cell = f" ({self.names[row]})" if self.names is not None else ""
         return f"{self.path.name}, {line}{cell}"
 
-    def placed(self, words: str) -> str | None:
-        """Return what a model or mechanism says of a row as an error of this file, or None."""
-        found = IN_ROW.search(words)
-        if found is None:
-            return None
-        row = int(found[1] or found[2])
-        return f"{self.where(row)}: {words[: found.start()]}{words[found.end() :]}"
-
 
 def _hint(key: str, entry: Any) -> str:
     """Return what to do about an entry that is no number, or ""."""
@@ -155,10 +138,7 @@ def _hint(key: str, entry: Any) -> str:
 def read_cells(path: str | Path, model: str | Path) -> Cells:
     """Read a table of cells, and the model file that names its columns.
 
-    Raises
-    ------
-    ValueError
-        In one line: the file, the line or the key, and what would be right.
+    A mistake is a ValueError in one line: the file, the line or the key, and what would be right.
     """
     table = Table(Path(path), read_frame(Path(path)))
     content = read_toml(model, lambda content: content)
@@ -167,7 +147,11 @@ def read_cells(path: str | Path, model: str | Path) -> Cells:
     except WrongEntry as error:
         raise ValueError(str(error)) from None
     except (ValueError, TypeError) as error:
-        raise ValueError(table.placed(str(error)) or f"{model}: {error}") from None
+        words, in_row = str(error), IN_ROW.search(str(error))
+        if in_row is None:
+            raise ValueError(f"{model}: {words}") from None
+        place = table.where(int(in_row[1] or in_row[2]))
+        raise ValueError(f"{place}: {words[: in_row.start()]}{words[in_row.end() :]}") from None
 
 
 def check_kinds(release: str | Path, content: dict[str, Any]) -> None:
@@ -190,12 +174,12 @@ def read_frame(path: Path) -> Any:
 
         _check_separator(path)
         frame = pandas.read_csv(path)
-    except (ValueError, UnicodeError) as error:  # those of pandas are kinds of ValueError
-        raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
-    except Exception as error:  # polars has its own, of no common kind
-        if type(error).__module__.partition(".")[0] != "polars":
+    except Exception as error:  # those of pandas are kinds of ValueError; polars has its own
+        of_polars = type(error).__module__.partition(".")[0] == "polars"
+        if not isinstance(error, ValueError) and not of_polars:
             raise
-        raise ValueError(f"{path} cannot be read as a table: {_first(error)}") from None
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as a table: {first}") from None
     return _with_rows(frame, path)
 
 
@@ -236,10 +220,6 @@ def _polars() -> Any:
     except ImportError:
         raise ValueError("Parquet needs polars: pip install 'noiseaware[frames]'") from None
     return polars
-
-
-def _first(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _read(content: dict[str, Any], table: Table) -> Cells:

@@ -73,19 +73,9 @@ class ModelFile:
 
 
 def read_model_file(path: str | Path) -> ModelFile:
-    """Read a model from a TOML file.
+    """Read a model from a TOML file, as described above.
 
-    Parameters
-    ----------
-    path : path
-        The file; see the module's description for what is in it.
-
-    Raises
-    ------
-    ValueError
-        In one line: the file, the key, what is wrong with it and what would be right.
-    OSError
-        If the file cannot be read.
+    A mistake is a ValueError in one line: the file, the key, what is wrong, what would be right.
     """
     return read_toml(path, read_content)
 
@@ -136,7 +126,6 @@ def _read_report(report: Any, names: dict[str, list[str]]) -> dict[str, Any]:
         raise ValueError(f"parameters in [report] must be a list of names; got {chosen!r}")
     for name in chosen:
         if name not in names:
-            raise ValueError(
-                f"unknown name {name!r} in parameters of [report]{nearest(name, names)}"
-            )
+            near = nearest(name, names)
+            raise ValueError(f"unknown name {name!r} in parameters of [report]{near}")
     return {**report, "parameters": tuple(chosen)}

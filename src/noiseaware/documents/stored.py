@@ -21,18 +21,6 @@ from noiseaware.results.units import KEYS
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "Wishes",
-    "kind_of_records",
-    "model_of",
-    "naive_draws",
-    "naive_note",
-    "number_of_records",
-    "release_of",
-    "remember",
-    "wishes_of",
-]
-
 
 def model_of(posterior: DataTree, model: Model | None = None) -> Model:
     """Return the model given, or the one that the posterior was drawn from."""
@@ -69,23 +57,16 @@ def kind_of_records(posterior: DataTree) -> str:
 
 
 def naive_draws(
-    posterior: DataTree,
-    model: Model | None = None,
-    release: Release | None = None,
-    *,
-    draws: int = 1000,
+    posterior: DataTree, model: Model | None = None, release: Release | None = None
 ) -> dict[str, np.ndarray]:
     """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
 
-    Raises
-    ------
-    ValueError
-        If the model or the release is not known, or there is no naive analysis of the pair.
+    ValueError if the model or the release is not known, or there is no naive analysis of the pair.
     """
     need_posterior(posterior)
     seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
     model, release = model_of(posterior, model), release_of(posterior, release)
-    return with_derived(model, baselines.naive(model, release, draws=draws, random_seed=seed))
+    return with_derived(model, baselines.naive(model, release, draws=1000, random_seed=seed))
 
 
 def naive_note(

@@ -44,7 +44,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from noiseaware import mechanisms, queries
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read, joint
 from noiseaware.interop.tables import rows_of
 from noiseaware.release import Release
 
@@ -118,23 +118,23 @@ def read(
     list of Measurement
         In the order of `queries`, if these are given.
     """
-    wanted = None if queries is None else [queries] if isinstance(queries, str) else list(queries)
-    names = None if wanted is None else [_full(name) for name in wanted]
-    found, seen = [], set()
-    for row in rows_of(path, NEEDED):
-        name = str(row["query_name"])
-        seen.add(name)
-        if geocode not in (None, str(row["geocode"])) or (names is not None and name not in names):
-            continue
-        found.append(_measurement(row, variables))
-    missing = [name for name in names or [] if name not in seen]
-    if missing:
-        raise ValueError(
-            f"queries must be among those of the file ({', '.join(sorted(seen))}); got {missing[0]}"
-        )
+    wanted = [queries] if isinstance(queries, str) else queries or ()
+    names = [name if name.endswith(("_dpq", "_con")) else f"{name}_dpq" for name in wanted]
+    rows = rows_of(path, NEEDED)
+    there = {str(row["query_name"]) for row in rows}
+    found = [
+        _measurement(row, variables)
+        for row in rows
+        if geocode in (None, str(row["geocode"]))
+        and (queries is None or str(row["query_name"]) in names)
+    ]
+    for name in names:
+        if name not in there:
+            listed = ", ".join(sorted(there))
+            raise ValueError(f"queries must be among those of the file ({listed}); got {name}")
     if not found:
         raise ValueError(f"geocode must be in the file {path}; got {geocode!r}")
-    return found if names is None else sorted(found, key=lambda row: names.index(row.query))
+    return found if queries is None else sorted(found, key=lambda row: names.index(row.query))
 
 
 def release(
@@ -157,10 +157,7 @@ def release(
         A record has a level of each variable, (n, K), as for `noiseaware.models.ContingencyTable`;
         of one variable alone it is (n,), as for `Categorical`.
     """
-    rows = [measurements] if isinstance(measurements, Measurement) else list(measurements)
-    if not rows:
-        raise ValueError("measurements must hold at least one row; got none")
-    areas = sorted({row.geocode for row in rows})
+    rows, areas = _rows([measurements] if isinstance(measurements, Measurement) else measurements)
     if len(areas) > 1:
         raise ValueError(f"measurements must be of one area; got {', '.join(areas[:3])}")
     levels = _levels(rows)
@@ -171,16 +168,9 @@ def release(
     rows = [row for row in rows if row.variables or not row.sign]
     if not rows:
         raise ValueError("measurements must hold a noisy row; got the number of people alone")
-    parts: list[Any] = [
-        mechanisms.DiscreteGaussian(_query(row, levels), scale=math.sqrt(row.variance))
-        if not row.sign
-        else mechanisms.Exact(_query(row, levels))
-        for row in rows
-    ]
+    parts = [_mechanism(_query(row, levels), row.sign, math.sqrt(row.variance)) for row in rows]
     values = np.concatenate([row.values for row in rows])
-    labels = [row.query.removesuffix("_dpq") for row in rows]
-    mechanism = parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=labels)
-    return Release(values, mechanism, n_records)
+    return joint(values, parts, n_records, [row.query.removesuffix("_dpq") for row in rows])
 
 
 def hierarchy(measurements: Iterable[Measurement]) -> Place:
@@ -207,35 +197,34 @@ def hierarchy(measurements: Iterable[Measurement]) -> Place:
     >>> place.areas, place.release.query.matrix.toarray().tolist()
     (('361', '362'), [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     """
-    rows = list(measurements)
-    if not rows:
-        raise ValueError("measurements must hold at least one row; got none")
+    rows, codes = _rows(measurements)
     levels = _levels(rows)
-    codes = sorted({row.geocode for row in rows})
     # In the order of text, the parts of an area follow it.
     following = [*codes[1:], ""]
     areas = [a for a, b in zip(codes, following, strict=True) if not b.startswith(a)]
     if len(areas) < 2:
         raise ValueError(f"measurements must be of two areas at least; got {', '.join(areas)}")
-    parts: list[Any] = []
+    parts, values = [], []
     for exact in (False, True):
         chosen = [row for row in rows if bool(row.sign) == exact]
         if chosen:
-            query = _sums(chosen, areas, levels)
-            scale = np.repeat(
-                [math.sqrt(r.variance) for r in chosen], [len(r.values) for r in chosen]
-            )
-            parts.append(
-                mechanisms.Exact(query)
-                if exact
-                else mechanisms.DiscreteGaussian(query, scale=scale)
-            )
-    values = np.concatenate([row.values for row in sorted(rows, key=lambda row: bool(row.sign))])
-    mechanism = (
-        parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=["noisy", "exact"])
-    )
-    shape, names = [len(areas), *levels.values()], ["area", *levels]
-    return Place(Release(values, mechanism, None), tuple(areas), shape, names)
+            scale = np.concatenate([np.full(len(r.values), math.sqrt(r.variance)) for r in chosen])
+            parts.append(_mechanism(_sums(chosen, areas, levels), exact, scale))
+            values += [row.values for row in chosen]
+    made = joint(np.concatenate(values), parts, None, ["noisy", "exact"])
+    return Place(made, tuple(areas), [len(areas), *levels.values()], ["area", *levels])
+
+
+def _rows(measurements: Iterable[Measurement]) -> tuple[list[Measurement], list[str]]:
+    """Return the rows, of which there must be one, and the codes of their areas in order."""
+    rows = list(measurements)
+    if not rows:
+        raise ValueError("measurements must hold at least one row; got none")
+    return rows, sorted({row.geocode for row in rows})
+
+
+def _mechanism(query: Any, exact: Any, scale: Any) -> Any:
+    return mechanisms.Exact(query) if exact else mechanisms.DiscreteGaussian(query, scale=scale)
 
 
 def _sums(
@@ -297,10 +286,6 @@ def detailed(
     return Release(values, mechanism, n_records=len(values))
 
 
-def _full(name: str) -> str:
-    return name if name.endswith(("_dpq", "_con")) else f"{name}_dpq"
-
-
 def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Measurement:
     """Return one row, with the variables that are summed out left out."""
     name = str(row["query_name"])
@@ -317,17 +302,10 @@ def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Mea
     variance = 0.0 if sign else float(row.get("variance") or 0.0)
     if not sign and not variance > 0.0:
         raise ValueError(f"{name}: variance must be above 0; got {row.get('variance')!r}")
-    entering = [(k, size) for k, size in zip(columns, shape, strict=True) if row[k] != "*"]
-    return Measurement(
-        str(row["geocode"]),
-        name,
-        tuple(key for key, _ in entering),
-        tuple(key if row[key] == "detailed" else row[key] for key, _ in entering),
-        tuple(size for _, size in entering),
-        values,
-        variance,
-        sign,
-    )
+    entering = {k: size for k, size in zip(columns, shape, strict=True) if row[k] != "*"}
+    groups = tuple(key if row[key] == "detailed" else row[key] for key in entering)
+    area, sizes = str(row["geocode"]), tuple(entering.values())
+    return Measurement(area, name, tuple(entering), groups, sizes, values, variance, sign)
 
 
 def _is_text(entry: Any) -> bool:

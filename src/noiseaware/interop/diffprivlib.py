@@ -51,7 +51,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import query_abilities
 from noiseaware.interop import diffprivlib_tools as tools
 from noiseaware.interop.diffprivlib_models import fitted
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 
@@ -59,16 +59,16 @@ __all__ = ["fitted", "release", "tools"]
 
 LAPLACE = ("Laplace", "LaplaceTruncated", "LaplaceFolded")
 GEOMETRIC = ("Geometric", "GeometricTruncated", "GeometricFolded")
-GAUSSIAN = ("Gaussian", "GaussianAnalytic", "GaussianDiscrete")
-KNOWN = (*LAPLACE, "LaplaceBoundedDomain", *GEOMETRIC, *GAUSSIAN)
+KNOWN: dict[str, Any] = {
+    **dict.fromkeys((*LAPLACE, "LaplaceBoundedDomain"), mechanisms.Laplace),
+    **dict.fromkeys(GEOMETRIC, mechanisms.DiscreteLaplace),
+    **dict.fromkeys(("Gaussian", "GaussianAnalytic"), mechanisms.Gaussian),
+    "GaussianDiscrete": mechanisms.DiscreteGaussian,
+}
 
 
 def release(
-    mechanism: Any,
-    values: ArrayLike,
-    query: Any,
-    n_records: int,
-    neighbours: Neighbours = "change",
+    mechanism: Any, values: ArrayLike, query: Any, n_records: int, neighbours: Neighbours = "change"
 ) -> Release:
     """Read a mechanism of diffprivlib and the values that it released.
 
@@ -101,7 +101,7 @@ def release(
         raise cannot_read(f"mechanism must be one of {', '.join(KNOWN)}; got {name}")
     n = whole_number("n_records", n_records)
     _check_sensitivity(float(mechanism.sensitivity), query)
-    noise = _noise(name)(query, scale=_scale(name, mechanism), neighbours=neighbours)
+    noise = KNOWN[name](query, scale=_scale(name, mechanism), neighbours=neighbours)
     return Release(values, _after_noise(name, mechanism, noise, n), n)
 
 
@@ -123,14 +123,6 @@ def _check_sensitivity(given: float, query: Any) -> None:
             f"query must have the sensitivity of the mechanism, {given:g}; that of {query!r} is "
             f"{right}: were other numbers asked, or scaled?"
         )
-
-
-def _noise(name: str) -> Any:
-    if name in GEOMETRIC:
-        return mechanisms.DiscreteLaplace
-    if name == "GaussianDiscrete":
-        return mechanisms.DiscreteGaussian
-    return mechanisms.Gaussian if name in GAUSSIAN else mechanisms.Laplace
 
 
 def _scale(name: str, mechanism: Any) -> float:

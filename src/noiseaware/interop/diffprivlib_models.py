@@ -30,13 +30,12 @@ import numpy as np
 
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import whole_number
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["fitted"]
 
-SLACK = 0.01
-"""How large n tol may be, in scales of the noise."""
+SLACK = 0.01  # how large n tol may be, in scales of the noise
 
 
 def fitted(estimator: Any, n_records: int) -> Release:
@@ -119,26 +118,23 @@ def _linear(estimator: Any, n: int) -> Release:
     low, high = np.ravel(estimator.bounds_X[0]), np.ravel(estimator.bounds_X[1])
     ends_y = np.array([np.ravel(end)[0] for end in estimator.bounds_y], dtype=np.float64)
     share = (1 + p + p * (p + 1) / 2) / estimator.epsilon
-    # (columns of a record, sensitivity, value, whether it was folded at 0); the response is last.
-    parts = [((p, p), np.abs(ends_y).max() ** 2, squares[0], True)]
-    for j in range(p):
-        ends = np.array([low[j], high[j]])
-        parts.append(((j, p), np.ptp(np.outer(ends_y, ends)), products[j, 0], False))
-    for j in range(p):
-        parts.append(((j, j), low[j] ** 2, features[j, j], True))
-        for k in range(j + 1, p):
-            corners = np.outer([low[j], high[j]], [low[k], high[k]])
-            parts.append(((j, k), np.ptp(corners), features[j, k], False))
+    # The columns of a record: the features, then the response.
     names = [*(f"x{j}" for j in range(1, p + 1)), "y"]
+    ends: list[Any] = [*zip(low, high, strict=True), ends_y]
+    sums = np.block([[features, products], [products.T, squares.reshape(1, 1)]])
+    pairs = [(p, p), *((j, p) for j in range(p)), *((j, k) for j in range(p) for k in range(j, p))]
     made, values, labels = [], [], []
-    for (a, b), sensitivity, value, folded in parts:
+    for a, b in pairs:
+        sensitivity = np.ptp(np.outer(ends[a], ends[b]))
+        if a == b:
+            sensitivity = (np.abs(ends_y).max() if a == p else low[a]) ** 2
         if not sensitivity > 0.0:
             raise cannot_read(f"{names[a]} {names[b]} has no noise: a lower bound in bounds_X is 0")
         label = f"{names[a]}^2" if a == b else f"{names[a]}*{names[b]}"
         query = queries.Query(_product(a, b), [label], sensitivity)
         noise: Any = mechanisms.Laplace(query, scale=share * sensitivity)
-        made.append(mechanisms.Folded(noise, lower=0.0) if folded else noise)
-        values.append(value)
+        made.append(mechanisms.Folded(noise, lower=0.0) if a == b else noise)
+        values.append(sums[a, b])
         labels.append(label)
     return Release(values, mechanisms.Several(made, labels=labels), n)
 

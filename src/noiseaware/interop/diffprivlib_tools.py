@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import positive, whole_number
 from noiseaware.contract import Floats
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read, joint
 from noiseaware.mechanisms.guarantee import Guarantee
 from noiseaware.release import Release
 
@@ -154,7 +154,7 @@ def _sums(
         query = query if axis is None else queries.InColumn(query, j)
         noise = kind(query, scale=share * (high - low))
         parts.append(mechanisms.Clamped(noise, lower=n * low, upper=n * high))
-    return Release(values, parts[0] if len(parts) == 1 else mechanisms.Several(parts), n)
+    return joint(values, parts, n)
 
 
 class Spread:
@@ -198,7 +198,7 @@ class NoisyVariance:
         """Return log g(s, T), up to a constant."""
         t = np.asarray(total, dtype=np.float64) / self.n_records
         v = min(max(float(t[1] - t[0] ** 2), 0.0), self.end)
-        inside = 1.0 - 0.5 * (math.exp(-v / self.scale) + math.exp((v - self.end) / self.scale))
+        inside = _inside(v, self.scale, self.end)
         return -abs(float(np.asarray(values)[0]) - v) / self.scale - math.log(inside)
 
     def log_normaliser(self, values: ArrayLike) -> float:
@@ -220,15 +220,18 @@ class NoisyVariance:
         ]
 
 
+def _inside(v: float, b: float, end: float) -> float:
+    """Return C(v), the probability that noise of scale b about v is in [0, end]."""
+    return 1.0 - 0.5 * (math.exp(-v / b) + math.exp((v - end) / b))
+
+
 def bounded_scale(epsilon: float, sensitivity: float, end: float) -> float:
     """Return the scale of Laplace noise bounded to [0, end] that keeps epsilon; see above."""
     from scipy.optimize import brentq
 
-    def inside(v: float, b: float) -> float:
-        return 1.0 - 0.5 * (math.exp(-v / b) + math.exp((v - end) / b))
-
     def left(b: float) -> float:
-        return b * (epsilon - math.log(inside(sensitivity, b) / inside(0.0, b))) - sensitivity
+        ratio = _inside(sensitivity, b, end) / _inside(0.0, b, end)
+        return b * (epsilon - math.log(ratio)) - sensitivity
 
     low = sensitivity / epsilon
     high = 2.0 * low

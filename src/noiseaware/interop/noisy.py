@@ -42,14 +42,9 @@ from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, LAPLACE, TABLE, CellL
 
 Floats = NDArray[np.float64]
 
-CUT = 600.0
-"""log h may be below its largest value by so much before a count is left out unseen."""
-
-CHOSEN = 24
-"""Blocks of counts that are added up."""
-
-NODES = 16
-"""Nodes in a panel."""
+CUT = 600.0  # log h may be below its largest value by so much before a count is left out unseen
+CHOSEN = 24  # blocks of counts that are added up
+NODES = 16  # nodes in a panel
 
 LADDER = 2.0 ** np.arange(-26.0, 9.0)
 """Lengths of the steps of the search for the top, in scales of the noise."""
@@ -57,71 +52,41 @@ LADDER = 2.0 ** np.arange(-26.0, 9.0)
 EDGES = np.concatenate([np.arange(5.0), 4.0 * 1.6 ** np.arange(1.0, 23.0)])
 """Ends of the panels on one side of the top, in widths of it."""
 
-FREE = 64
-"""Draws from f itself, where they are needed for a draw of the true number."""
-
-FAR = 1e30
-"""Stands for infinity where a difference is taken."""
+FREE = 64  # draws from f itself, where they are needed for a draw of the true number
+FAR = 1e30  # stands for infinity where a difference is taken
 
 
 class Backend(NamedTuple):
-    """What is called differently in JAX and in PyTensor.
+    """What is called differently in JAX and in PyTensor, in NumPyro and in PyMC."""
 
-    Attributes
-    ----------
-    xp
-        The module of array functions.
-    constant
-        An array of NumPy as one of theirs.
-    still
-        The same value, with a derivative of zero.
-    erf, log_ndtr
-        The error function, and the log of the normal distribution function.
-    """
-
-    xp: Any
-    constant: Callable[[Any], Any]
-    still: Callable[[Any], Any]
+    xp: Any  # the module of array functions
+    constant: Callable[[Any], Any]  # an array of NumPy as one of theirs
+    still: Callable[[Any], Any]  # the same value, with a derivative of zero
     erf: Callable[[Any], Any]
     log_ndtr: Callable[[Any], Any]
+    log_mass: Callable[[Any], Any]  # of a distribution of counts, the function log f
+    coordinate: Callable[[Any], Any]  # of a distribution of values, its `Coordinate`
 
 
 class Seen(NamedTuple):
-    """What is known of each record from its released value; all arrays have the release's shape.
-
-    Attributes
-    ----------
-    family, low, high, inverse
-        The noisy number is low (= high), or between the two; 1 / scale of the noise. Infinite ends
-        are +-`FAR`.
-    nothing
-        Records of which nothing is known.
-    first, last, width
-        The true counts that may matter, and how many of them make a block.
-    at, table
-        log h of `first` stands there in the table, and the next ones behind it, for records that
-        have no formula.
-    constant
-        What makes h a density or a probability.
-    """
+    """What is known of each record from its released value; all arrays have the release's shape."""
 
     family: NDArray[np.int64]
-    low: Floats
-    high: Floats
-    inverse: Floats
-    nothing: NDArray[np.bool_]
-    first: NDArray[np.int64]
+    low: Floats  # the noisy number, or where it is at least; infinite ends are +-`FAR`
+    high: Floats  # the same number, or where it is at most
+    inverse: Floats  # 1 / scale of the noise
+    nothing: NDArray[np.bool_]  # of which nothing is known
+    first: NDArray[np.int64]  # the true counts that may matter, from first to last
     last: NDArray[np.int64]
-    width: NDArray[np.int64]
-    at: NDArray[np.int64]
-    table: Floats
-    constant: Floats
+    width: NDArray[np.int64]  # how many of them make a block
+    at: NDArray[np.int64]  # without a formula: where in `table` log h of `first` stands
+    table: Floats  # log h of `first`, and of the next ones behind it
+    constant: Floats  # what makes h a density or a probability
 
 
 def laws_of(mechanism: Any, values: Any) -> tuple[CellLaws, Floats]:
     """Return the law of each record, and its constant; an error if the mechanism is not local."""
-    able = mechanism_abilities(mechanism)
-    laws = None
+    able, laws = mechanism_abilities(mechanism), None
     if able.record_laws is not None and able.check_values is not None:
         values = able.check_values(np.asarray(values, dtype=np.float64).reshape(-1))
         laws = able.record_laws(values)
@@ -268,22 +233,12 @@ def log_total(b: Backend, log_weights: Any, nothing: NDArray[np.bool_]) -> Any:
 
 
 class Coordinate(NamedTuple):
-    """A coordinate without ends of the true value, and the density in it.
+    """A coordinate without ends of the true value, and the density in it."""
 
-    Attributes
-    ----------
-    to_value, from_value
-        x(y), and its inverse, which gives `middle` for a value that is impossible.
-    log_density
-        y -> log f(x(y)) |dx / dy|, -inf where it is not a number.
-    middle
-        About where f is, as a y.
-    """
-
-    to_value: Callable[[Any], Any]
-    from_value: Callable[[Any], Any]
-    log_density: Callable[[Any], Any]
-    middle: Any
+    to_value: Callable[[Any], Any]  # x(y)
+    from_value: Callable[[Any], Any]  # its inverse; `middle` for a value that is impossible
+    log_density: Callable[[Any], Any]  # log f(x(y)) |dx / dy|, -inf where it is not a number
+    middle: Any  # about where f is, as a y
 
 
 def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
@@ -299,9 +254,7 @@ def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
     gap, end = xp.where(tail, low - high, -1.0), xp.where(tail, high, -1.0)
     inner_low, inner_high = xp.where(tail, -1.0, low), xp.where(tail, 1.0, high)
     laplace = xp.where(
-        tail,
-        end + xp.log(-xp.expm1(gap)),
-        xp.log(-xp.expm1(inner_low) - xp.expm1(-inner_high)),
+        tail, end + xp.log(-xp.expm1(gap)), xp.log(-xp.expm1(inner_low) - xp.expm1(-inner_high))
     ) - np.log(2.0)
     ahead = b.log_ndtr(end)
     root = np.sqrt(0.5)
@@ -373,6 +326,33 @@ def log_values(b: Backend, seen: Seen, c: Coordinate) -> Any:
 
 
 # ------------------------------------------------------------------ draws of the true number
+
+
+class Read:
+    """The released values of one variable, read once."""
+
+    def __init__(
+        self, backend: Callable[[], Backend], discrete: bool, mechanism: Any, values: Any
+    ) -> None:
+        self.backend, self.discrete, self.shape = backend, discrete, np.shape(values)
+        if discrete:
+            self.seen, self.beside = read_counts(mechanism, values)
+        else:
+            self.seen = read_values(mechanism, values)
+
+    def log_prob(self, distribution: Any) -> Any:
+        """Return log p(s) of each value."""
+        b = self.backend()
+        if self.discrete:
+            return log_counts(b, self.seen, self.beside, b.log_mass(distribution))
+        return log_values(b, self.seen, b.coordinate(distribution))
+
+    def draw(self, distribution: Any, free: Any, uniforms: Any) -> Any:
+        """Draw the true number of each value; `free` and `uniforms` as `draw_counts` has them."""
+        b = self.backend()
+        if self.discrete:
+            return draw_counts(b, self.seen, b.log_mass(distribution), free, uniforms)
+        return draw_values(b, self.seen, b.coordinate(distribution), free, uniforms)
 
 
 def draw_counts(

@@ -66,8 +66,7 @@ FORM = (
     "a NumPyro model must be a function of the number of records and of the values of each "
     "observed site: def model(n, x=None, y=None), with numpyro.sample('x', ..., obs=x)"
 )
-_FEW, _SOME = 5, 3
-"""Records that are looked at when a model is taken, and a part of them."""
+_FEW, _SOME = 5, 3  # records that are looked at when a model is taken, and a part of them
 
 
 def model(
@@ -169,18 +168,9 @@ class NUTS(Hamiltonian):
 class NumPyroModel:
     """A NumPyro model as a model of noiseaware; made by `model`.
 
-    Attributes
-    ----------
-    function
-        The NumPyro model.
-    parameters
-        Its sites that are not observed.
-    kernel
-        The kernel for p(theta | x).
-    column_names
-        Names of the columns of a record.
-    n_records, uses_index
-        The number of records, and that they are not alike, if something is known of each.
+    `parameters` are its sites that are not observed, `column_names` those of a record, `n_records`
+    and `uses_index` the number of records, and that they are not alike, if something is known of
+    each.
     """
 
     def __init__(
@@ -213,7 +203,7 @@ class NumPyroModel:
             self._read_sites(sites)
             self.parameters = self._read_parameters(sites, dict(dims or {}), dict(coords or {}))
             self._read_columns(sites)
-            self._check(sites)
+            self._check_likelihood(sites)
 
     def __repr__(self) -> str:
         return f"NumPyroModel({getattr(self.function, '__name__', self.function)})"
@@ -240,11 +230,17 @@ class NumPyroModel:
         self, sites: Any, dims: dict[str, Any], coords: dict[str, Any]
     ) -> tuple[Parameter, ...]:
         """Return the sites that are not observed, with their supports."""
-        shapes = self._shapes(_SOME)
+        import jax
+
+        def fewer(key: Any) -> Any:
+            trace = self._trace({}, _SOME, {}, key)
+            return {name: s["value"] for name, s in trace.items() if s["type"] == "sample"}
+
+        shapes = jax.eval_shape(fewer, jax.random.key(0))  # nothing is computed
         parameters = []
         for name in self._latent:
             shape = sites[name]["value"].shape
-            if shapes.get(name) != shape:
+            if name not in shapes or shapes[name].shape != shape:
                 raise ValueError(
                     f"the site {name!r} is there for each record (its shape grows with n); a "
                     "parameter must not be. Marginalise it, or make it a part of the record "
@@ -262,9 +258,15 @@ class NumPyroModel:
 
     def _read_columns(self, sites: Any) -> None:
         """Find which columns of a record hold the values of which observed site."""
-        for name in self._data:
-            _check_length(name, sites[name])
         values = {name: sites[name]["value"] for name in self._data}
+        for name, value in values.items():
+            shape = sites[name]["fn"].log_prob(value).shape
+            if value.shape[:1] != (_FEW,) or shape != (_FEW,):
+                raise ValueError(
+                    f"the site {name!r} must have n values and n log probabilities, one per "
+                    f"record: put it into numpyro.plate('records', n). With n = {_FEW} its values "
+                    f"have shape {value.shape} and its log probabilities {shape}"
+                )
         self._columns = [(name, v.shape[1:], v.dtype) for name, v in values.items()]
         self._scalar = len(self._columns) == 1 and self._columns[0][1] == ()
         discrete = all(np.issubdtype(dtype, np.integer) for _, _, dtype in self._columns)
@@ -275,32 +277,17 @@ class NumPyroModel:
             for j in range(int(np.prod(event)))
         ]
 
-    def _check(self, sites: Any) -> None:
-        """Check the likelihood on the records that were drawn."""
+    def _check_likelihood(self, sites: Any) -> None:
+        """Check on the records that were drawn that log f is what it is taken for.
+
+        The arguments are the `obs` of their sites, and log f of a record depends neither on the
+        others, which stand behind and before it in turn, nor on how many there are.
+        """
         import jax
 
         theta = {name: sites[name]["value"] for name in self._latent}
         observed = {name: sites[name]["value"] for name in self._data}
-        log_f = self._check_observed(theta, observed, jax.random.key(0))
-        records = np.asarray(self._joined(sites, _FEW))
-        self._check_alike(
-            {name: np.asarray(value) for name, value in theta.items()}, records, log_f
-        )
-
-    def _shapes(self, n: int) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each site with n records, without computing anything."""
-        import jax
-
-        def values(key: Any) -> Any:
-            trace = self._trace({}, n, {}, key)
-            return {name: s["value"] for name, s in trace.items() if s["type"] == "sample"}
-
-        made = jax.eval_shape(values, jax.random.key(0))
-        return {name: value.shape for name, value in made.items()}
-
-    def _check_observed(self, theta: Any, observed: Any, key: Any) -> NDArray[Any]:
-        """Check that the arguments are the `obs` of their sites; return log f of few records."""
-        trace = self._trace(theta, _FEW, observed, key)
+        trace = self._trace(theta, _FEW, observed, jax.random.key(0))
         for name in self._data:
             if not trace[name]["is_observed"]:
                 raise ValueError(
@@ -312,21 +299,11 @@ class NumPyroModel:
                     "change"
                 )
         each = [trace[name]["fn"].log_prob(trace[name]["value"]) for name in self._data]
-        return np.sum([np.asarray(part) for part in each], axis=0)
-
-    def _check_alike(self, theta: Theta, records: NDArray[Any], few: NDArray[Any]) -> None:
-        """Check that log f of a record depends neither on the others nor on how many there are.
-
-        `few` is log f of these records when the function is told of no others; the same function
-        is asked here with others behind and before them.
-        """
+        log_f = np.sum([np.asarray(part) for part in each], axis=0)
+        records, rows = np.asarray(self._joined(sites, _FEW)), self._rows(_FEW, None)
         for order in (np.arange(_FEW), np.arange(_FEW)[::-1], np.zeros(_FEW, dtype=int)):
-            if not np.allclose(
-                self._likelihood(theta, records[order], self._rows(_FEW, None)[order]),
-                few[order],
-                rtol=1e-8,
-                atol=1e-8,
-            ):
+            again = self._likelihood(theta, records[order], rows[order])
+            if not np.allclose(again, log_f[order], rtol=1e-8, atol=1e-8):
                 raise ValueError(
                     "records must be independent and alike given the parameters; in this NumPyro "
                     "model the log probability of a record depends on the others, on its place "
@@ -371,14 +348,11 @@ class NumPyroModel:
 
     def _split(self, records: Any) -> dict[str, Any]:
         """Return the values of each observed site."""
-        if self._scalar:
-            name, _, dtype = self._columns[0]
-            return {name: records.astype(dtype)}
-        values, at = {}, 0
+        n, values, at = len(records), {}, 0
+        flat = records.reshape(n, len(self.column_names))
         for name, event, dtype in self._columns:
             width = int(np.prod(event))
-            part = records[:, at : at + width]
-            values[name] = part.reshape(len(records), *event).astype(dtype)
+            values[name] = flat[:, at : at + width].reshape(n, *event).astype(dtype)
             at += width
         return values
 
@@ -461,8 +435,7 @@ def _data_arguments(function: Callable[..., Any]) -> list[str]:
         and all(a.kind in plain and a.default is None for a in arguments[1:])
     )
     if not fits:
-        signature = ", ".join(map(str, arguments))
-        raise TypeError(f"{FORM}; got the arguments ({signature})")
+        raise TypeError(f"{FORM}; got the arguments ({', '.join(map(str, arguments))})")
     return [argument.name for argument in arguments[1:]]
 
 
@@ -513,18 +486,6 @@ def _check_site(name: str, site: Any, is_data: bool) -> None:
         raise ValueError(
             f"the site {name!r} is a discrete parameter; NUTS has no gradient there. Marginalise "
             "it (numpyro.distributions.MixtureSameFamily, for one)"
-        )
-
-
-def _check_length(name: str, site: Any) -> None:
-    n = _FEW
-    value = site["value"]
-    shape = site["fn"].log_prob(value).shape
-    if value.shape[:1] != (n,) or shape != (n,):
-        raise ValueError(
-            f"the site {name!r} must have n values and n log probabilities, one per record: put it "
-            f"into numpyro.plate('records', n). With n = {n} its values have shape {value.shape} "
-            f"and its log probabilities {shape}"
         )
 
 

@@ -82,7 +82,7 @@ def _noisy_class() -> Any:
             super().__init__(base.batch_shape, ())
 
         def log_prob(self, value: Any, intermediates: Any = None) -> Any:
-            return _log_prob(self.base, self.mechanism, value)
+            return _read(self, value).log_prob(self.base)
 
         def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
             key, other = jax.random.split(key)
@@ -108,12 +108,13 @@ def _backend() -> noisy.Backend:
     import jax
     import jax.numpy as jnp
 
-    special = jax.scipy.special
-    return noisy.Backend(jnp, jnp.asarray, jax.lax.stop_gradient, special.erf, special.log_ndtr)
+    special, still = jax.scipy.special, jax.lax.stop_gradient
+    functions = (special.erf, special.log_ndtr, _log_mass, _coordinate)
+    return noisy.Backend(jnp, jnp.asarray, still, *functions)
 
 
-def _values(base: Any, value: Any) -> NDArray[np.float64]:
-    """Return the released values, in the shape of the log probabilities."""
+def _read(published: Any, value: Any) -> noisy.Read:
+    """Read the released values of a `Noisy`, in the shape of the log probabilities."""
     import jax
 
     if isinstance(value, jax.core.Tracer):
@@ -121,16 +122,9 @@ def _values(base: Any, value: Any) -> NDArray[np.float64]:
             "Noisy needs the released values themselves; here they are an argument of a function "
             "that JAX compiles. Let the function close over them"
         )
-    array = np.asarray(value, dtype=np.float64)
-    return np.broadcast_to(array, np.broadcast_shapes(array.shape, base.batch_shape))
-
-
-def _log_prob(base: Any, mechanism: Any, value: Any) -> Any:
-    values, b = _values(base, value), _backend()
-    if base.support.is_discrete:
-        seen, beside = noisy.read_counts(mechanism, values)
-        return noisy.log_counts(b, seen, beside, _log_mass(base))
-    return noisy.log_values(b, noisy.read_values(mechanism, values), _coordinate(base))
+    array, base = np.asarray(value, dtype=np.float64), published.base
+    values = np.broadcast_to(array, np.broadcast_shapes(array.shape, base.batch_shape))
+    return noisy.Read(_backend, base.support.is_discrete, published.mechanism, values)
 
 
 def _log_mass(base: Any) -> Callable[[Any], Any]:
@@ -171,9 +165,6 @@ def _coordinate(base: Any) -> noisy.Coordinate:
         return jnp.where(possible & ~jnp.isnan(made), made, -jnp.inf)
 
     return noisy.Coordinate(to_value, from_value, log_density, middle)
-
-
-# ------------------------------------------------------------------ the true values
 
 
 def true_values(
@@ -222,7 +213,7 @@ def _draw(model: Any, sample: Any, key: Any, args: Any, kwargs: Any) -> dict[str
     import jax
     from numpyro import handlers
 
-    b, found = _backend(), {}
+    found = {}
     seeded = handlers.seed(handlers.substitute(model, data=sample), key)
     for name, site in handlers.trace(seeded).get_trace(*args, **kwargs).items():
         part = site["fn"] if site["type"] == "sample" and site["is_observed"] else None
@@ -230,17 +221,12 @@ def _draw(model: Any, sample: Any, key: Any, args: Any, kwargs: Any) -> dict[str
             part = getattr(part, "base_dist", None)
         if part is None:
             continue
-        base, values = part.base, _values(part.base, site["value"])
+        base, read = part.base, _read(part, site["value"])
         key, first, second = jax.random.split(key, 3)
-        shape = values.shape[: values.ndim - len(base.batch_shape)]
+        shape = read.shape[: len(read.shape) - len(base.batch_shape)]
         free = base.sample(first, (noisy.FREE, *shape))
-        uniforms = jax.random.uniform(second, (noisy.FREE + 1, *values.shape))
-        if base.support.is_discrete:
-            seen = noisy.read_counts(part.mechanism, values)[0]
-            found[name] = noisy.draw_counts(b, seen, _log_mass(base), free, uniforms)
-        else:
-            seen = noisy.read_values(part.mechanism, values)
-            found[name] = noisy.draw_values(b, seen, _coordinate(base), free, uniforms)
+        uniforms = jax.random.uniform(second, (noisy.FREE + 1, *read.shape))
+        found[name] = read.draw(base, free, uniforms)
     if not found:
         raise ValueError("the model has no observed site with Noisy")
     return found

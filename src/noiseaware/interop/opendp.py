@@ -42,24 +42,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import whole_number
-from noiseaware.interop.errors import cannot_read
 from noiseaware.interop.opendp_frames import frame
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["frame", "release"]
 
 OLDEST = (0, 16)
 # The integer types of OpenDP, with the smallest and the largest number that each can hold.
+BITS = (8, 16, 32, 64, 128)
 INTEGERS = {
-    f"{sign}{bits}": (
-        -(2 ** (bits - 1)) if sign == "i" else 0,
-        2 ** (bits - 1) - 1 if sign == "i" else 2**bits - 1,
-    )
-    for sign in "iu"
-    for bits in (8, 16, 32, 64, 128)
+    **{f"i{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in BITS},
+    **{f"u{bits}": (0, 2**bits - 1) for bits in BITS},
+    "usize": (0, 2**64 - 1),
 }
-INTEGERS["usize"] = INTEGERS["u64"]
 FLOATS = ("f32", "f64")
+MEASURES = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}
 # Wrappers that change the way in which the privacy is counted, and nothing in the numbers.
 ACCOUNTING = (
     "make_zCDP_to_approxDP",
@@ -76,10 +74,11 @@ REASONS = {
     "make_count_by": "its keys are those of the records; name them, by make_count_by_categories",
     "make_resize": "rows were left out or made up until there were so many",
     "make_impute_constant": "missing values were replaced, and the records have none",
-    "make_randomized_response": "a single record was answered; for the answers of all of them, "
-    "noiseaware.mechanisms.RandomizedResponse",
-    "make_randomized_response_bool": "a single record was answered; for the answers of all of "
-    "them, noiseaware.mechanisms.RandomizedResponse",
+    **dict.fromkeys(
+        ("make_randomized_response", "make_randomized_response_bool"),
+        "a single record was answered; for the answers of all of them, "
+        "noiseaware.mechanisms.RandomizedResponse",
+    ),
 }
 # A grid this much finer than the scale of the noise cannot be told from a continuum.
 FINE = 1e-9
@@ -113,10 +112,7 @@ class Asked(NamedTuple):
 
 
 def release(
-    measurement: Any,
-    values: ArrayLike,
-    n_records: int | None = None,
-    query: Any = None,
+    measurement: Any, values: ArrayLike, n_records: int | None = None, query: Any = None
 ) -> Release:
     """Read an OpenDP measurement and the values that it released.
 
@@ -167,13 +163,9 @@ def release(
 
 def _parts(node: Any) -> list[Any]:
     """Return the measurements of a composition, or the one that it is."""
-    call = _call(node)
-    while call.function in ACCOUNTING:
-        node = call.arguments["measurement"]
-        call = _call(node)
-    if call.function not in ("make_composition", "make_basic_composition"):
-        return [node]
-    return list(call.arguments["measurements"])
+    call = _noisy(node)
+    composed = call.function in ("make_composition", "make_basic_composition")
+    return list(call.arguments["measurements"]) if composed else [node]
 
 
 def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Release:
@@ -183,8 +175,10 @@ def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Re
         data, neighbours = _input(steps[0])
         for step in steps[:-1]:
             data = _after(step, data)
+    elif "input_domain" in noise.arguments:
+        data, neighbours = _domain(noise.arguments["input_domain"]), "change"
     else:
-        data, neighbours = _noise_input(noise), "change"
+        raise _not_read("the measurement is", noise)
     n = _size(data.size, n_records)
     asked = _asked(steps[-1], data, n, query) if steps else _given(query, data.kind)
     totals = _totals(values, asked)
@@ -224,11 +218,17 @@ def _call(node: Any) -> Call:
     return Call(entries["__function__"], dict(entries.get("__kwargs__", {})))
 
 
-def _chain(node: Any) -> tuple[list[Call], Call]:
-    """Return the transformations, first one first, and the noise."""
+def _noisy(node: Any) -> Call:
+    """Return the call of a measurement, without what only changes the accounting."""
     call = _call(node)
     while call.function in ACCOUNTING:
         call = _call(call.arguments["measurement"])
+    return call
+
+
+def _chain(node: Any) -> tuple[list[Call], Call]:
+    """Return the transformations, first one first, and the noise."""
+    call = _noisy(node)
     if call.function == "make_chain_mt":
         noise = _call(call.arguments["measurement1"])
         return _transformations(call.arguments["transformation0"]), noise
@@ -247,8 +247,7 @@ def _transformations(node: Any) -> list[Call]:
     call = _call(node)
     if call.function != "make_chain_tt":
         return [call]
-    first, second = call.arguments["transformation0"], call.arguments["transformation1"]
-    return _transformations(first) + _transformations(second)
+    return [c for k in (0, 1) for c in _transformations(call.arguments[f"transformation{k}"])]
 
 
 def _input(step: Call) -> tuple[Data, Any]:
@@ -281,17 +280,11 @@ def _domain(node: Any) -> Data:
         domain = _call(domain.arguments["atom_domain"])
     if domain.function != "atom_domain":
         raise cannot_read(f"the data is a {domain.function}, not a list of numbers or categories")
-    bounds = _pair(domain.arguments.get("bounds"))
-    kind = domain.arguments.get("T")
+    given, kind = domain.arguments.get("bounds"), domain.arguments.get("T")
+    bounds = None if given is None else _pair(given)
     if kind is None and bounds is not None:
         kind = "i32" if all(isinstance(bound, int) for bound in bounds) else "f64"
     return Data(str(kind), size, bounds)
-
-
-def _noise_input(noise: Call) -> Data:
-    if "input_domain" not in noise.arguments:
-        raise _not_read("the measurement is", noise)
-    return _domain(noise.arguments["input_domain"])
 
 
 def _not_read(what: str, call: Call, where: str = "") -> ValueError:
@@ -301,32 +294,29 @@ def _not_read(what: str, call: Call, where: str = "") -> ValueError:
     return cannot_read(f"{what} {call.function}{where}{why}", by_hand=reason is None)
 
 
-def _pair(bounds: Any) -> tuple[float, float] | None:
-    if bounds is None:
-        return None
+def _pair(bounds: Any) -> tuple[float, float]:
     lower, upper = bounds["__tuple__"] if isinstance(bounds, dict) else bounds
     return lower, upper
 
 
 def _after(step: Call, data: Data) -> Data:
     """Return what is known of the data behind one transformation that is not the last."""
-    if step.function == "make_clamp":
-        bounds = _pair(step.arguments["bounds"])
-        assert bounds is not None
+    function, arguments = step.function, step.arguments
+    if function == "make_clamp":
+        bounds = _pair(arguments["bounds"])
         if data.bounds is not None:  # clamped twice: the second bounds act on the first
             lower, upper = np.clip(data.bounds, *bounds).tolist()
             bounds = (type(bounds[0])(lower), type(bounds[1])(upper))
         return data._replace(bounds=bounds)
-    if step.function == "make_is_equal":
-        return data._replace(
-            kind="bool", bounds=None, equal_to=step.arguments["value"], counts_value=True
-        )
-    if step.function in ("make_cast_default", "make_cast_inherent") and data.kind == "bool":
-        return data._replace(kind=str(step.arguments["TOA"]), bounds=(0, 1))
-    if step.function == "make_find_bin":
-        edges = tuple(float(edge) for edge in step.arguments["edges"])
+    if function == "make_is_equal":
+        counted = {"equal_to": arguments["value"], "counts_value": True}
+        return data._replace(kind="bool", bounds=None, **counted)
+    if function in ("make_cast_default", "make_cast_inherent") and data.kind == "bool":
+        return data._replace(kind=str(arguments["TOA"]), bounds=(0, 1))
+    if function == "make_find_bin":
+        edges = tuple(float(edge) for edge in arguments["edges"])
         return data._replace(kind="usize", bounds=None, edges=edges)
-    if step.function == "make_identity":
+    if function == "make_identity":
         return data
     raise _not_read("the data goes through", step, " before the query")
 
@@ -342,30 +332,26 @@ def _size(known: int | None, n_records: int | None) -> int | None:
 
 def _asked(step: Call, data: Data, n: int | None, query: Any) -> Asked:
     """Return the query of the last transformation."""
-    if step.function == "make_count":
+    function, kind, bounds = step.function, data.kind, data.bounds
+    if function == "make_count":
+        kind = str(step.arguments["TO"])
         if n is None and query is None:
-            return Asked(queries.Count(value=None), str(step.arguments["TO"]))
-        asked = _given(
-            query, str(step.arguments["TO"]), "make_count counts the records it is given"
-        )
-        _check_overflow(asked.kind, n)
+            return Asked(queries.Count(value=None), kind)
+        asked = _given(query, kind, "make_count counts the records it is given")
+        _check_overflow(kind, n)
         return asked
-    if step.function in ("make_sum", "make_mean") and data.bounds is None:
-        raise cannot_read(f"{step.function} has no bounds: neither make_clamp nor the domain has")
-    if step.function == "make_sum":
-        assert data.bounds is not None
-        _check_overflow(data.kind, n, max(abs(bound) for bound in data.bounds))
-        if data.counts_value and data.bounds == (0, 1):
+    if function in ("make_sum", "make_mean") and bounds is None:
+        raise cannot_read(f"{function} has no bounds: neither make_clamp nor the domain has")
+    if function == "make_sum" and bounds is not None:
+        _check_overflow(kind, n, max(abs(bound) for bound in bounds))
+        if data.counts_value and bounds == (0, 1):
             return _counted_value(data, query)
         _not_given(query, step)
-        whole = data.kind in INTEGERS
-        return Asked(queries.Sum(*data.bounds, integer_valued=whole), data.kind)
-    if step.function == "make_mean" and data.size is not None:
-        assert data.bounds is not None
-        assert n is not None
+        return Asked(queries.Sum(*bounds, integer_valued=kind in INTEGERS), kind)
+    if function == "make_mean" and bounds is not None and data.size is not None and n is not None:
         _not_given(query, step)
-        return Asked(queries.Sum(*data.bounds), data.kind, factor=float(n))
-    if step.function == "make_count_by_categories":
+        return Asked(queries.Sum(*bounds), kind, factor=float(n))
+    if function == "make_count_by_categories":
         _not_given(query, step)
         kind = str(step.arguments["TOA"])
         _check_overflow(kind, n)
@@ -374,14 +360,12 @@ def _asked(step: Call, data: Data, n: int | None, query: Any) -> Asked:
 
 
 def _counted_value(data: Data, query: Any) -> Asked:
-    value = data.equal_to
-    if query is None and isinstance(value, int | float):
-        return Asked(queries.Count(value=value), data.kind)
-    if query is None:
-        return _given(None, data.kind, f"the records equal to {value!r} are counted")
-    if isinstance(value, int | float):
-        raise ValueError(f"query must not be given: the records equal to {value!r} are counted")
-    return _given(query, data.kind)
+    value, said = data.equal_to, f"the records equal to {data.equal_to!r} are counted"
+    if not isinstance(value, int | float):
+        return _given(query, data.kind, said)
+    if query is not None:
+        raise ValueError(f"query must not be given: {said}")
+    return Asked(queries.Count(value=value), data.kind)
 
 
 def _histogram(step: Call, data: Data, kind: str) -> Asked:
@@ -445,9 +429,7 @@ def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
     if family == "noise":
         measure = arguments["output_measure"]
         name = measure if isinstance(measure, str) else _call(measure).function
-        family = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}.get(
-            name, name
-        )
+        family = MEASURES.get(name, name)
     if family not in ("laplace", "gaussian"):
         raise cannot_read(f"the noise is {noise.function}")
     whole = asked.kind in INTEGERS
@@ -456,8 +438,7 @@ def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
     scale, k = float(arguments["scale"]), arguments.get("k")
     if k is not None and (k > 0 if whole else 2.0**k > FINE * scale):
         raise cannot_read(f"the noise is on a grid of width 2^{k}, to which the answer is rounded")
-    names = {"laplace": "Laplace", "gaussian": "Gaussian"}
-    kind = getattr(mechanisms, ("Discrete" if whole else "") + names[family])
+    kind = getattr(mechanisms, ("Discrete" if whole else "") + family.capitalize())
     mechanism = kind(asked.query, scale=asked.factor * scale, neighbours=neighbours)
     if whole and INTEGERS[asked.kind][0] == 0:
         return mechanisms.Clamped(mechanism, lower=0.0)

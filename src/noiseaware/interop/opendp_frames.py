@@ -36,7 +36,7 @@ import numpy as np
 
 from noiseaware import mechanisms, queries
 from noiseaware.basics.arguments import whole_number
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read, joint
 from noiseaware.interop.tables import columns_by_name, numbers_of
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
@@ -62,8 +62,7 @@ class Column(NamedTuple):
     threshold: float | None
     unsigned: bool
     keys: tuple[str, ...]
-    rows: dict[tuple[str, ...], float]
-    """The released numbers, by the levels of the keys."""
+    rows: dict[tuple[str, ...], float]  # the released numbers, by the levels of the keys
 
 
 class Shape(NamedTuple):
@@ -71,11 +70,6 @@ class Shape(NamedTuple):
 
     keys: dict[str, list[str]]
     sums: list[str]
-
-    @property
-    def groups(self) -> list[tuple[str, ...]]:
-        """All combinations of levels."""
-        return list(product(*self.keys.values()))
 
 
 def frame(
@@ -136,11 +130,9 @@ def frame(
             parts.append(_mechanism(column, query, numbers, neighbours))
             values += numbers
             labels.append(label)
-    if len(parts) == 1:
-        return Release(values, parts[0], n_records)
     if len(set(labels)) < len(labels):
         labels = [f"{number}, {label}" for number, label in enumerate(labels, start=1)]
-    return Release(values, mechanisms.Several(parts, labels=labels), n_records)
+    return joint(values, parts, n_records, labels)
 
 
 def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) -> list[Column]:
@@ -162,18 +154,10 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
         first, factor = _read_line(mine, bool(keys), n)
         numbers = (factor * numbers_of(name, table[name])).tolist()
         limit = first.get("threshold", np.nan)
-        found.append(
-            Column(
-                name,
-                first["aggregate"],
-                NOISE[first["distribution"]],
-                first["scale"],
-                None if np.isnan(limit) else limit,
-                _unsigned(name, table[name], first, signed),
-                keys,
-                dict(zip(index if keys else [()], numbers, strict=True)),
-            )
-        )
+        noise = (NOISE[first["distribution"]], first["scale"], None if np.isnan(limit) else limit)
+        unsigned = _unsigned(name, table[name], first, signed)
+        rows = dict(zip(index if keys else [()], numbers, strict=True))
+        found.append(Column(name, first["aggregate"], *noise, unsigned, keys, rows))
     return found
 
 
@@ -266,22 +250,18 @@ def _asked(column: Column, shape: Shape, bounds: Any, given: Any) -> list[tuple[
     if column.aggregate in LENGTHS:
         query: Any = queries.Count(value=None)
     elif column.aggregate == "Sum":
-        query = _sum(column, shape, bounds)
+        query = _sum(column, bounds)
+        grouped_elsewhere = bool(shape.keys) and not column.keys  # the group is the first column
+        if grouped_elsewhere or len(shape.sums) > 1:
+            query = queries.InColumn(query, grouped_elsewhere + shape.sums.index(column.name))
     elif column.aggregate in ("Count", "Null Count") and column.name in given and not column.keys:
         query = given[column.name]
     else:
-        raise cannot_read(
-            f"column {column.name!r} is {column.aggregate}: "
-            + (
-                "the number of different values is not a sum over records"
-                if column.aggregate == "N Unique"
-                else "say what it counts, queries={...}, without groups"
-            ),
-            by_hand=False,
-        )
+        why = "say what it counts, queries={...}, without groups"
+        if column.aggregate == "N Unique":
+            why = "the number of different values is not a sum over records"
+        raise cannot_read(f"column {column.name!r} is {column.aggregate}: {why}", by_hand=False)
     if not column.keys:
-        if column.aggregate == "Sum" and shape.keys:  # the group is the first column
-            query = queries.InColumn(_plain(column, bounds), 1 + shape.sums.index(column.name))
         return [(column.name, query, list(column.rows.values()))]
     return _by_group(column, shape, query)
 
@@ -312,7 +292,7 @@ def _by_group(column: Column, shape: Shape, query: Any) -> list[tuple[str, Any, 
     return [(column.name, table, numbers)]
 
 
-def _plain(column: Column, bounds: Any) -> Any:
+def _sum(column: Column, bounds: Any) -> Any:
     if column.name not in bounds:
         raise ValueError(
             f"bounds is needed for the sum of {column.name!r}: bounds={{{column.name!r}: (lower, "
@@ -320,12 +300,6 @@ def _plain(column: Column, bounds: Any) -> Any:
         )
     whole = column.noise in (mechanisms.DiscreteLaplace, mechanisms.DiscreteGaussian)
     return queries.Sum(*bounds[column.name], integer_valued=whole)
-
-
-def _sum(column: Column, shape: Shape, bounds: Any) -> Any:
-    plain = _plain(column, bounds)
-    several = len(shape.sums) > 1
-    return queries.InColumn(plain, shape.sums.index(column.name)) if several else plain
 
 
 def _mechanism(column: Column, query: Any, numbers: list[float], neighbours: Neighbours) -> Any:

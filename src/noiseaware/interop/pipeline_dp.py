@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from noiseaware.interop import tables
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["release"]
@@ -39,7 +39,7 @@ def release(result: Any, metric: str = "count", noise_kind: Any = "laplace") -> 
     if isinstance(result, Mapping) or hasattr(result, "columns"):
         table = tables.columns_by_name(result)
     else:
-        rows = [_fields(metrics) for _, metrics in result]
+        rows = [m if isinstance(m, Mapping) else m._asdict() for _, m in result]
         table = {name: [row[name] for row in rows if name in row] for name in (metric, spread)}
         if len(table[metric]) < len(rows):
             raise ValueError(f"metric must be in every result; {metric!r} is not")
@@ -53,8 +53,3 @@ def release(result: Any, metric: str = "count", noise_kind: Any = "laplace") -> 
     whole = bool((values == np.floor(values)).all())
     columns = {"value": values, "sd": table[spread]}
     return tables.release(columns, law=law, step=1.0 if whole else None)
-
-
-def _fields(metrics: Any) -> Mapping[str, Any]:
-    """Return the metrics of one partition by name: of a mapping, or of a named tuple."""
-    return metrics if isinstance(metrics, Mapping) else metrics._asdict()

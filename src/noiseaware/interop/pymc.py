@@ -53,9 +53,15 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
     """
     needs("pymc", extra="pymc")
     import pymc as pm
+    from pymc.distributions.shape_utils import change_dist_size, rv_size_is_none
     from pytensor.graph.replace import clone_replace
 
-    _check_distribution(distribution)
+    if not _is_distribution(distribution):
+        raise TypeError(
+            f"distribution must be one of PyMC, as pm.Poisson.dist(mu) is; got {distribution!r}"
+        )
+    if distribution.owner.op.ndim_supp:
+        raise ValueError("distribution must be of single numbers; this one is of vectors")
     try:
         values = np.asarray(observed, dtype=np.float64)
     except (TypeError, ValueError):
@@ -65,7 +71,8 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
     model = pm.modelcontext(None)
     distribution = _with_shapes(distribution, model)
     given = _parameters(distribution.owner, model)
-    read = _read(distribution, mechanism, values)
+    discrete = distribution.dtype.startswith(("int", "uint", "bool"))
+    read = noisy.Read(_backend, discrete, mechanism, values)
 
     def with_parameters(parameters: Any) -> Any:
         return clone_replace(distribution, dict(zip(given, parameters, strict=True)))
@@ -75,7 +82,8 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
 
     def published(*parameters: Any) -> Any:
         size, true = parameters[-1], with_parameters(parameters[:-1])
-        return _published(mechanism, _resized(true, size))
+        resized = true if rv_size_is_none(size) else change_dist_size(true, size)
+        return _published(mechanism, resized)
 
     shown = np.where(np.isnan(values), -np.inf, values)
     made = pm.CustomDist(name, *given, dist=published, logp=logp, observed=shown, **kwargs)
@@ -86,16 +94,6 @@ def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwar
 def _is_distribution(variable: Any) -> bool:
     node = getattr(variable, "owner", None)
     return node is not None and hasattr(node.op, "dist_params")
-
-
-def _check_distribution(distribution: Any) -> None:
-    """Raise TypeError if it is not one of PyMC, and ValueError if it is not of single numbers."""
-    if not _is_distribution(distribution):
-        raise TypeError(
-            f"distribution must be one of PyMC, as pm.Poisson.dist(mu) is; got {distribution!r}"
-        )
-    if distribution.owner.op.ndim_supp:
-        raise ValueError("distribution must be of single numbers; this one is of vectors")
 
 
 def _with_shapes(distribution: Any, model: Any) -> Any:
@@ -140,13 +138,6 @@ def _parameters(node: Any, model: Any) -> list[Any]:
     return list(dict.fromkeys(found))
 
 
-def _resized(distribution: Any, size: Any) -> Any:
-    """Return the distribution with another size, if there is one."""
-    from pymc.distributions.shape_utils import change_dist_size, rv_size_is_none
-
-    return distribution if rv_size_is_none(size) else change_dist_size(distribution, size)
-
-
 def _published(mechanism: Any, true: Any) -> Any:
     """Return the released values of true numbers, drawn by the mechanism."""
     from pytensor.tensor.random.op import RandomVariable
@@ -167,42 +158,13 @@ def _published(mechanism: Any, true: Any) -> Any:
     return Published()(true)
 
 
-class _Read:
-    """The released values of one variable, read once."""
-
-    def __init__(self, discrete: bool, mechanism: Any, values: Any) -> None:
-        self.shape, self.discrete, self.beside = np.shape(values), discrete, None
-        if discrete:
-            self.seen, self.beside = noisy.read_counts(mechanism, values)
-        else:
-            self.seen = noisy.read_values(mechanism, values)
-
-    def log_prob(self, distribution: Any) -> Any:
-        """Return log p(s) of each value."""
-        if self.discrete:
-            return noisy.log_counts(_backend(), self.seen, self.beside, _log_mass(distribution))
-        return noisy.log_values(_backend(), self.seen, _coordinate(distribution))
-
-    def draw(self, distribution: Any, free: Any, uniforms: Any) -> Any:
-        """Return a draw of the true numbers."""
-        if self.discrete:
-            law = _log_mass(distribution)
-            return noisy.draw_counts(_backend(), self.seen, law, free, uniforms)
-        return noisy.draw_values(_backend(), self.seen, _coordinate(distribution), free, uniforms)
-
-
-def _read(distribution: Any, mechanism: Any, values: Any) -> _Read:
-    return _Read(distribution.dtype.startswith(("int", "uint", "bool")), mechanism, values)
-
-
 def _backend() -> noisy.Backend:
     import pytensor.tensor as pt
     from pymc.distributions.dist_math import normal_lcdf
     from pytensor.gradient import disconnected_grad
 
-    return noisy.Backend(
-        pt, pt.as_tensor, disconnected_grad, pt.erf, lambda x: normal_lcdf(0.0, 1.0, x)
-    )
+    functions = (pt.erf, lambda x: normal_lcdf(0.0, 1.0, x), _log_mass, _coordinate)
+    return noisy.Backend(pt, pt.as_tensor, disconnected_grad, *functions)
 
 
 def _log_mass(distribution: Any) -> Callable[[Any], Any]:
@@ -230,17 +192,19 @@ def _coordinate(distribution: Any) -> noisy.Coordinate:
         y = pt.as_tensor(x)
         return disconnected_grad(y if transform is None else transform.forward(y, *inputs))
 
+    def finite(x: Any) -> Any:
+        return ~(pt.isnan(x) | pt.isinf(x))
+
     middle = forward(support_point(distribution))
-    middle = pt.where(pt.isnan(middle) | pt.isinf(middle), 0.0, middle)
+    middle = pt.where(finite(middle), middle, 0.0)
 
     def from_value(x: Any) -> Any:
         y = forward(x)
-        return pt.where(pt.isnan(y) | pt.isinf(y), middle, y)
+        return pt.where(finite(y), y, middle)
 
     def log_density(y: Any) -> Any:
         x = disconnected_grad(to_value(y))
-        made = disconnected_grad(pm.logp(distribution, x))
-        possible = ~(pt.isnan(x) | pt.isinf(x) | pt.isnan(made) | pt.isinf(made))
+        possible = finite(x) & finite(disconnected_grad(pm.logp(distribution, x)))
         safe = pt.where(possible, y, middle)
         made = pm.logp(distribution, to_value(safe))
         if transform is not None:
@@ -248,9 +212,6 @@ def _coordinate(distribution: Any) -> noisy.Coordinate:
         return pt.where(possible, made, -np.inf)
 
     return noisy.Coordinate(to_value, from_value, log_density, middle)
-
-
-# ------------------------------------------------------------------ the true values
 
 
 def true_values(idata: Any, model: Any = None, *, random_seed: int | None = None) -> Any:

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from noiseaware.basics.arguments import positive, probability
 from noiseaware.interop import tables
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["release"]

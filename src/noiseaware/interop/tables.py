@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseaware import mechanisms, queries
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.release import Release
 
 __all__ = ["columns_by_name", "numbers_of", "release", "rows_of", "text_of"]
@@ -47,7 +47,6 @@ LAWS = {
     "geometric": mechanisms.LocalGeometric,
     "discretegaussian": mechanisms.LocalDiscreteGaussian,
 }
-NOISE = ("scale", "sd", "variance")
 
 
 def release(

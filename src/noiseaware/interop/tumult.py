@@ -31,21 +31,21 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from noiseaware import mechanisms
 from noiseaware.basics.arguments import positive
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.opendp_frames import NOISE as LAWS
 from noiseaware.interop.opendp_frames import frame
+from noiseaware.interop.reading import cannot_read
 from noiseaware.queries import Neighbours
 from noiseaware.release import Release
 
 __all__ = ["release", "table"]
 
-# The mechanism here, and whether Tumult's parameter is the square of its scale.
+# The noise in the words of OpenDP's summaries, and whether its scale is the parameter's root.
 NOISE = {
-    "LAPLACE": (mechanisms.Laplace, False),
-    "GEOMETRIC": (mechanisms.DiscreteLaplace, False),
-    "GAUSSIAN": (mechanisms.Gaussian, True),
-    "DISCRETE_GAUSSIAN": (mechanisms.DiscreteGaussian, True),
+    "LAPLACE": ("Float Laplace", False),
+    "GEOMETRIC": ("Integer Laplace", False),
+    "GAUSSIAN": ("Float Gaussian", True),
+    "DISCRETE_GAUSSIAN": ("Integer Gaussian", True),
 }
 
 
@@ -72,8 +72,8 @@ def release(
         `"add-remove"` for Tumult's `AddOneRow`, its usual unit of privacy; `"change"` if one
         record is changed.
     """
-    name, scale = _read(noise_info)
-    return Release(values, NOISE[name][0](query, scale=scale, neighbours=neighbours), n_records)
+    law, scale = _read(noise_info)
+    return Release(values, LAWS[law](query, scale=scale, neighbours=neighbours), n_records)
 
 
 def table(
@@ -95,47 +95,36 @@ def table(
     n_records
         The number of records, if it is known.
     """
-    name, scale = _read(noise_info)
-    kind = ("Integer " if name in ("GEOMETRIC", "DISCRETE_GAUSSIAN") else "Float ") + (
-        "Gaussian" if "GAUSSIAN" in name else "Laplace"
-    )
-    said = {"column": [column], "aggregate": ["Frame Length"], "distribution": [kind]}
+    law, scale = _read(noise_info)
+    said = {"column": [column], "aggregate": ["Frame Length"], "distribution": [law]}
     return frame({**said, "scale": [scale]}, released, n_records=n_records, signed=True)
 
 
 def _read(noise_info: Any) -> tuple[str, float]:
-    """Return the name of the noise, and its scale."""
-    noise = _one(noise_info)
+    """Return the noise, in the words of OpenDP's summaries, and its scale."""
+    listed = [noise_info] if isinstance(noise_info, Mapping) else noise_info
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        raise TypeError(f"noise_info must be a dictionary or a list; got {noise_info!r}")
+    if len(listed) != 1:
+        raise cannot_read(
+            f"noise_info has {len(listed)} entries: the query has several noisy parts, as an "
+            "average has, which Tumult makes from a noisy sum and a noisy count and releases only "
+            "as their ratio",
+            by_hand=False,
+        )
+    noise = listed[0]
+    if not isinstance(noise, Mapping):
+        raise TypeError(f"noise_info must hold a dictionary; got {noise!r}")
     for field in ("noise_mechanism", "noise_parameter"):
         if field not in noise:
             raise ValueError(f"noise_info lacks {field!r}; got {dict(noise)!r}")
-    name = _name(noise["noise_mechanism"])
+    kind = noise["noise_mechanism"]
+    text = getattr(kind, "name", kind)  # of a member of an enumeration, or the text itself
+    name = text.rpartition(".")[2].upper() if isinstance(text, str) else repr(text)
     if name not in NOISE:
         raise cannot_read(
             f"noise_mechanism must be one of {', '.join(NOISE)}; got {name!r}", by_hand=False
         )
     parameter = positive("noise_parameter", noise["noise_parameter"])
-    return name, math.sqrt(parameter) if NOISE[name][1] else parameter
-
-
-def _one(noise_info: Any) -> Mapping[str, Any]:
-    if isinstance(noise_info, Mapping):
-        return noise_info
-    if not isinstance(noise_info, Sequence) or isinstance(noise_info, str):
-        raise TypeError(f"noise_info must be a dictionary or a list; got {noise_info!r}")
-    if len(noise_info) != 1:
-        raise cannot_read(
-            f"noise_info has {len(noise_info)} entries: the query has several noisy parts, as an "
-            "average has, which Tumult makes from a noisy sum and a noisy count and releases only "
-            "as their ratio",
-            by_hand=False,
-        )
-    if not isinstance(noise_info[0], Mapping):
-        raise TypeError(f"noise_info must hold a dictionary; got {noise_info[0]!r}")
-    return noise_info[0]
-
-
-def _name(mechanism: Any) -> str:
-    """Return the name of a mechanism: of a member of an enumeration, or the text itself."""
-    name = getattr(mechanism, "name", mechanism)
-    return name.rpartition(".")[2].upper() if isinstance(name, str) else repr(name)
+    law, squared = NOISE[name]
+    return law, math.sqrt(parameter) if squared else parameter

@@ -35,22 +35,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseaware import mechanisms, queries
-from noiseaware.interop.errors import cannot_read
+from noiseaware.interop.reading import cannot_read
 from noiseaware.interop.tables import text_of
 from noiseaware.release import Release
 
 __all__ = ["Noise", "noise_of", "release"]
 
 
-COLUMNS = (
-    "country",
-    "country_code",
-    "project",
-    "page_id",
-    "page_title",
-    "item_id",
-    "count",
-)
+COLUMNS = ("country", "country_code", "project", "page_id", "page_title", "item_id", "count")
 """Of a file without a header; `item_id` is not there before 9 February 2017."""
 
 

@@ -10,20 +10,8 @@ from markupsafe import escape
 
 from noiseaware.basics.numerals import INTERVAL, numeral
 
-__all__ = [
-    "ENDS",
-    "PROBABILITY",
-    "Number",
-    "Spread",
-    "factor",
-    "number",
-    "percent",
-    "share_of_draws",
-]
-
 PROBABILITY = INTERVAL
-ENDS = (0.05, 0.95)
-"""The intervals of the page."""
+ENDS = (0.05, 0.95)  # the intervals of the page
 
 
 def number(value: float, spread: float | None = None) -> str:
@@ -111,14 +99,11 @@ class Spread:
         finite = values[np.isfinite(values)]
         if len(finite) < max(1, len(values) // 2):
             return None
-        low, middle, high = (float(v) for v in np.quantile(finite, [ENDS[0], 0.5, ENDS[1]]))
-        digits = (high - low) / 3.3  # about a standard deviation, and sound under heavy tails
-        return cls(
-            *(
-                Number(f"{what} {place} {label}", value, number(value, digits))
-                for place, value in (("low", low), ("middle", middle), ("high", high))
-            )
-        )
+        ends = [float(v) for v in np.quantile(finite, [ENDS[0], 0.5, ENDS[1]])]
+        digits = (ends[2] - ends[0]) / 3.3  # about a standard deviation; sound under heavy tails
+        shown = [number(value, digits) for value in ends]
+        names = (f"{what} {place} {label}" for place in ("low", "middle", "high"))
+        return cls(*map(Number, names, ends, shown))
 
     @property
     def width(self) -> float:

@@ -17,15 +17,7 @@ from noiseaware.basics.described import query_words
 from noiseaware.basics.files import write_whole
 from noiseaware.basics.text_files import for_a_page
 from noiseaware.contract import Model, mechanism_abilities, model_abilities
-from noiseaware.documents.stored import (
-    kind_of_records,
-    model_of,
-    naive_draws,
-    naive_note,
-    number_of_records,
-    release_of,
-    wishes_of,
-)
+from noiseaware.documents import stored
 from noiseaware.mechanisms.ready import mechanism_words
 from noiseaware.release import Release
 from noiseaware.report.numbers import ENDS, PROBABILITY, Number, number, percent, share_of_draws
@@ -44,11 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-PICTURED = 12
-"""Parameters of interest that get pictures of their own."""
-
-ROWS = 200
-"""Rows of a folded table; the file has the rest."""
+PICTURED = 12  # parameters of interest that get pictures of their own
+ROWS = 200  # rows of a folded table; the file has the rest
 
 LITTLE = 0.75
 """The release says little about a parameter if the prior gave the interval of the answer, which
@@ -104,7 +93,7 @@ def write_report(
         The file.
     """
     posterior = in_units(posterior, units, scales)
-    said, unit = wishes_of(posterior), Units.of(posterior).unit
+    said, unit = stored.wishes_of(posterior), Units.of(posterior).unit
     main = pick_scalars(posterior, said.parameters if var_names is None else var_names)
     about = _list_of([scalar.variable for scalar in main])
     text = _fill(
@@ -150,17 +139,14 @@ def _list_of(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-# ------------------------------------------------------------------ the naive analysis
-
-
 def _against_naive(
     posterior: DataTree, main: list[Scalar], model: Model | None, release: Release | None
 ) -> dict[str, Any]:
     """Return the rows of the tables, with the naive analysis or why there is none."""
     naive: dict[str, np.ndarray] | None = None
     try:
-        note = naive_note(posterior, model, release)
-        naive = naive_draws(posterior, model, release)
+        note = stored.naive_note(posterior, model, release)
+        naive = stored.naive_draws(posterior, model, release)
     except (ValueError, TypeError, NotImplementedError) as error:
         note = str(error)
     rows = [Row.of(scalar, naive) for scalar in main]
@@ -178,14 +164,11 @@ def _against_naive(
     }
 
 
-# ------------------------------------------------------------------ the sources of uncertainty
-
-
 def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> dict[str, Any]:
     """Return the parts of the variance, or why they are not known."""
     before = {scalar.label: _prior_words(scalar) for scalar in main}
     try:
-        can = model_abilities(model_of(posterior, model)).update_parameters is not None
+        can = model_abilities(stored.model_of(posterior, model)).update_parameters is not None
         found = variance_parts(posterior, model) if can else {}
         missing = "" if can else "it is not computed for this model"
     except (ValueError, TypeError) as error:
@@ -207,12 +190,9 @@ def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
         return None
     low, high = np.quantile(scalar.draws, ENDS)
     share = float(((scalar.prior >= low) & (scalar.prior <= high)).mean())
-    return {
-        "share": Number(
-            f"prior probability {scalar.label}", share, share_of_draws(share, len(scalar.prior))
-        ),
-        "little": share > LITTLE,
-    }
+    shown = share_of_draws(share, len(scalar.prior))
+    words = Number(f"prior probability {scalar.label}", share, shown)
+    return {"share": words, "little": share > LITTLE}
 
 
 def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[str, Any]:
@@ -232,25 +212,22 @@ def _source(scalar: Scalar, parts: Parts, prior: dict[str, Any] | None) -> dict[
     }
 
 
-# ------------------------------------------------------------------ the release
-
-
 def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
     observed = posterior["observed_data"].to_dataset()["release"]
-    values = [
-        (str(name), Number(f"released {name}", float(value), _released(float(value))))
-        for name, value in zip(observed["released"].values, observed.values, strict=True)
-    ]
+    values = []
+    for name, value in zip(observed["released"].values, observed.values.tolist(), strict=True):
+        shown = "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
+        values.append((str(name), Number(f"released {name}", float(value), shown)))
     guarantee = posterior.attrs.get("guarantee", "")  # in words
     try:
-        made = release_of(posterior, release)
+        made = stored.release_of(posterior, release)
         asked, how = query_words(made.query), mechanism_words(made.mechanism)
         meaning = promise(mechanism_abilities(made.mechanism).guarantee)
     except ValueError as error:
         asked, how, meaning = [f"Not known: {error}."], [], []
     return {
-        "n_records": number_of_records(posterior),
-        "kind": kind_of_records(posterior),
+        "n_records": stored.number_of_records(posterior),
+        "kind": stored.kind_of_records(posterior),
         "released": values[:ROWS],
         "released_hidden": max(0, len(values) - ROWS),
         "asked": asked,
@@ -259,12 +236,6 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
         "meaning": meaning,
     }
 
-
-def _released(value: float) -> str:
-    return "withheld" if math.isnan(value) else f"{value:.6g}".replace("-", "−")
-
-
-# ------------------------------------------------------------------ the checks and the chains
 
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
 """A symbol and a word for what a check says."""
@@ -303,8 +274,7 @@ MEANINGS = {
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
     """Return each verdict with its state, and what is behind it."""
-    found = checks.check(posterior)
-    rows = []
+    found, rows = checks.check(posterior), []
     for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
         if "for information" in verdict.name or not verdict.checked:
@@ -316,10 +286,8 @@ def _verdicts(posterior: DataTree) -> dict[str, Any]:
 def _trace(posterior: DataTree, scalar: Scalar) -> list[Markup]:
     """Draw the draws in their order, and their ranks."""
     label, (chains, length) = scalar.label, scalar.draws.shape
-    trace, rank = (
-        f"Trace of {label}: {length} draws of {chains} chains in their order.",
-        f"Ranks of the draws of {label}: a row of bars for each of {chains} chains.",
-    )
+    trace = f"Trace of {label}: {length} draws of {chains} chains in their order."
+    rank = f"Ranks of the draws of {label}: a row of bars for each of {chains} chains."
     return [
         draw(1.6, trace, lambda ax: plots.plot_trace(posterior, label, axes=ax)),
         draw(1.6, rank, lambda ax: plots.plot_rank(posterior, label, axes=ax)),
@@ -332,16 +300,15 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
         return None
     rate = float(stats["acceptance_rate"].mean())
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
-    lowest = None
+    words = f"Share of accepted proposals over the draws, {rate:.1%} on average"
+    lowest = bound = None
     if "lowest_log_acceptance" in stats:
         value = math.exp(float(stats["lowest_log_acceptance"].min()))
         lowest = Number("lowest acceptance", value, f"{value:.3g}")
-    bound = None
+        words += f"; the lowest probability was {lowest.text}"
     if not math.isnan(epsilon):
         bound = Number("acceptance bound", math.exp(-epsilon), f"{math.exp(-epsilon):.3g}")
-    words = f"Share of accepted proposals over the draws, {rate:.1%} on average"
-    words += "" if lowest is None else f"; the lowest probability was {lowest.text}"
-    words += "" if bound is None else f", the bound is {bound.text}"
+        words += f", the bound is {bound.text}"
     return {
         "rate": Number("acceptance rate", rate, percent(rate)),
         "lowest": lowest,
@@ -350,10 +317,7 @@ def _acceptance(posterior: DataTree) -> dict[str, Any] | None:
     }
 
 
-# ------------------------------------------------------------------ the cells
-
-TOP = 10
-"""Cells of a ranking."""
+TOP = 10  # cells of a ranking
 
 
 def _cells(posterior: DataTree) -> dict[str, Any] | None:
@@ -365,19 +329,13 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
     top = min(TOP, n)
     table = estimates(posterior, ci_prob=PROBABILITY, top=top if ranked else None)
     share = float(table["noise_share"].median())
-    pictures = [
-        draw(
-            2.6,
-            f"The {n} cells by their estimates, with intervals and what was released of them.",
-            lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY),
-        ),
-        draw(
-            2.0,
-            f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
-            "half of the cells.",
-            lambda ax: cell_plots.draw_noise_shares(ax, table),
-        ),
-    ]
+    words = f"The {n} cells by their estimates, with intervals and what was released of them."
+    pictures = [draw(2.6, words, lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY))]
+    words = (
+        f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
+        "half of the cells."
+    )
+    pictures.append(draw(2.0, words, lambda ax: cell_plots.draw_noise_shares(ax, table)))
     if ranked:
         words = f"The probability of the likeliest cells to be among the {top} largest."
         bars = min(int((table["top"] >= cell_plots.LEAST).sum()), cell_plots.BARS)
@@ -391,24 +349,21 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
     }
 
 
-# ------------------------------------------------------------------ the imputed databases
-
-
 def _imputed(posterior: DataTree) -> dict[str, Any] | None:
     """Return rows about the columns of the imputed databases: of shares, or of four numbers."""
     if "latent_records" not in posterior.children:
         return None
     values = imputed(posterior, as_frame=None)
     count, n = values.shape[:2]
-    values = values.reshape(count, n, -1)
     levels: list[tuple[str, ...]] = []
     rows: list[tuple[str, ...]] = []
-    for place, name in enumerate(column_names(posterior)[:ROWS]):
-        column = values[:, :, place]
+    columns = np.moveaxis(values.reshape(count, n, -1), 2, 0)
+    for name, column in zip(column_names(posterior)[:ROWS], columns, strict=False):
         found = np.unique(column)
         if np.issubdtype(column.dtype, np.integer) and len(found) <= LEVELS:
-            shares = ((level, (column == level).mean(axis=1)) for level in found)
-            levels += [(name, str(level), _ranges(share, 100)) for level, share in shares]
+            for level in found:
+                share = (column == level).mean(axis=1)
+                levels.append((name, str(level), _ranges(share, 100)))
         else:
             looks = (np.mean, np.std, np.min, np.max)
             rows.append((name, *(_ranges(look(column, axis=1)) for look in looks)))
@@ -424,9 +379,6 @@ def _ranges(values: np.ndarray, factor: float = 1.0) -> str:
         return f"{number(middle)}{unit}"
     a, b, c = (number(v, spread) for v in (low, middle, high))
     return f"{b}{unit} ({a} to {c})"
-
-
-# ------------------------------------------------------------------ how it was made
 
 
 def _made(posterior: DataTree) -> list[tuple[str, str]]:
@@ -468,9 +420,8 @@ na.write_report(posterior, "report.html")"""
 
 def _kept(posterior: DataTree) -> int:
     """Return how many databases were kept from each chain."""
-    if "latent_records" not in posterior.children:
-        return 0
-    return posterior["latent_records"].sizes["draw"]
+    kept = "latent_records" in posterior.children
+    return posterior["latent_records"].sizes["draw"] if kept else 0
 
 
 def _pretty(text: str) -> str:

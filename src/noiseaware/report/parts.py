@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DATABASES", "Parts", "variance_parts"]
 
-STEPS = 100
-"""Steps of the kernel at each database."""
-
-DATABASES = 100
-"""Databases that are used, at most."""
+STEPS = 100  # steps of the kernel at each database
+DATABASES = 100  # databases that are used, at most
 
 SLOW, CLEARLY = 0.9, 4.0
 """The kernel mixes slowly where a quarter of a chain gives less than this share of W, and the
@@ -56,27 +53,13 @@ difference is more than so many standard errors."""
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the variance of one scalar comes from.
+    """Where the variance of one scalar comes from."""
 
-    Attributes
-    ----------
-    total
-        Var(theta | s_dp).
-    sampling
-        E[Var(theta | x)]: what exact records would leave.
-    noise
-        Var(E[theta | x]): what the privacy noise adds.
-    prior
-        Variance of the prior's draws; NaN if the posterior holds none.
-    slow
-        Whether the model's kernel mixes too slowly for the two parts to be trusted.
-    """
-
-    total: float
-    sampling: float
-    noise: float
-    prior: float
-    slow: bool
+    total: float  # Var(theta | s_dp)
+    sampling: float  # E[Var(theta | x)]: what exact records would leave
+    noise: float  # Var(E[theta | x]): what the privacy noise adds
+    prior: float  # of the prior's draws; NaN if the posterior holds none
+    slow: bool  # the model's kernel mixes too slowly for the two parts to be trusted
 
     @property
     def share(self) -> float:
@@ -123,9 +106,7 @@ def variance_parts(
     parts = {}
     for scalar in all_scalars(posterior):
         total = float(scalar.draws.var())
-        apart, closer = scalar.of(far), scalar.of(near)
-        assert apart is not None
-        assert closer is not None
+        apart, closer = np.asarray(scalar.of(far)), np.asarray(scalar.of(near))
         sampling = min(float(apart.mean()), total)
         parts[scalar.label] = Parts(
             total=total,
@@ -172,7 +153,6 @@ def _mean_squares(
 
 def _slow(far: np.ndarray, near: np.ndarray) -> bool:
     """Whether steps further apart differ clearly more, over the databases, (databases,)."""
-    if not near.mean() < SLOW * far.mean():
-        return False
     error = np.std(far - near) / np.sqrt(len(far))
-    return bool(far.mean() - near.mean() > CLEARLY * error)
+    less = near.mean() < SLOW * far.mean()
+    return bool(less and far.mean() - near.mean() > CLEARLY * error)

@@ -20,8 +20,8 @@ __all__ = ["INK", "draw", "forest"]
 INK = "#1c2024"
 """Text and axes. In the page each of these colours becomes a variable of its style sheet."""
 
-WIDTH = 3.9
-"""Inches. Narrow, so that the letters can still be read on a phone."""
+INKED: Any = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+WIDTH = 3.9  # inches: narrow, so that the letters can still be read on a phone
 
 
 def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
@@ -39,11 +39,7 @@ def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
                 "text.parse_math": False,  # a name from a file is no formula
                 "svg.hashsalt": label,  # same page from the same posterior; ids differ by picture
                 "font.family": "sans-serif",
-                "axes.edgecolor": INK,
-                "axes.labelcolor": INK,
-                "text.color": INK,
-                "xtick.color": INK,
-                "ytick.color": INK,
+                **dict.fromkeys(INKED, INK),
             }
         )
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -78,17 +74,14 @@ def forest(rows: Sequence[tuple[str, np.ndarray, np.ndarray | None]]) -> Callabl
 
     def paint(ax: Any) -> None:
         for place, (_, posterior, naive) in enumerate(reversed(rows)):
-            for name, values, shift, mark in (
-                ("posterior", posterior, 0.14, "o"),
-                ("naive", naive, -0.2, "D"),
-            ):
+            drawn = (("posterior", posterior, 0.14, "o"), ("naive", naive, -0.2, "D"))
+            for name, values, shift, mark in drawn:
                 finite = () if values is None else values[np.isfinite(values)]
                 if len(finite) == 0:
                     continue
-                colour = COLOURS[name]
                 low, middle, high = np.quantile(finite, [ENDS[0], 0.5, ENDS[1]])
-                ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2.2)
-                ax.plot([middle], [place + shift], mark, color=colour, markersize=3.5)
+                ax.plot([low, high], [place + shift] * 2, color=COLOURS[name], linewidth=2.2)
+                ax.plot([middle], [place + shift], mark, color=COLOURS[name], markersize=3.5)
         ax.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)])
         ax.set_ylim(-0.7, len(rows) - 0.3)
         plain(ax)

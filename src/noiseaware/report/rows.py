@@ -16,11 +16,8 @@ from noiseaware.results.scalars import Scalar
 
 __all__ = ["Row", "all_picture", "answer", "comparison", "picture"]
 
-FOREST = 40
-"""Rows of the picture of all intervals."""
-
-ABOUT_EQUAL = 1.15
-"""Intervals whose widths differ by less than this factor are called equally wide."""
+FOREST = 40  # rows of the picture of all intervals
+ABOUT_EQUAL = 1.15  # intervals whose widths differ by less than this factor are called equally wide
 
 
 @dataclass(frozen=True)
@@ -50,13 +47,12 @@ def answer(scalar: Scalar) -> dict[str, Any]:
     possible = draws if scalar.prior is None else scalar.prior
     signed = bool((possible < 0).any() and (possible > 0).any())
     above = float((draws > 0).mean())
+    share = Number(f"above zero {scalar.label}", above, share_of_draws(above, len(draws)))
     return {
         "label": scalar.label,
         "unit": f" {scalar.unit}" if scalar.unit else "",
         "spread": Spread.of("answer", scalar.label, draws),
-        "above": Number(f"above zero {scalar.label}", above, share_of_draws(above, len(draws)))
-        if signed
-        else None,
+        "above": share if signed else None,
     }
 
 
@@ -86,18 +82,14 @@ def all_picture(rows: list[Row]) -> Markup:
 
 def comparison(rows: list[Row]) -> list[dict[str, str]]:
     """Return one sentence per parameter on what the naive analysis would have said."""
-    return [
-        {"label": row.label, "text": _compared(row, ours)}
-        for row in rows
-        if (ours := row.posterior) is not None
-    ]
+    compared = [(row, row.posterior) for row in rows if row.posterior is not None]
+    return [{"label": row.label, "text": _compared(row, ours)} for row, ours in compared]
 
 
 def _compared(row: Row, ours: Spread) -> str:
-    naive = row.naive
+    naive, draws = row.naive, row.scalar.draws
     if naive is None:
         return "the naive analysis has no answer: no database could have given the noisy numbers."
-    draws = row.scalar.draws
     inside = ((draws > naive.low.value) & (draws < naive.high.value)).mean()
     return (
         f"the naive analysis says {naive}; {_widths(ours.width, naive.width)}. It claims "

@@ -24,41 +24,29 @@ def promise(guarantee: Any) -> list[str]:
         )
     else:
         pair = "Compare the database with one that has a single record more or less."
-    return [pair, _strength(guarantee, kind), *_also(guarantee, kind)]
+    return [pair, *_strength(guarantee, kind)]
 
 
-def _strength(guarantee: Any, kind: str) -> str:
-    if kind == "pure":
-        factor = math.exp(guarantee.epsilon)
-        return (
-            f"Every possible release is at most {factor:.3g} times as likely under one as under "
-            f"the other (e to the power of ε = {guarantee.epsilon:.4g}). Whoever sees the release "
-            "can therefore learn only so much about any one record."
+def _strength(guarantee: Any, kind: str) -> list[str]:
+    if kind in ("pure", "approximate"):
+        likelier = (
+            f"is at most {math.exp(guarantee.epsilon):.3g} times as likely under one as under the "
+            f"other (e to the power of ε = {guarantee.epsilon:.4g})"
         )
-    if kind == "approximate":
-        factor = math.exp(guarantee.epsilon)
-        return (
-            f"Every set of releases is at most {factor:.3g} times as likely under one as under the "
-            f"other (e to the power of ε = {guarantee.epsilon:.4g}), up to an extra probability "
-            f"δ = {guarantee.delta:.3g}."
-        )
-    if kind == "GDP":
-        return (
-            "Telling the two apart from the release is at least as hard as telling, from one "
-            "draw, a normal distribution with mean 0 from one with mean "
-            f"μ = {guarantee.mu:.4g}, both with standard deviation 1."
-        )
-    return (
-        "How far the release can tell the two apart is bounded on average over its noise: the "
+        if kind == "approximate":
+            extra = f"up to an extra probability δ = {guarantee.delta:.3g}"
+            return [f"Every set of releases {likelier}, {extra}."]
+        return [
+            f"Every possible release {likelier}. Whoever sees the release can therefore learn only "
+            "so much about any one record."
+        ]
+    strength = (
+        "Telling the two apart from the release is at least as hard as telling, from one draw, a "
+        f"normal distribution with mean 0 from one with mean μ = {guarantee.mu:.4g}, both with "
+        "standard deviation 1."
+        if kind == "GDP"
+        else "How far the release can tell the two apart is bounded on average over its noise: the "
         f"Rényi divergence of each order α is at most α times ρ = {guarantee.rho:.4g}."
     )
-
-
-def _also(guarantee: Any, kind: str) -> list[str]:
-    if kind in ("pure", "approximate"):
-        return []
-    epsilon = 1.0
-    return [
-        f"In the more usual terms this is ε = {epsilon:g} with "
-        f"δ = {guarantee.delta_at(epsilon):.2g}."
-    ]
+    usual = f"ε = 1 with δ = {guarantee.delta_at(1.0):.2g}"
+    return [strength, f"In the more usual terms this is {usual}."]

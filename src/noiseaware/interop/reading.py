@@ -1,6 +1,11 @@
-"""The error for what another library has made and noiseaware cannot read."""
+"""What readers share: the error for what cannot be read, and releases of several parts."""
 
 from __future__ import annotations
+
+from typing import Any
+
+from noiseaware import mechanisms
+from noiseaware.release import Release
 
 BY_HAND = (
     "If you know how the numbers were made, write the release by hand: "
@@ -15,3 +20,9 @@ def cannot_read(what: str, by_hand: bool = True) -> ValueError:
     `by_hand` is False for what no release can state: a ratio, or a choice among candidates.
     """
     return ValueError(f"{what}. {BY_HAND}" if by_hand else what)
+
+
+def joint(values: Any, parts: list[Any], n_records: int | None, labels: Any = None) -> Release:
+    """Return the release of several mechanisms about the same records, or of the only one."""
+    made = parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=labels)
+    return Release(values, made, n_records)
