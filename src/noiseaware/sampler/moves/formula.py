@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.basics.borrowed import borrowed
 from noiseaware.basics.linear_algebra import copy_vector
 from noiseaware.maths.coordinates import constrain
 from noiseaware.maths.formulas import (
@@ -176,6 +177,8 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
 
     `natural` is room for theta, all its parameters one after another.
     """
+    formula, summary, sizes, layout = borrowed((formula, summary, sizes, layout))
+    natural, noise, steps, numbers = borrowed((natural, noise, steps, numbers))
     d = noise.offset.shape[0]
     theta, room = read_theta(formula, natural), make_room(formula)
     p = theta.mean.shape[0]

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.basics.borrowed import borrowed
 from noiseaware.basics.linear_algebra import copy_vector
 from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.exploring import ExploringJump, Numbers, accepts, pick, propose_step
@@ -158,6 +159,7 @@ def explore_fit(fit, noise, steps, numbers, v, counts):
     """Do all steps, in place in `v`; return log pi* before and after, both 0 without a fit."""
     if fit.reach < 0.0:
         return 0.0, 0.0
+    fit, noise, steps, numbers = borrowed((fit, noise, steps, numbers))
     values, proposed = np.empty(noise.offset.shape[0] + 1), np.empty_like(v)
     before = now = log_fitted(fit, noise, v, values)
     for k in range(numbers.uniforms.shape[0]):

@@ -116,18 +116,19 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
     for j in range(v.shape[0]):
         proposed[j] = v[j]
     here, there = 0.0, 0.0
-    whitened = np.empty(k)
     for a in range(k):
-        step = 0.0
         residual = v[index[a]] - mean[a]
         for b in range(a):
-            step += factor[a, b] * normals[b]
-            residual -= factor[a, b] * whitened[b]
-        step += factor[a, a] * normals[a]
-        whitened[a] = residual / factor[a, a]
-        proposed[index[a]] = mean[a] + radius * step
-        here += whitened[a] ** 2
+            residual -= factor[a, b] * proposed[index[b]]
+        whitened = residual / factor[a, a]
+        proposed[index[a]] = whitened  # until the proposal takes its place
+        here += whitened**2
         there += (radius * normals[a]) ** 2
+    for a in range(k):
+        step = 0.0
+        for b in range(a + 1):
+            step += factor[a, b] * normals[b]
+        proposed[index[a]] = mean[a] + radius * step
     return -0.5 * (dof + k) * (math.log1p(here / dof) - math.log1p(there / dof))
 
 
