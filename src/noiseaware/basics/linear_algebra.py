@@ -10,8 +10,10 @@ import math
 
 from numba import njit
 
+from noiseaware.basics.uncounted import UNCOUNTED
 
-@njit(cache=True, nogil=True)
+
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def copy_vector(source, out):
     """Copy a vector, or its beginning, into ``out``.
 
@@ -22,7 +24,7 @@ def copy_vector(source, out):
         out[j] = source[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def cholesky(matrix, size, lower):
     """Write L with L L' = ``matrix`` into the leading lower triangle of ``lower``.
 
@@ -46,7 +48,7 @@ def cholesky(matrix, size, lower):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def solve_lower(lower, size, vector):
     """Replace ``vector`` by L^{-1} vector."""
     for i in range(size):
@@ -56,7 +58,7 @@ def solve_lower(lower, size, vector):
         vector[i] = total / lower[i, i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def solve_upper(lower, size, vector):
     """Replace ``vector`` by (L')^{-1} vector, with L given by its lower triangle."""
     for i in range(size - 1, -1, -1):

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.parameters import Parameter
 
 REAL, POSITIVE, UNIT, SIMPLEX, COVARIANCE = range(5)
@@ -101,7 +102,7 @@ FARTHEST_LOGIT = 23.0
 """logit(theta) in V is at most this: 1 - theta is 1e-10 there, of which a double has six digits."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def fill_simplex(v, source, natural, start, width):
     """Fill `width` probabilities from `start` on; return the sum of their logs, -inf off V."""
     top = lowest = 0.0
@@ -121,7 +122,7 @@ def fill_simplex(v, source, natural, start, width):
     return above - width * log_total if lowest - log_total >= -FARTHEST else -math.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def constrain(layout, v, natural):
     """Fill `natural` with theta(v); return the log of the Jacobian, minus infinity outside of V.
 
@@ -130,7 +131,8 @@ def constrain(layout, v, natural):
     """
     log_jacobian = 0.0
     for k in range(layout.shape[0]):
-        code, to, at, rows, width = layout[k]
+        code, to, at = layout[k, 0], layout[k, 1], layout[k, 2]
+        rows, width = layout[k, 3], layout[k, 4]
         if code == REAL:
             for i in range(rows * width):
                 natural[to + i] = v[at + i]
@@ -152,21 +154,22 @@ def constrain(layout, v, natural):
                     v, at + r * (width - 1), natural, to + r * width, width
                 )
         else:
-            factor = np.zeros((width, width))
+            # L takes the place of its lower triangle, then L L' from the last row to the first.
             position = at
             for i in range(width):
+                row = to + i * width
                 for j in range(i):
-                    factor[i, j] = v[position]
+                    natural[row + j] = v[position]
                     position += 1
-                factor[i, i] = math.exp(v[position])
+                natural[row + i] = math.exp(v[position])
                 log_jacobian += math.log(2.0) + (width - i + 1) * v[position]
                 position += 1
-            for i in range(width):
-                for j in range(width):
+            for i in range(width - 1, -1, -1):
+                for j in range(i, -1, -1):
                     total = 0.0
-                    for m in range(min(i, j) + 1):
-                        total += factor[i, m] * factor[j, m]
-                    natural[to + i * width + j] = total
+                    for m in range(j + 1):
+                        total += natural[to + i * width + m] * natural[to + j * width + m]
+                    natural[to + i * width + j] = natural[to + j * width + i] = total
     return log_jacobian
 
 

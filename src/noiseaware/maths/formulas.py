@@ -46,6 +46,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.linear_algebra import cholesky, copy_vector
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.contract import Floats
 from noiseaware.maths.densities import log_inverse_gamma, log_inverse_wishart_at, log_normal_iid
 
@@ -162,7 +163,7 @@ def sum_products(innovations, out):
 
 
 # Inlined, as what follows: a call counts references to every array in the tuples that it is handed.
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always", **UNCOUNTED)
 def log_prior(formula, theta, factor, column):
     """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart.
 
@@ -181,7 +182,7 @@ def log_prior(formula, theta, factor, column):
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always", **UNCOUNTED)
 def approximate(formula, summary, theta, room, total):
     """Fill `total`, (d,), with about T without clamping; return log p(theta) up to a constant.
 
@@ -235,7 +236,7 @@ def approximate(formula, summary, theta, room, total):
     return log_prior(formula, theta, factor, products[0])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always", **UNCOUNTED)
 def _dot(a, row_a, b, row_b, length):
     """Return the scalar product of the first `length` numbers of two rows."""
     product = 0.0
@@ -244,7 +245,7 @@ def _dot(a, row_a, b, row_b, length):
     return product
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always", **UNCOUNTED)
 def clamped(n, unclamped, moments, total):
     """Fill `total` with what clamping makes of the sums that `approximate` gave.
 
@@ -268,7 +269,7 @@ def clamped(n, unclamped, moments, total):
         pair += p - j
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def _clamp_one(mean, square, moments, j):
     """Put mean, E c, E c^2, P and (phi(a) - phi(b)) / s of variable j into `moments`."""
     variance = max(square - mean * mean, 1e-12)
@@ -292,7 +293,7 @@ def _clamp_one(mean, square, moments, j):
     moments[j, 4] = spikes / s
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def _clamp_two(product, moments, j, k):
     """Return E c(z) c(z') from E z z' and what `_clamp_one` put into `moments`."""
     covariance = product - moments[j, 0] * moments[k, 0]
@@ -311,7 +312,7 @@ def fill_totals(formula, natural, summary, unclamped, total):
     clamped(summary[0, 0], unclamped, room.moments, total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def log_volume(p, v):
     """Return log |dT / dv| up to a constant, T by the formula without clamping; see `solve`."""
     at = 2 * p + 1
@@ -322,7 +323,7 @@ def log_volume(p, v):
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def solve(formula, summary, total, v, room):
     """Fill `v` so that the formula without clamping gives `total`; return whether there is one.
 

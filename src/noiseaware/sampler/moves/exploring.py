@@ -37,6 +37,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.adapt import log_change
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.mechanisms.terms import SeparableDensity
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.proposals import (
@@ -113,7 +114,7 @@ class Counts(NamedTuple):
     taken: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def pick(uniform, shares):
     """Return which of the shares a uniform number falls into."""
     place, below = 0, shares[0]
@@ -123,19 +124,19 @@ def pick(uniform, shares):
     return place
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def radius_of(numbers, k):
     """Return the radius of step k, a Student t."""
     return math.sqrt(0.5 * DOF / (numbers.waits[k, 0] + numbers.waits[k, 1]))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def size_of(steps, kind, block, numbers, k):
     """Return the size of step k, a walk."""
     return steps.sizes[kind, block] * math.exp(SPREAD * numbers.normals[k, -1])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def propose_step(steps, kind, block, numbers, k, v, proposed):
     """Fill `proposed` with a jump or a walk; return log q(v | v') - log q(v' | v)."""
     index = steps.blocks[block, : steps.widths[block]]
@@ -149,7 +150,7 @@ def propose_step(steps, kind, block, numbers, k, v, proposed):
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def accepts(log_ratio, counts, kind, block, wait):
     """Count a step, and return whether it is accepted."""
     counts.tried[kind, block] += 1.0

@@ -34,6 +34,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.linear_algebra import copy_vector
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.maths.coordinates import constrain
 from noiseaware.maths.formulas import (
     RegressionFormula,
@@ -115,7 +116,7 @@ def take_sums(row, n, sizes):
             place, at = place + 1, at + sizes.apart
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def resize(sizes, log_w, summary):
     """Fill `summary` with the sums of u(n), n = floor(w); return what log w adds to log pi*.
 
@@ -146,7 +147,7 @@ def resize(sizes, log_w, summary):
     return log_density
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, total):
     """Return log pi*, up to a constant, and fill in the total without and with clamping."""
     log_prior = approximate(formula, summary, theta, room, unclamped)

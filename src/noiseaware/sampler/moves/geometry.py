@@ -87,8 +87,8 @@ class Approach:
 
         `step` is the next step of v that the solver would make.
         """
-        tiny = np.abs(step).max() <= FINE * np.abs(v).max()
-        self.tries = self.tries + 1 if tiny and off >= self.closest else 0
+        stuck = off >= self.closest and np.abs(step).max() <= FINE * np.abs(v).max()
+        self.tries = self.tries + 1 if stuck else 0
         self.closest = min(self.closest, off)
         return off < EXACT or (off < COARSE and self.tries >= PATIENCE)
 

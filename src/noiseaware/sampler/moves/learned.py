@@ -38,6 +38,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.linear_algebra import copy_vector
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.exploring import ExploringJump, Numbers, accepts, pick, propose_step
 from noiseaware.sampler.moves.geometry import Geometry
@@ -135,7 +136,7 @@ def evaluate(fit, v, out):
     return square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def log_fitted(fit, noise, v, values):
     """Return log pi* at v; `values`: room for A and l."""
     terms, _, offset = noise

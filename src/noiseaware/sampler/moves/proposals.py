@@ -29,6 +29,7 @@ from numba import njit
 
 from noiseaware.basics.adapt import StepSize
 from noiseaware.basics.linear_algebra import copy_vector
+from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
@@ -88,7 +89,7 @@ class Proposal:
         return 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def walk(v, index, factor, size, normals, proposed):
     """Fill `proposed` with v + size * L z in the coordinates `index`."""
     copy_vector(v, proposed)
@@ -99,7 +100,7 @@ def walk(v, index, factor, size, normals, proposed):
         proposed[index[a]] += size * step
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **UNCOUNTED)
 def jump(v, index, mean, factor, dof, normals, radius, proposed):
     """Fill `proposed` with a Student t draw in the coordinates `index`.
 
@@ -110,18 +111,19 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
     k = index.shape[0]
     copy_vector(v, proposed)
     here, there = 0.0, 0.0
-    whitened = np.empty(k)
     for a in range(k):
-        step = 0.0
         residual = v[index[a]] - mean[a]
         for b in range(a):
-            step += factor[a, b] * normals[b]
-            residual -= factor[a, b] * whitened[b]
-        step += factor[a, a] * normals[a]
-        whitened[a] = residual / factor[a, a]
-        proposed[index[a]] = mean[a] + radius * step
-        here += whitened[a] ** 2
+            residual -= factor[a, b] * proposed[index[b]]
+        whitened = residual / factor[a, a]
+        proposed[index[a]] = whitened  # until the proposal takes its place
+        here += whitened**2
         there += (radius * normals[a]) ** 2
+    for a in range(k):
+        step = 0.0
+        for b in range(a + 1):
+            step += factor[a, b] * normals[b]
+        proposed[index[a]] = mean[a] + radius * step
     return -0.5 * (dof + k) * (math.log1p(here / dof) - math.log1p(there / dof))
 
 
