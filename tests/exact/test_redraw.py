@@ -53,36 +53,41 @@ def link_chances(box, link, b):
     return chances(box.ahead[link - 1] + box.steps[link][b + size - 1 - np.arange(size)])
 
 
+class Ways:
+    """Choices that are made as they are listed; at the next one, those that there are."""
+
+    def __init__(self, listed):
+        self.listed, self.left, self.probability, self.next = listed, list(listed), 1.0, None
+
+    def choose(self, p):
+        if not self.left:
+            self.next = [(*self.listed, int(a)) for a in np.flatnonzero(p)]
+            raise StopIteration
+        self.probability *= p[self.left[0]]
+        return self.left.pop(0)
+
+    def pick_one(self, logs, _):
+        return self.choose(chances(logs))
+
+    def draw_before(self, box, link, b, _):
+        return self.choose(link_chances(box, link, b))
+
+
 def law_of_box(target, box, stride):
     """Every table that a draw can make, with its probability."""
     law, waiting = {}, [()]
     while waiting:
-        chosen = waiting.pop()
-        ways = iter(chosen)
-        probability = 1.0
-
-        def choose(p):
-            nonlocal probability
-            which = next(ways, None)
-            if which is None:
-                waiting.extend((*chosen, int(a)) for a in np.flatnonzero(p))  # noqa: B023
-                raise StopIteration
-            probability *= p[which]
-            return which
-
-        counts = np.zeros(target.n, dtype=np.int64)
+        ways, counts = Ways(waiting.pop()), np.zeros(target.n, dtype=np.int64)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(redraw, "pick_one", lambda logs, u: choose(chances(logs)))
-            patch.setattr(
-                redraw, "draw_before", lambda box, link, b, u: choose(link_chances(box, link, b))
-            )
+            patch.setattr(redraw, "pick_one", ways.pick_one)
+            patch.setattr(redraw, "draw_before", ways.draw_before)
+            rng = Numbers(itertools.repeat(0.5))
             try:
-                plain(redraw.draw_table)(
-                    target.table, counts, stride, box, Numbers(itertools.repeat(0.5))
-                )
+                plain(redraw.draw_table)(target.table, counts, stride, box, rng)
             except StopIteration:
+                waiting += ways.next
                 continue
-        law[tuple(counts.tolist())] = probability
+        law[tuple(counts.tolist())] = ways.probability
     return law
 
 
@@ -199,9 +204,15 @@ BUGS = {
         check_whole, "two features",
         inside("add_up_class", "range(ends.shape[0] - 1)", "range(1)"),
     ),
-    "noise of another power": (check_whole, "two features", inside("fill_values", "density.power", "0.5")),
-    "steps one too far": (check_whole, "one feature", inside("carry", "steps[b + reach]", "steps[b + reach - 1]")),
-    "no prior of n": (check_whole, "unknown n", inside("fill_number", "+= logs[", "+= 0.0 * logs[")),
+    "noise of another power": (
+        check_whole, "two features", inside("fill_values", "density.power", "0.5"),
+    ),
+    "steps one too far": (
+        check_whole, "one feature", inside("carry", "steps[b + reach]", "steps[b + reach - 1]"),
+    ),
+    "no prior of n": (
+        check_whole, "unknown n", inside("fill_number", "+= logs[", "+= 0.0 * logs["),
+    ),
     "rows of no number": (
         check_whole, "two features",
         [Edit(parts_module, "nodes_of", "if len(cells) == 1:", "if len(cells) == 0:")],
@@ -254,7 +265,9 @@ def test_a_link_is_drawn_by_its_sums(far):
 
 LINK_BUGS = {
     "sums that vanish": Edit(redraw, "carry", "if after[b] > VANISHED:", "if after[b] >= 0.0:"),
-    "a draw from the other end": Edit(redraw, "draw_before", "uniform * total", "total - uniform * total"),
+    "a draw from the other end": Edit(
+        redraw, "draw_before", "uniform * total", "(1.0 - uniform) * total"
+    ),
     "draws that vanish": Edit(redraw, "draw_before", "total <= VANISHED", "total < 0.0"),
 }  # fmt: skip
 

@@ -111,15 +111,18 @@ class Box(NamedTuple):
 
 def make_box(cells: int, classes: int, points: int, whole: bool) -> Box:
     """Return room for a box, with all windows from 0 on."""
-    links, steps = cells + classes, max(0, 2 * points - 1)
+    links, wide = cells + classes, (cells + classes, max(0, 2 * points - 1))
     return Box(
-        np.zeros(links, np.int64),
-        np.zeros(classes, np.int64),
-        *(np.empty((links, size)) for size in (points, steps) * 2),
-        np.empty(links, np.int64),
-        np.empty(points),
-        np.empty(points),
-        whole,
+        starts=np.zeros(links, np.int64),
+        sizes=np.zeros(classes, np.int64),
+        ahead=np.empty((links, points)),
+        steps=np.empty(wide),
+        scaled_ahead=np.empty((links, points)),
+        scaled_steps=np.empty(wide),
+        lowest=np.empty(links, np.int64),
+        last=np.empty(points),
+        room=np.empty(points),
+        whole=whole,
     )
 
 
@@ -198,7 +201,7 @@ def carry(box, link):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def log_sum(before, steps, lowest, b):
-    """Return one entry of `carry`, of logarithms; what is below one digit of the largest is left."""
+    """Return one entry of `carry`, of logarithms, without what is too small to change it."""
     size, highest, total = before.shape[0], -math.inf, 0.0
     end = min(size, b + size - lowest)
     for a in range(end):
