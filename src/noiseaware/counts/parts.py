@@ -15,11 +15,13 @@ levels of each feature among the records of each class, in order:
 So it is a table as in `counts.target`, of which the rows of the n_i have (K - 1) log Gamma(1 + n_i)
 more, and in which the differences of the n_i by two features are fixed at 0.
 
-**Directions.** Pairs of levels of one feature in one class lead to every table with the same n_i.
-A record of class i that becomes one of class i' leaves a cell of each feature and enters another:
-an element with 2 K cells, one of each set (i, k) and (i', k), drawn at random. Pairs can first
-bring the counts of class i to these cells, so that together they lead everywhere. Where n is
-not known, a record comes or goes: an element with one cell of each (i, k).
+**Steps.** If no row has counts of several classes in it, all counts are drawn at once
+(`counts.redraw`). Otherwise they move on lines (`counts.move`): pairs of levels of one feature in
+one class lead to every table with the same n_i. A record of class i that becomes one of class i'
+leaves a cell of each feature and enters another: an element with 2 K cells, one of each set (i, k)
+and (i', k), drawn at random. Pairs can first bring the counts of class i to these cells, so that
+together they lead everywhere. Where n is not known, a record comes or goes: an element with one
+cell of each (i, k).
 """
 
 from __future__ import annotations
@@ -136,13 +138,13 @@ class PartsTarget(CountTarget):
         return self._box[1]
 
     def _make_box(self) -> Box:
-        """Return a box of everything, with its sums, if these are not many, and stay."""
+        """Return a box of everything, with its sums, if these are not many."""
         table, n = self.table, self.release.n_records if self.size is None else self.size.upper
         assert n is not None
         if len(table.node_start) == 1:
             return super().box()
         products = (self.n + self._n_classes) * (n + 1.0) ** 2
-        if self.n_gammas == 0 or products > MOST_PRODUCTS:
+        if products > MOST_PRODUCTS:
             return make_box(self.n, self._n_classes, WINDOW, False)
         box = make_box(self.n, self._n_classes, n + 1, True)
         add_up_box(self.density, table, self.slopes, n, 1, box)

@@ -12,9 +12,8 @@ one of these numbers (`nodes_of`). A draw from it would be a walk along partial 
 
 of which the last y of every feature of class i is n_i, and the last m is n: sums over all that came
 before, forwards, and one draw after another, backwards (Baum et al. 1970). With n records that
-takes n^2 products for each cell. The sums do not depend on where the chain is, and with theta
-integrated out they are the same in every iteration. So with few records they are made once, and
-every table is an independent draw. With many, or with theta held, the walk is held to windows.
+takes n^2 products for each cell. The sums do not depend on where the chain is: with few records
+they are made once, and every table is an independent draw. With many the walk is held to windows.
 
 **The draw.** For every one of the numbers y_c, n_i, m_i place a window of L points, a stride s
 apart, at random so that it covers the present value v: the points v + (i - j) s, i = 0, ..., L - 1,
