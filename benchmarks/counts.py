@@ -5,6 +5,7 @@
     python -m benchmarks.counts memory      # the same for memory
     python -m benchmarks.counts records     # effective draws per second, beside samplers of records
     python -m benchmarks.counts strata      # the same for StratifiedProportions, at several n
+    python -m benchmarks.counts sums        # what it costs to make the sums of naive Bayes, once
 
 The made county is `examples/census_county.py`.
 
@@ -18,13 +19,14 @@ import math
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from arviz_stats.base import array_stats
 
 import noiseaware as na
+from benchmarks.subjects import subject
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
 
@@ -108,6 +110,22 @@ def growth(small: int = 10**3, large: int = 10**8) -> None:
         )
 
 
+def sums(sizes: Sequence[int] = (100, 300, 1000, 1800)) -> None:
+    """Print the seconds in which the sums of naive Bayes are made, 75 cells, for each epsilon."""
+    epsilons = (0.1, 1.0, 10.0, 100.0)
+    print(f"{'seconds for the sums':28}" + "".join(f"{'epsilon ' + str(e):>14}" for e in epsilons))
+    for n in sizes:
+        print(f"n = {n:<24,}", end="")
+        for epsilon in epsilons:
+            data = subject("naive-bayes", n, epsilon, 1)
+            make_target(data.model, data.release, None).box()  # compiled
+            target = make_target(data.model, data.release, None)
+            began = time.process_time()
+            assert target.box().whole
+            print(f"{time.process_time() - began:14.4f}", end="", flush=True)
+        print()
+
+
 def memory(small: int = 10**3, large: int = 10**8, draws: int = 200) -> None:
     """Print the peak of what Python and NumPy allocate in a chain, for few and for many records."""
     print(
@@ -168,6 +186,6 @@ def records(n: int = 2000, draws: int = 2000) -> None:
 
 
 if __name__ == "__main__":
-    tables = {"growth": growth, "memory": memory, "records": records, "strata": strata}
+    tables = {function.__name__: function for function in (growth, memory, records, strata, sums)}
     for name in sys.argv[1:] or tables:
         tables[name]()

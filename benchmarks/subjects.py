@@ -73,7 +73,7 @@ def code() -> str:
     mixes two samplers.
     """
     root = Path(na.__file__).parent
-    folders = ("mechanisms", "models", "queries", "sampler")
+    folders = ("counts", "mechanisms", "models", "queries", "sampler")
     files = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
     digest = hashlib.sha256()
     for path in files:

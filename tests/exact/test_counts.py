@@ -741,6 +741,7 @@ def test_the_compiled_steps_are_their_python_selves():
             counts,
             (np.full((moves.LEVELS, moves.LEVELS), 0.7), chances, *seen),
             17,
+            target.box(),
             np.random.default_rng(4),
             *drawn,
         )

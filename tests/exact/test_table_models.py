@@ -21,7 +21,7 @@ import noiseaware as na
 from exact.test_counts import chi_square
 from later import all_but, only
 from mutants.planting import Edit, planted, same
-from noiseaware.counts import move as moves
+from noiseaware.counts import weights
 from noiseaware.models import count_tables
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
@@ -151,9 +151,9 @@ def test_the_prior_of_gamma_means_is_normalised():
 @pytest.mark.parametrize(("a", "x"), [(0.0, 3), (0.3, 0), (2.5, 1000), (1.7, 10**9)])
 def test_a_change_of_a_count_is_a_difference_of_log_gammas(a, x):
     for step in (*range(-min(x, 40), 41), 4096):
-        expected = moves.cell_weight(a, x + step) - moves.cell_weight(a, x)
-        size = abs(moves.cell_weight(a, float(x))) if a == 0.0 else math.lgamma(x + 10.0)
-        assert abs(moves.cell_change(a, x, step) - expected) <= 1e-14 * size + 1e-12
+        expected = weights.cell_weight(a, x + step) - weights.cell_weight(a, x)
+        size = abs(weights.cell_weight(a, float(x))) if a == 0.0 else math.lgamma(x + 10.0)
+        assert abs(weights.cell_change(a, x, step) - expected) <= 1e-14 * size + 1e-12
 
 
 # ------------------------------------------------------------------ counts beside records

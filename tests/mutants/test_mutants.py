@@ -26,6 +26,7 @@ from mutants.planting import Edit, planted, same
 from noiseaware import models, queries
 from noiseaware.counts import move as counts
 from noiseaware.counts import target as target_of_counts
+from noiseaware.counts import weights as weights_of_counts
 from noiseaware.counts.move import CountMove
 from noiseaware.counts.target import CountTarget
 from noiseaware.maths import coordinates
@@ -201,7 +202,8 @@ MUTANTS = (
         "the multinomial coefficient left out",
         a_step_on_counts,
         (
-            Edit(counts, "cell_change", "below *= y + 1.0", "below *= 1.0"),
+            Edit(weights_of_counts, "cell_change", "below *= y + 1.0", "below *= 1.0"),
+            same(counts, "add_cell"),
             same(counts, "fill_window"),
         ),
     ),
@@ -213,7 +215,10 @@ MUTANTS = (
     Mutant(
         "the rows of the prior left out",
         a_step_on_naive_bayes,
-        (Edit(counts, "fill_window", "sign * math.lgamma", "0.0 * math.lgamma"),),
+        (
+            Edit(counts, "add_row", "sign * math.lgamma", "0.0 * math.lgamma"),
+            same(counts, "fill_window"),
+        ),
     ),
     Mutant(
         "a row scored twice",

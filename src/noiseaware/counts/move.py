@@ -39,6 +39,9 @@ number of steps that grows with the logarithm of n. In warm-up it is seen which 
 anything, for each t, and which kinds of directions go far; these are used afterwards, and
 the others now and then.
 
+**All at once.** Counts of parts of records are drawn together (`counts.redraw`), and not on lines,
+if no row has counts of several classes in it.
+
 Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
 variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that many iterations are
 one call of compiled code. Otherwise theta is held, and another move updates it.
@@ -67,14 +70,12 @@ from numba import njit
 
 from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.counts.gammas import add_up, draw_log_gammas
+from noiseaware.counts.redraw import draw_table, redraw
 from noiseaware.counts.target import LARGEST_CUBE, CountTarget
-from noiseaware.mechanisms.terms import GAUSSIAN, needs_long, term, term_at
+from noiseaware.counts.weights import WINDOW, add_cell, add_row, pick_one
+from noiseaware.mechanisms.terms import GAUSSIAN, needs_long, term
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
-
-WINDOW = 16
-"""L, the points of a window: twice the ratio of two strides, so that each level finds its place
-within the one above."""
 
 LEVELS = 14
 """Strides 8^0, ..., 8^13, and no more: a line has less than 2^53 points."""
@@ -85,9 +86,6 @@ no prior."""
 
 LOOKS = 4
 """Changes of one record that are scored in an iteration, for the checks of the release."""
-
-SHORT_STEP = 8
-"""Steps of a count up to which a product is quicker than two logarithms of gamma functions."""
 
 STEPS_PER_CELL, STEPS_PER_PAIR, ENOUGH_STEPS, LEAST_PER_CELL = 4.0, 4.0, 256, 0.5
 """Steps of an iteration: the first times the number of cells less 1 or, in a small table, the
@@ -250,27 +248,6 @@ def changed_rows(table, cells, steps, number, change, marks, rows):
     return kept
 
 
-@njit(cache=True, nogil=True)
-def cell_weight(a, x):
-    """Return log Gamma(a + x) - log x!, without the first for a = 0."""
-    return (math.lgamma(a + x) if a > 0.0 else 0.0) - math.lgamma(x + 1.0)
-
-
-@njit(cache=True, nogil=True)
-def cell_change(a, x, step):
-    """Return `cell_weight` at x + step less that at x, both at least 0.
-
-    Gamma(y + 1) = y Gamma(y), so that a short step is a product of (a + x) / (x + 1), x + 1, ...
-    """
-    if abs(step) > SHORT_STEP:
-        return cell_weight(a, x + step) - cell_weight(a, x)
-    above = below = 1.0
-    for y in range(x, x + step) if step > 0 else range(x + step, x):
-        above *= a + y if a > 0.0 else 1.0
-        below *= y + 1.0
-    return math.log(above / below) if step > 0 else -math.log(above / below)
-
-
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def fill_window(density, table, slopes, counts, sums, line, where, window):
     """Fill `window` with log w of k = first, first + stride, ...; minus infinity off the line.
@@ -281,20 +258,14 @@ def fill_window(density, table, slopes, counts, sums, line, where, window):
     lo, hi, first, stride = where
     terms = density.terms
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
-    d, power, concentrations = family.shape[0], density.power, table.concentrations
+    d, power, signs, shifts = family.shape[0], density.power, table.signs, table.shifts
     begin, end = max(0, -((first - lo) // stride)), min(window.shape[0], (hi - first) // stride + 1)
     window[:] = -math.inf
     window[begin:end] = 0.0
     for j in range(number):
-        c, step = cells[j], stride * steps[j]
-        a, slope, value = concentrations[c], slopes[c] * step, 0.0
-        x = counts[c] + (first + begin * stride) * steps[j]
-        for i in range(begin + 1, end if a != 1.0 or slope != 0.0 else 0):
-            value += slope
-            if a != 1.0:
-                value += cell_change(a, x, step)
-                x += step
-            window[i] += value
+        c, x = cells[j], counts[cells[j]] + (first + begin * stride) * steps[j]
+        step = stride * steps[j]
+        add_cell(table.concentrations[c], slopes[c] * step, x, step, begin, end, window)
     linear = square = 0.0  # of all Gaussian rows together, whose sum is a parabola
     for j in range(touched):
         row = rows[j]
@@ -303,41 +274,16 @@ def fill_window(density, table, slopes, counts, sums, line, where, window):
             p1 = parameters[row, 1]
             linear -= p1 * p1 * step * (total - parameters[row, 0])
             square -= 0.5 * p1 * p1 * step * step
-        elif row < d:
-            code, p = family[row], parameters[row]
-            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
-            for i in range(begin, end):
-                window[i] += power * term_at(long, code, p0, p1, p2, p3, total + i * step)
         else:
-            sign, shift = table.signs[row - d], table.shifts[row - d]
-            for i in range(begin, end):
-                window[i] += sign * math.lgamma(shift + total + i * step)
+            add_row(
+                *(long, family, parameters, power, signs, shifts),
+                *(row, total, step, begin, end, window),
+            )
         if row == table.size_row and table.size_logs.shape[0] > 1:
             for i in range(begin, end):
                 window[i] += table.size_logs[int(total + i * step) - table.size_range[0]]
     for i in range(begin, end):
         window[i] += power * i * (linear + i * square)
-
-
-@njit(cache=True, nogil=True, **UNCOUNTED)
-def pick_one(window, uniform):
-    """Return an index, drawn with probability proportional to exp of the entries."""
-    highest = -math.inf
-    for i in range(window.shape[0]):
-        highest = max(highest, window[i])
-    total = 0.0
-    for i in range(window.shape[0]):
-        window[i] = math.exp(window[i] - highest)
-        total += window[i]
-    left = uniform * total
-    chosen = -1
-    for i in range(window.shape[0]):
-        if window[i] > 0.0:
-            chosen = i
-            left -= window[i]
-            if left < 0.0:
-                break
-    return chosen
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
@@ -481,20 +427,45 @@ def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_ste
     return changes
 
 
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def redraw_all(density, table, slopes, counts, tuned, box, rng):
+    """Draw all counts, of everything or within random boxes; return the share that changed."""
+    used, _, seen, _, _ = tuned
+    if box.whole:
+        return 1.0 if draw_table(table, counts, 1, box, rng) > 0.0 else 0.0
+    top = coarsest(counts.sum() // (table.part_ends.shape[0] - 1) + 1)
+    made, changes = 0, 0
+    for level in range(top, -1, -1):
+        if rng.random() < used[top, level]:
+            far = redraw(density, table, slopes, counts, 1 << 3 * level, box, rng)
+            seen[0, top, level] += 1.0
+            seen[1, top, level] += far
+            made += 1
+            changes += far > 0.0
+    return changes / max(1, made)
+
+
 @njit(cache=True, nogil=True)
-def iterate_counts(density, table, slopes, counts, tuned, steps, rng, logs, tables, reports):
+def iterate_counts(density, table, slopes, counts, tuned, steps, box, rng, logs, tables, reports):
     """Do as many iterations as `reports` (m, 3) has rows, and fill it in.
 
     `logs` (m, K) and `tables` (m, C) are filled too, unless they have no columns: the gammas of
-    theta, and the counts. Nothing is carried from one iteration to the next but the counts.
+    theta, and the counts. Nothing is carried from one iteration to the next but the counts. `box`
+    is for the counts of parts (`counts.redraw`), if it has any windows.
     """
     sums, tree = np.empty(table.fixed.shape[0]), np.empty(counts.shape[0] + 1, dtype=np.int64)
-    room = make_room(table)
+    room, at_once = make_room(table), box.last.shape[0] > 0
     for i in range(reports.shape[0]):
+        if at_once:
+            moved = redraw_all(density, table, slopes, counts, tuned, box, rng)
         add_up(table, counts, sums)
         fill_tree(counts, tree)
-        changes = count_steps(density, table, slopes, counts, sums, tree, tuned, steps, room, rng)
-        reports[i, 0] = changes / steps
+        if not at_once:
+            changes = count_steps(
+                density, table, slopes, counts, sums, tree, tuned, steps, room, rng
+            )
+            moved = changes / steps
+        reports[i, 0] = moved
         reports[i, 1], reports[i, 2] = look_at_records(density, table, tree, sums, counts, rng)
         if logs.shape[1] > 0:
             d = density.terms.family.shape[0]
@@ -640,6 +611,7 @@ class CountMove:
             state.records,
             (tuning["used"], tuning["chances"], *seen),
             steps_of(target.n, tuning["share"]),
+            target.box(),
             state.rng,
             logs,
             tables,

@@ -15,16 +15,19 @@ levels of each feature among the records of each class, in order:
 So it is a table as in `counts.target`, of which the rows of the n_i have (K - 1) log Gamma(1 + n_i)
 more, and in which the differences of the n_i by two features are fixed at 0.
 
-**Directions.** Pairs of levels of one feature in one class lead to every table with the same n_i.
-A record of class i that becomes one of class i' leaves a cell of each feature and enters another:
-an element with 2 K cells, one of each set (i, k) and (i', k), drawn at random. Pairs can first
-bring the counts of class i to these cells, so that together they lead everywhere. Where n is
-not known, a record comes or goes: an element with one cell of each (i, k).
+**Steps.** If no row has counts of several classes in it, all counts are drawn at once
+(`counts.redraw`). Otherwise they move on lines (`counts.move`): pairs of levels of one feature in
+one class lead to every table with the same n_i. A record of class i that becomes one of class i'
+leaves a cell of each feature and enters another: an element with 2 K cells, one of each set (i, k)
+and (i', k), drawn at random. Pairs can first bring the counts of class i to these cells, so that
+together they lead everywhere. Where n is not known, a record comes or goes: an element with one
+cell of each (i, k).
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,8 +41,14 @@ from noiseaware.contract import (
     mechanism_abilities,
     model_abilities,
 )
-from noiseaware.counts.target import Cells, CountTarget, why_not
+from noiseaware.counts.redraw import Box, add_up_box, make_box
+from noiseaware.counts.target import Cells, CountTarget, Table, why_not
+from noiseaware.counts.weights import WINDOW
 from noiseaware.release import Release
+
+MOST_PRODUCTS = 2**28
+"""Products of the sums over all tables, if they are to be made once: they take 0.05 to 0.3 s. That
+many are 1,800 records in 75 cells (`python -m benchmarks.counts sums`)."""
 
 
 def parts_of(model: Model, release: Release) -> Parts | None:
@@ -80,6 +89,7 @@ class PartsTarget(CountTarget):
         n_classes, *n_levels = parts.levels
         self._ends = np.cumsum([0, *n_levels])
         self._n_classes, self._per_class = n_classes, int(self._ends[-1])
+        self._box: tuple[PartsTarget, Box] | None = None
         super().__init__(model, release, size, parts)
 
     def _find_cells(self) -> Cells:
@@ -93,7 +103,8 @@ class PartsTarget(CountTarget):
             for k in range(n_parts)
         ]
         first, n = of_class[0], self.release.n_records
-        held = [sparse.csr_array(other - first) for other in of_class[1:]]
+        held = [sparse.csr_array((0, n_cells))]
+        held += [sparse.csr_array(other - first) for other in of_class[1:]]
         number = sparse.csr_array(first.sum(axis=0)[None])
         if n is not None:
             held.append(number)
@@ -112,6 +123,32 @@ class PartsTarget(CountTarget):
             elements=self._elements(n_cells),
             part_ends=self._ends,
         )
+
+    def _make_table(self, cells: Cells) -> Table:
+        """Put all rows together, and those of each number, if there are no others."""
+        table = super()._make_table(cells)
+        shape = (len(table.fixed), self.n)
+        matrix = sparse.csc_array((table.weight, table.row, table.start), shape=shape)
+        return table._replace(**nodes_of(sparse.csr_array(matrix), table.fixed, self._ends))
+
+    def box(self) -> Box:
+        """Return a box for `counts.redraw`, made once."""
+        if self._box is None or self._box[0] is not self:  # a copy has another density
+            self._box = (self, self._make_box())
+        return self._box[1]
+
+    def _make_box(self) -> Box:
+        """Return a box of everything, with its sums, if these are not many."""
+        table, n = self.table, self.release.n_records if self.size is None else self.size.upper
+        assert n is not None
+        if len(table.node_start) == 1:
+            return super().box()
+        products = (self.n + self._n_classes) * (n + 1.0) ** 2
+        if products > MOST_PRODUCTS:
+            return make_box(self.n, self._n_classes, WINDOW, False)
+        box = make_box(self.n, self._n_classes, n + 1, True)
+        add_up_box(self.density, table, self.slopes, n, 1, box)
+        return box
 
     def _elements(self, n_cells: int) -> list[dict[int, int]]:
         """Return the directions that change the n_i, by the cells that begin the sets."""
@@ -163,3 +200,33 @@ class PartsTarget(CountTarget):
             columns = [rng.permutation(np.repeat(np.arange(len(x)), x)) for x in parts]
             made.append(np.column_stack([np.full(len(columns[0]), i), *columns]))
         return rng.permutation(np.concatenate(made))
+
+
+def nodes_of(rows: sparse.csr_array, fixed: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
+    """Return the fields of `Table` about nodes; none if a row is of several numbers."""
+    if len(ends) == 1:
+        return {}
+    n_cells, width, lengths = rows.shape[1], ends[-1], np.diff(ends)
+    n_classes, found = n_cells // width, []
+    for r in np.flatnonzero(~fixed):
+        row = rows[[r]].toarray().reshape(n_classes, width)
+        cells = np.flatnonzero(row)
+        # A feature of which all levels have the same weight sees how many are in the class.
+        sums = np.add.reduceat(row, ends[:-1], axis=1) / lengths
+        whole = sums.sum(axis=1)
+        if len(cells) == 1:
+            found.append((int(cells[0]), r, row.flat[cells[0]]))
+        elif (row != np.repeat(sums, lengths, axis=1)).any():
+            return {}
+        elif np.count_nonzero(whole) == 1:
+            found.append((n_cells + int(np.argmax(whole != 0)), r, whole[whole != 0][0]))
+        elif np.ptp(whole) == 0:
+            found.append((n_cells + n_classes, r, whole[0]))
+        else:
+            return {}
+    nodes, numbers, weights = (np.array(part) for part in zip(*sorted(found), strict=True))
+    return {
+        "node_start": np.searchsorted(nodes, np.arange(n_cells + n_classes + 2)),
+        "node_row": numbers.astype(np.int64),
+        "node_weight": weights.astype(np.float64),
+    }

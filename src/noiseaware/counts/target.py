@@ -59,6 +59,7 @@ from noiseaware.counts.lattice import (
     open_directions,
     same_columns,
 )
+from noiseaware.counts.redraw import Box, make_box
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
 from noiseaware.sampler.state import ChainState
@@ -187,6 +188,10 @@ class Table(NamedTuple):
         log p(n) for each of them; one number if they are all alike.
     part_ends
         As in `Cells`; of possible records, only a 0.
+    node_start, node_row, node_weight
+        Where all counts are drawn at once (`counts.redraw`), the rows of each number v, a cell,
+        the size of a class or that of all: row `node_row[e]` is `node_weight[e]` v, for e from
+        node_start[v] on.
     """
 
     start: np.ndarray
@@ -215,6 +220,9 @@ class Table(NamedTuple):
     size_range: np.ndarray = np.zeros(2, np.int64)
     size_logs: np.ndarray = np.zeros(1)
     part_ends: np.ndarray = np.zeros(1, np.int64)
+    node_start: np.ndarray = np.zeros(1, np.int64)
+    node_row: np.ndarray = np.zeros(0, np.int64)
+    node_weight: np.ndarray = np.zeros(0)
 
     @property
     def kinds(self) -> int:
@@ -337,6 +345,10 @@ class CountTarget(Target):
             self.abilities, update_from_counts=lambda theta, counts, rng: theta
         )
         return other
+
+    def box(self) -> Box:
+        """Return a box for `counts.redraw`; one without points if counts are moved on lines."""
+        return make_box(0, 0, 0, False)
 
     def theta_of(self, logs: np.ndarray) -> Theta:
         """Return draws of theta, one for each row of logarithms of gammas."""
