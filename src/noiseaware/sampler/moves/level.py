@@ -159,6 +159,8 @@ class Frame(NamedTuple):
         factor = np.linalg.cholesky(covariance[:k, :k])
         basis, widths, known = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
         p = int((np.abs(np.diag(widths)) > 1.0).sum())
+        if p == 0:
+            return Frame()
         followed = inverse_scales[known[:p], None] * (answers[known[:p]] @ factor)
         _, widths, order = qr(followed.T, pivoting=True)
         r = int((np.abs(np.diag(widths)) > 1.0).sum())
