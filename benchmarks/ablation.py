@@ -140,6 +140,8 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "spread of walks": no_spread,
     "shares of walks and prior": changed(tuning, _share=lambda *_: None),
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
+    "more rounds with many records": changed(interweave, LONGEST=1.0),
+    "what warm-up shows of slowness": changed(transport, slowness=lambda history, expected: 1.0),
     "antithetic draws": changed(transport.Transport, antithetic=lambda *_: False),
     "mirror images": changed(default, mirror_images=lambda target: []),
     "scaling": changed(scale.ScaleMove, step=lambda *_: (math.nan,), learn=lambda *_: None),

@@ -9,7 +9,15 @@ import noiseaware as na
 from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
-from noiseaware.sampler.moves.tuning import Costs, Option, choose_steps, costs, expected_time, price
+from noiseaware.sampler.moves.tuning import (
+    Costs,
+    Option,
+    choose_steps,
+    costs,
+    expected_time,
+    price,
+    slowness,
+)
 from noiseaware.sampler.target import Target
 
 COST = Costs(start=0.2, build=0.3, each=np.array([0.2, 0.2, 0.9]), holds=[False, False, True])
@@ -68,6 +76,24 @@ def test_walks_and_the_prior_get_their_share():
 def test_a_late_draw_is_dearer_than_its_cost():
     assert price(4.0, 1.0, few=False) == 8.0
     assert price(8.0, 1.0, few=False) == 4 * price(4.0, 1.0, few=False)
+
+
+def test_a_chain_with_a_slow_part_is_seen():
+    """Half of the variance is drawn afresh each time; the rest has autocorrelations 0.95^k.
+
+    Gains would see an autocorrelation of 0.475 and expect 2.8 iterations for an effective draw.
+    It takes 1 + 2 * 0.5 * 0.95 / 0.05 = 20; independent draws take no longer than expected.
+    """
+    rng = np.random.default_rng(3)
+    history = rng.standard_normal((20_000, 2))
+    assert slowness(history, 1.0) == 1.0
+    slow, noise = np.zeros(20_000), math.sqrt(1 - 0.95**2) * rng.standard_normal(20_000)
+    for k in range(1, len(slow)):
+        slow[k] = 0.95 * slow[k - 1] + noise[k]
+    history[:, 1] += slow
+    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / 2.0, rel=0.15)
+    history[:, 0] = 3.0  # what stands still
+    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / 2.0, rel=0.15)
 
 
 @pytest.mark.parametrize("left", [1.0, 2.0])

@@ -233,10 +233,13 @@ def test_a_bug_of_the_coordinates_is_caught(function, old, new):
         compare_transport()
 
 
-def compare_follow():
-    """The ratio is that of the densities and a numerical Jacobian, and the total is held."""
+def compare_follow(outcomes=(2.0, 0.3)):
+    """The ratio is that of the densities and a numerical Jacobian, and the total is held.
+
+    The outcomes are those of the first group: one that is clamped makes D differ.
+    """
     target, state = somewhere(QUERIES["a sum"])
-    state.records[:2, 1] = 2.0, 0.3  # one that is clamped, which makes D differ
+    state.records[:2, 1] = outcomes
     maps = target.coordinates
     tried = 0
     for other, amount in ((0, 0.05), (1, -0.2), (5, 0.3), (5, -0.8), (5, 2.0)):
@@ -273,6 +276,36 @@ def compare_follow():
 
 def test_the_ratio_of_following_is_that_of_the_densities_and_the_jacobian():
     compare_follow()
+
+
+def check_a_group_without_an_answer():
+    """A group whose records are all clamped stays; if it does not stay clamped, all is refused."""
+    compare_follow((3.0, 4.0))
+    target, state = somewhere(QUERIES["a sum"])
+    state.records[:2, 1] = 3.0, 1.001
+    here = groups.Groups(target, state)
+    assert here.follow(0, 0.05) > -math.inf
+    assert here.v_new[2] == here.v[2]
+    assert here.follow(0, -0.05) == -math.inf
+
+
+def test_a_group_without_an_answer_stays():
+    check_a_group_without_an_answer()
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new"),
+    [
+        ("follow", "if not np.array_equal(answers, np.abs(after) > 0.0):", "if False:"),
+        ("follow", "[answers].sum()", ".sum()"),
+        ("solve", "answers, approach = v.copy(), slope != 0.0,",
+         "answers, approach = v.copy(), slope == slope,"),
+    ],
+    ids=["another set of groups at the end", "its D counts", "it is solved for"],
+)  # fmt: skip
+def test_a_bug_about_groups_without_an_answer_is_caught(function, old, new):
+    with planted(Edit(HERE, function, old, new)), pytest.raises(AssertionError):
+        check_a_group_without_an_answer()
 
 
 def test_a_proposal_that_does_not_lead_back_is_refused(monkeypatch):

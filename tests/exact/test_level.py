@@ -256,3 +256,107 @@ def test_a_proposal_without_a_way_back_is_refused(monkeypatch):
     edit = Edit(level.Level, "propose", "or not np.allclose(", "or None is np.allclose(")
     with planted(edit), pytest.raises(AssertionError):
         check_way_back(monkeypatch)
+
+
+SUMS = na.queries.ByGroup(na.queries.Sum(-0.7, 0.7), 2)
+GROUPS = na.models.UnknownSizes(
+    na.models.TwoMeans(mean_sd=1.0, variance_shape=4.0, variance_scale=4.0), concentration=2.0
+)
+RELEASES = {
+    "the split is free": na.mechanisms.Laplace(SUMS, scale=0.5),
+    "the split is counted": na.mechanisms.Several(
+        [
+            na.mechanisms.Laplace(na.queries.ByGroup(na.queries.Count(None), 2), scale=0.3),
+            na.mechanisms.Laplace(SUMS, scale=0.5),
+        ]
+    ),
+}
+
+
+def group_frame(mechanism, n=N):
+    """A target of groups of unknown sizes, and a frame for it from the prior."""
+    rng = np.random.default_rng(2)
+    release = mechanism.privatize(GROUPS.sample_records(GROUPS.sample_prior(rng), n, rng), rng)
+    target = Target(GROUPS, release)
+    prior = [target.coordinates.to_vector(GROUPS.sample_prior(rng)) for _ in range(400)]
+    mean, covariance = moments(np.stack(prior))
+    u = GROUPS.innovations.draw(n, rng)
+    steps = 0.5 * np.eye(5)
+    jacobian = differences(lambda v: target.total_at(v, u), mean, steps) / 0.5
+    units = target.terms.parameters[:, 1]
+    return target, level.Frame.of(jacobian, units, mean, covariance, target.smooth)
+
+
+def check_what_follows_a_total():
+    """No group changes along M, and rows that M cannot change are held by leaving v as it is."""
+    for name, mechanism in RELEASES.items():
+        target, frame = group_frame(mechanism, 100)
+        assert target.smooth.theta.tolist() == [True] * 4 + [False]
+        assert target.smooth.u.tolist() == [True, False, False]
+        counted = name == "the split is counted"
+        assert frame.free.shape == (5, 2 if counted else 3)
+        assert frame.renewed.tolist() == ([True, False, False] if counted else [True])
+        u, v = GROUPS.innovations.draw(100, np.random.default_rng(3)), np.zeros(5)
+        there = v + frame.follow @ [3.0, -3.0]
+        first, second = (target.build(target.coordinates.from_vector(w)[0], u) for w in (v, there))
+        np.testing.assert_array_equal(first[:, 0], second[:, 0])
+        step = np.ones(frame.free.shape[1])
+        moved = v + frame.free @ step + frame.follow @ [3.0, -3.0]
+        np.testing.assert_allclose(frame.place(moved, 1) - frame.place(v, 1), step, atol=1e-9)
+
+
+def test_no_group_changes_along_what_follows():
+    check_what_follows_a_total()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("jacobian * smooth.theta", "jacobian * 1.0"),
+        ("smooth.u if p > r", "smooth.u if p < r"),
+        ("factor @ basis[:, p:]", "factor @ basis[:, r:]"),
+    ],
+    ids=["theta follows by jumps", "groups are drawn afresh", "a known direction is free"],
+)
+def test_a_frame_that_forgets_the_jumps_is_caught(old, new):
+    edit = Edit(level.Frame, "of", old, new)
+    with planted(edit), pytest.raises((AssertionError, ValueError)):
+        check_what_follows_a_total()
+
+
+def of_groups(theta, records):
+    """A mean, a variance, a share, and how many records of a group are not clamped."""
+    inside = np.sum((np.abs(records[:, 1]) < 0.7) & (records[:, 0] == 0))
+    return theta["means"][0], theta["variances"][1], theta["shares"][0], inside
+
+
+def check_groups(name, runs=RUNS, steps=STEPS):
+    """Exact draws of groups of unknown sizes stay exact draws."""
+    mechanism, rng = RELEASES[name], np.random.default_rng(13)
+    _, frame = group_frame(mechanism)
+    tuning = {"frame": frame, "size": StepSize(0.7, 0.3, 1e-4, 10.0), "period": 1}
+    tuning |= {"history": None, "gains": None}
+    move, ended, accepted = level.LevelMove(), [], 0.0
+    for _ in range(runs):
+        theta = GROUPS.sample_prior(rng)
+        records = GROUPS.sample_records(theta, N, rng)
+        state = ChainState(theta, records, None, rng)
+        target = Target(GROUPS, mechanism.privatize(records, rng))
+        for _ in range(steps):
+            accepted += move.step(target, state, tuning)[0]
+        ended.append(of_groups(state.theta, state.records))
+    assert accepted > 0.05 * runs * steps
+    ended = np.array(ended)
+    # Each fails an exact move with probability 1e-6.
+    assert stats.kstest(ended[:, 0], stats.norm(0, 1).cdf).pvalue > 1e-6
+    assert stats.kstest(ended[:, 1], stats.invgamma(4.0, scale=4.0).cdf).pvalue > 1e-6
+    assert stats.kstest(ended[:, 2], stats.beta(2.0, 2.0).cdf).pvalue > 1e-6
+    thetas = [GROUPS.sample_prior(rng) for _ in range(4000)]
+    inside = [of_groups(theta, GROUPS.sample_records(theta, N, rng))[3] for theta in thetas]
+    assert stats.ks_2samp(ended[:, 3], inside).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name", only(["the split is free"], RELEASES))
+def test_exact_draws_of_groups_stay_exact(name):
+    with np.errstate(all="ignore"):
+        check_groups(name)

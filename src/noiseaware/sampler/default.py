@@ -56,9 +56,9 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     from innovations is transported, and, if it has a kernel for p(theta | x) too, the two are
     interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own, or a
     ready one if it has a prior and a likelihood only. A model that knows of a direction that
-    releases do not see is moved along it; records that are no integers are redrawn with the total
-    held; the levels of groups are moved one by one; and a database that the release does not
-    tell from its mirror image goes over to that.
+    releases do not see is moved along it; records that theta moves without a jump are redrawn with
+    the total held; the levels of groups are moved one by one; and a database that the release does
+    not tell from its mirror image goes over to that.
     Where the number of records is not known, some are added and taken away; where exact numbers
     stand beside a joint or local mechanism, records are exchanged so that these stay.
     """

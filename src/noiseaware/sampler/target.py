@@ -61,11 +61,22 @@ CHUNK = 4096
 """Records that are proposed and summarised together: large enough to drown the cost of a call,
 small enough to stay in cache."""
 
-SEEN = 100
-"""Records that are looked at to tell whether some of their entries are whole numbers."""
+SEEN, PAIRS = 100, 8
+"""Records that are looked at to tell which of their entries are whole numbers, and pairs of draws
+from the prior to tell what these answer to."""
 
 NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
 """In place of the formulas of the coordinates, where there are none."""
+
+
+class Smooth(NamedTuple):
+    """Coordinates of theta, and entries of u, to which no whole number in a record answers.
+
+    A yes or no, or the group of a record, changes by a jump, and the total with it.
+    """
+
+    theta: np.ndarray
+    u: np.ndarray
 
 
 class Density(NamedTuple):
@@ -505,18 +516,36 @@ class Target:
         return make(self.release.query, self.n)
 
     @functools.cached_property
-    def jumps(self) -> bool:
-        """Whether built records have whole numbers that answer to theta, as a yes or no does."""
+    def smooth(self) -> Smooth:
+        """What changes no whole number in built records.
+
+        Whether one answers to a coordinate of theta, or to an entry of u, is seen by giving that
+        the value of another draw.
+        """
         assert self.abilities.innovations is not None
-        rng = np.random.default_rng(0)
-        u = self.abilities.innovations.draw(min(self.n, SEEN), rng)
+        maps, rng = self.coordinates, np.random.default_rng(0)
+        u, u_new = (self.abilities.innovations.draw(min(self.n, SEEN), rng) for _ in range(2))
+        smooth = Smooth(np.ones(maps.size, dtype=bool), np.ones(u.shape[1], dtype=bool))
+
+        def columns(v: np.ndarray, u: np.ndarray) -> np.ndarray:
+            return self.build(maps.from_vector(v)[0], u).reshape(len(u), -1).T
+
         with np.errstate(all="ignore"), blame(self.model):
-            first, second = (self.build(self.sample_prior(rng), u) for _ in range(2))
-        columns = (first.reshape(len(u), -1).T, second.reshape(len(u), -1).T)
-        return first.dtype.kind != "f" or any(
-            np.array_equal(a, np.rint(a)) and not np.array_equal(a, b)
-            for a, b in zip(*columns, strict=True)
-        )
+            for _ in range(PAIRS):
+                v, v_new = (maps.to_vector(self.sample_prior(rng)) for _ in range(2))
+                here = columns(v, u)
+                whole = np.array([np.array_equal(column, np.rint(column)) for column in here])
+                if here.dtype.kind != "f":
+                    return Smooth(~smooth.theta, ~smooth.u)
+                if not whole.any():
+                    continue
+                for k in np.flatnonzero(smooth.theta):
+                    there = columns(np.where(np.arange(maps.size) == k, v_new, v), u)
+                    smooth.theta[k] = np.array_equal(here[whole], there[whole])
+                for k in np.flatnonzero(smooth.u):
+                    there = columns(v, np.where(np.arange(len(smooth.u)) == k, u_new, u))
+                    smooth.u[k] = np.array_equal(here[whole], there[whole])
+        return smooth
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a list of records as the prior would have it."""

@@ -36,6 +36,12 @@ min(1, r),
 p being the prior density of all coordinates, z included. The solver has to come back to z from z',
 or the proposal is refused: then it is an involution on (v, e), wherever the solver leads to. What
 rounding leaves of T' - T is paid for by g(s, T') / g(s, T).
+
+**Groups that do not answer.** Where all records of a group are clamped, D_g = 0 and no z_g solves
+for anything. Such groups keep their z_g: the map is the one above for the others, whose D_g alone
+are in the determinant, and what T' - T is in these groups is paid for by g as well. Which groups
+these are has to be the same at the end, or the proposal is refused: the way back then leaves the
+same z as they are.
 """
 
 from __future__ import annotations
@@ -50,6 +56,7 @@ from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.base import SteppedMove, Tuning
 from noiseaware.sampler.moves.geometry import Approach, differences
 from noiseaware.sampler.moves.proposals import SPREAD
+from noiseaware.sampler.moves.tuning import AS_BEFORE, Option, costs
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -113,6 +120,7 @@ class GroupMove(SteppedMove):
             "others": others,
             "other_sizes": [StepSize(0.5, WANTED_ALONE) for _ in others],
             "count": 0,
+            "looks": 0,
             "warming": True,
         }
 
@@ -131,6 +139,8 @@ class GroupMove(SteppedMove):
                 here.v = here.v_new
             if tuning["warming"]:
                 size.note(log_ratio)
+        if tuning["warming"]:
+            tuning["looks"] += here.looks
         if share or follow > 0.0:
             target.put(state, target.coordinates.from_vector(here.v)[0], here.u)
         return (share, follow)
@@ -170,12 +180,21 @@ class GroupMove(SteppedMove):
         for size in tuning["other_sizes"]:
             size.tune(tuning["count"])
 
+    def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
+        """Return what the move costs, in the way in which it goes on."""
+        one = costs(target.n, target.work)
+        cost = one.start + tuning["looks"] / max(tuning["count"], 1) * one.build
+        return [AS_BEFORE._replace(cost=cost)]
+
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         tuning["warming"] = False
 
 
 class Groups:
-    """Where the move is, with u held: v, T there, and the v of the last proposal of `follow`."""
+    """Where the move is, with u held: v, T there, and the v of the last proposal of `follow`.
+
+    `looks` is how often all records were looked at.
+    """
 
     def __init__(self, target: Target, state: ChainState) -> None:
         assert target.levels is not None
@@ -184,9 +203,11 @@ class Groups:
         self.inverse_scales = target.terms.parameters[:, 1]
         self.u, self.total = target.recover(state), target.total(state.records)
         self.v = self.v_new = target.coordinates.to_vector(state.theta)
+        self.looks = 0
 
     def total_at(self, v: np.ndarray) -> np.ndarray:
         """Return T(F(u; theta(v))), (d,)."""
+        self.looks += 1
         return self.target.total_at(v, self.u)
 
     def log_prior(self, v: np.ndarray) -> float:
@@ -203,9 +224,11 @@ class Groups:
     def solve(self, v: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """Return v with levels that lead to the total, by secants that begin with a slope; or None.
 
-        Every group has a secant of its own, between its last two points.
+        Every group has a secant of its own, between its last two points. One with a slope of 0
+        does not answer, and stays.
         """
-        v, off, approach = v.copy(), self.total_at(v) - self.total, Approach()
+        v, answers, approach = v.copy(), slope != 0.0, Approach()
+        off = np.where(answers, self.total_at(v) - self.total, 0.0)
         for _ in range(MOST_TRIES):
             if not np.isfinite(off).all():
                 return None
@@ -214,10 +237,10 @@ class Groups:
             if approach.ends(float(worst), step, v):
                 return v
             v[self.levels] += step
-            last, off = off, self.total_at(v) - self.total
+            last, off = off, np.where(answers, self.total_at(v) - self.total, 0.0)
             secant = (off - last) / np.where(step == 0.0, 1.0, step)
             slope = np.where(np.abs(step) > NUDGE, secant, slope)
-            if not (slope != 0.0).all():
+            if not (slope != 0.0)[answers].all():
                 return None
         return None
 
@@ -225,21 +248,22 @@ class Groups:
         """Propose another coordinate, with the levels that keep the total; return log r."""
         with np.errstate(all="ignore"):
             before = self.derivative(self.v)
-            if not (np.abs(before) > 0.0).all():
-                return -math.inf
+            answers = np.abs(before) > 0.0
             proposed = self.v.copy()
             proposed[other] += amount
             found = self.solve(proposed, before)
             if found is None:
                 return -math.inf
             after = self.derivative(found)
+            if not np.array_equal(answers, np.abs(after) > 0.0):
+                return -math.inf
             back = found.copy()
             back[other] = self.v[other]
-            returned = self.solve(back, after) if (np.abs(after) > 0.0).all() else None
+            returned = self.solve(back, after)
             if returned is None or not np.allclose(returned, self.v, rtol=1e-6, atol=1e-6):
                 return -math.inf
             self.v_new = found
-            log_volume = float(np.log(np.abs(before / after)).sum())
+            log_volume = float(np.log(np.abs(before / after))[answers].sum())
             reached = self.total_at(found)
             log_ratio = self.log_prior(found) - self.log_prior(self.v) + log_volume
             return log_ratio + self.target.log_g(reached) - self.target.log_g(self.total)

@@ -14,14 +14,18 @@ from typing import Any
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.transport import MOST_COST
-from noiseaware.sampler.moves.tuning import ENOUGH, are_few
+from noiseaware.sampler.moves.tuning import ENOUGH, are_few, one_iteration
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 MOST_CYCLES = 8
-"""Rounds that an iteration may have. With few records each may be as long as a round can be; with
-many all of them together, so that an iteration costs at most four of Algorithm 1: the limit that
-`python -m benchmarks peers` holds it to."""
+"""Rounds that an iteration may have. With few records each may be as long as a round can be."""
+
+LONGEST = 150_000.0
+"""With many records an iteration costs at most four of Algorithm 1, the limit that `python -m
+benchmarks peers` holds it to, or, if these pass over a record less often than so many times each,
+as many more. It then takes some 3 ms: the default call of 2,000 records, of any ready model, is to
+take 20 s at most, and draws that are nearly copies of one another save nobody time."""
 
 
 class Interweave:
@@ -118,7 +122,8 @@ class Interweave:
         if self.cycles is None:
             few = are_few(target.n, target.work)
             time, cost = chooser["outlook"]
-            longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else 1)
+            many = max(1.0, LONGEST / one_iteration(target.n, target.work))
+            longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else many)
             most = min(MOST_CYCLES, longest / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))
         if tuning["cycles"] == 1:

@@ -36,7 +36,14 @@ is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Go
 is taken by central differences and the equation solved to 1e-7 of the noise, or as closely as
 rounding allows (`geometry.Approach`): the ratio, with t' being what was reached, is right to about
 as many digits. A total that jumps (counts) has no solution, or one that the determinant does not
-describe, so the move is only used where records are no integers, and where it is accepted.
+describe, so the move is only used where some of theta moves without a jump, and where it is
+accepted.
+
+**Where records have whole numbers,** such as the group of a record, some coordinates of theta
+change these, by jumps (`Target.smooth`). The map from v to (a, t) needs a derivative in the
+direction of M only: for given a and u it takes y to t, one to one, and |dt/dy| is all that the
+change of variables asks for, however t jumps with a. So M is spanned by coordinates to which no
+whole number answers, and the t are such that these can move; the others are free to jump, in N.
 
 **What is held.** With b the scales of the noise, L L' the posterior covariance of v and J = dT/dv,
 the rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u held,
@@ -45,6 +52,10 @@ it the former leave open, as long as that is more than 1. N spans the directions
 rows as they are, in the shape of L L'. M spans the directions in which they rise, with v in units
 of its posterior standard deviations and without the correlations: where T is far from linear, v
 should not be solved for by parameters on which it hardly depends. All of it is learned in warm-up.
+Of the p rows that are known so well, only those r can be held that M, being without jumps, can
+follow. N leaves all p as they are. What is then left of v, p - r directions H, stays where it is:
+v = M y + N a + H h. With p > r the innovations that change whole numbers stay as well, because a
+row that nothing follows, such as a noisy count of a group, would see it.
 
 **How often.** Theta alone does not say. Where the total is nearly all that the records say of it,
 as of a regression, theta is drawn from p(theta | x) and jumps about; what x holds besides, a
@@ -80,7 +91,7 @@ from noiseaware.sampler.moves.proposals import DOF, SPREAD, WANTED, jump, studen
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
 from noiseaware.sampler.moves.tuning import AS_BEFORE, Gains, Option, costs, expected_time
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import Target, most_likely_total
+from noiseaware.sampler.target import Smooth, Target, most_likely_total
 
 NUDGE = 1e-4
 """Width of the differences for dt/dv, in posterior standard deviations: the error of a central
@@ -100,6 +111,9 @@ MOST_COORDINATES = 100
 PERIODS = (1, 2, 8, 32)
 """The move is made in every iteration, every second, ...; which is chosen in warm-up."""
 
+ALL_SMOOTH = Smooth(np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+"""For a model whose records have no whole numbers."""
+
 TotalAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -116,6 +130,8 @@ class Frame(NamedTuple):
         a = whiten (v - mean), in posterior standard deviations; with log n as the last mean.
     with_size, spread
         c, (k,), and the standard deviation of log n; 0 where n is known.
+    renewed
+        Which entries of the innovations are drawn afresh.
     """
 
     rows: np.ndarray = np.zeros(0, int)
@@ -126,6 +142,7 @@ class Frame(NamedTuple):
     mean: np.ndarray = np.zeros(0)
     with_size: np.ndarray = np.zeros(0)
     spread: float = 0.0
+    renewed: np.ndarray = ALL_SMOOTH.u
 
     @staticmethod
     def of(
@@ -133,22 +150,30 @@ class Frame(NamedTuple):
         inverse_scales: np.ndarray,
         mean: np.ndarray,
         covariance: np.ndarray,
+        smooth: Smooth = ALL_SMOOTH,
     ) -> Frame:
         """Return the frame that the module docstring derives; log n is the last where it moves."""
         from scipy.linalg import qr
 
-        k = jacobian.shape[1]
+        k, answers = jacobian.shape[1], jacobian * smooth.theta
         factor = np.linalg.cholesky(covariance[:k, :k])
-        basis, widths, order = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
+        basis, widths, known = qr((inverse_scales[:, None] * (jacobian @ factor)).T, pivoting=True)
+        p = int((np.abs(np.diag(widths)) > 1.0).sum())
+        if p == 0:
+            return Frame()
+        followed = inverse_scales[known[:p], None] * (answers[known[:p]] @ factor)
+        _, widths, order = qr(followed.T, pivoting=True)
         r = int((np.abs(np.diag(widths)) > 1.0).sum())
-        rows, free, sds = order[:r], factor @ basis[:, r:], np.sqrt(np.diag(covariance)[:k])
-        follow = sds[:, None] * qr((jacobian[rows] * sds).T)[0][:, :r]
-        whiten = np.linalg.inv(np.hstack([follow, free]))[r:]
+        rows, free, sds = known[order[:r]], factor @ basis[:, p:], np.sqrt(np.diag(covariance)[:k])
+        follow = sds[:, None] * qr((answers[rows] * sds).T)[0][:, :r]
+        pinned = basis[:, :p] @ qr(basis[:, :p].T @ np.linalg.solve(factor, follow))[0][:, r:]
+        whiten = np.linalg.inv(np.hstack([follow, free, factor @ pinned]))[r : r + k - p]
         with_size, spread = np.zeros(k), 0.0
         if len(covariance) > k:
             with_size = covariance[:k, k] / covariance[k, k]
             spread = math.sqrt(covariance[k, k])
-        return Frame(rows, inverse_scales[rows], follow, free, whiten, mean, with_size, spread)
+        units, renewed = inverse_scales[rows], smooth.u if p > r else ALL_SMOOTH.u
+        return Frame(rows, units, follow, free, whiten, mean, with_size, spread, renewed)
 
     def place(self, v: np.ndarray, n: int) -> np.ndarray:
         """Return a, (k - r,), less what goes with n, in posterior standard deviations."""
@@ -281,7 +306,8 @@ class LevelMove:
         jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
         tuning["frame"] = NO_FRAME
         if np.isfinite(jacobian).all():
-            frame = Frame.of(jacobian, target.terms.parameters[:, 1], mean, covariance)
+            units = target.terms.parameters[:, 1]
+            frame = Frame.of(jacobian, units, mean, covariance, target.smooth)
             if len(frame.rows):
                 tuning["frame"] = frame
 
@@ -363,7 +389,7 @@ class Level:
         log_ratio, a_step = 0.0, np.zeros(frame.free.shape[1])
         if not only_n:
             size *= math.exp(SPREAD * rng.standard_normal())
-            fresh = rng.random((n, 1)) < size * size
+            fresh = (rng.random((n, 1)) < size * size) & frame.renewed
             self.renewed = float(fresh.mean())
             self.u_new = np.where(fresh, target.abilities.innovations.draw(n, rng), self.u)
             a_step, log_a = self.step_free(rng, size)
@@ -463,7 +489,7 @@ def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
 
 
 def can_follow(target: Target) -> bool:
-    """Whether theta can follow: it is short, and records are built and no integers."""
+    """Whether theta can follow: it is short, and some of it moves built records without a jump."""
     able = target.abilities
     if not able.can_transport or target.terms is None:
         return False
@@ -471,4 +497,4 @@ def can_follow(target: Target) -> bool:
         return False
     if target.uses_cells or target.query_abilities.integer_valued:
         return False
-    return not target.jumps
+    return bool(target.smooth.theta.any())

@@ -75,6 +75,7 @@ from noiseaware.sampler.moves.tuning import (
     costs,
     expected_time,
     price,
+    slowness,
 )
 from noiseaware.sampler.size import with_size, without_size
 from noiseaware.sampler.state import ChainState
@@ -316,9 +317,9 @@ class Transport:
         each = not target.abilities.can_update or (few and target.formula() is None)
         least = [int(each and steps > 0) for steps in tuning["steps"]]
         most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
-        # Options are about all coordinates.
-        options = None if self.hold_levels else tuning["options"]
-        for which, option in enumerate(options or [AS_BEFORE]):
+        history = np.stack(tuning["geometry"].history[len(tuning["geometry"].history) // 2 :])
+        slower = slowness(history, expected_time(gains, others, tuning["steps"]))
+        for which, option in enumerate(tuning["options"] or [AS_BEFORE]):
             rest = np.clip(1 - (1 - others) * option.left, 0.0, 1.0)
             steps = tuning["steps"]
             if self.steps is None:
@@ -332,7 +333,7 @@ class Transport:
                     few=few,
                     besides=option.cost,
                 )
-            time = max(expected_time(gains, rest, steps), option.time)
+            time = max(slower * expected_time(gains, rest, steps), option.time)
             besides = option.cost + cost.total(steps)
             if (now := price(time, besides, few)) < lowest:
                 lowest, chosen = now, steps

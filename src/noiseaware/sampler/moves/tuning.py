@@ -35,6 +35,10 @@ helps the slowest parameter no more than as many draws more would, and throws aw
 that are fast."""
 
 
+CHANCE = 2.0
+"""Some hundred draws tell a time of a few iterations to within this factor."""
+
+
 class Gains:
     """How far theta is carried, coordinate by coordinate, by each proposal and by other moves.
 
@@ -135,6 +139,11 @@ def are_few(n: int, work: Work) -> bool:
     return n * (work.update + work.draw + DECIDE) < FEW_PASSES
 
 
+def one_iteration(n: int, work: Work) -> float:
+    """Return what an iteration of Algorithm 1 costs, calls and all, in passes over a record."""
+    return (1.0 + work.calls) * CALL + (work.update + work.draw + DECIDE) * n
+
+
 def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool = False) -> Costs:
     """Return what a transport move costs with n records, or about n where it is `sized`.
 
@@ -143,7 +152,7 @@ def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool
     what a proposal computes besides building the records it says itself. Where n is not known, a
     look at the records begins with a pass over the row of innovations, and a call for that.
     """
-    iteration = (1.0 + work.calls) * CALL + (work.update + work.draw + DECIDE) * n
+    iteration = one_iteration(n, work)
     build = ((work.calls + sized) * CALL + (work.build + sized) * n) / iteration
     return Costs(
         start=(work.calls * CALL + work.recover * n) / iteration,
@@ -170,6 +179,24 @@ def expected_time(gains: np.ndarray, others: np.ndarray, steps: Sequence[float])
     left = (1 - others) * np.prod((1 - gains) ** np.asarray(steps)[:, None], axis=0)
     r = min(max(float(np.max(left)), 0.0), 0.9999)
     return (1 + r) / (1 - r)
+
+
+def slowness(history: np.ndarray, expected: float) -> float:
+    """Return by how much an effective draw took longer than was expected, at least 1.
+
+    Gains are about single iterations. A coordinate that goes to and fro with records that stay
+    moves far in each and gets nowhere, and so its autocorrelation falls slowly after a quick start.
+    What `history` shows, (m, size), is 1 + 2 times the sum of autocorrelations, of the slowest
+    coordinate, up to where two in a row add up to less than 0 (Geyer 1992, "Practical Markov chain
+    Monte Carlo", Statistical Science 7). Up to `CHANCE` times what was expected may be chance.
+    """
+    off = history - history.mean(axis=0)
+    spectrum = np.abs(np.fft.rfft(off, 2 * len(off), axis=0)) ** 2
+    products = np.fft.irfft(spectrum, axis=0)[: len(off) // 2 * 2]
+    correlations = products / np.maximum(products[0], 1e-300)
+    pairs = correlations[::2] + correlations[1::2]
+    times = 2.0 * (pairs * np.cumprod(pairs > 0.0, axis=0)).sum(axis=0) - 1.0
+    return max(1.0, float(times.max()) / (CHANCE * expected))
 
 
 def price(time: float, cost: float, few: bool) -> float:
