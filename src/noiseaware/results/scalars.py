@@ -65,8 +65,9 @@ def all_scalars(posterior: DataTree) -> list[Scalar]:
 
 def shown_scalars(posterior: DataTree) -> list[Scalar]:
     """Return every scalar as it is to be shown: in its unit, divided by its scale."""
+    scalars = all_scalars(posterior)
     shown, units = [], Units.of(posterior)
-    for one in all_scalars(posterior):
+    for one in scalars:
         scale, unit = units.scale(one.label), units.unit(one.label)
         prior = None if one.prior is None else one.prior / scale
         shown.append(replace(one, draws=one.draws / scale, prior=prior, unit=unit, scale=scale))

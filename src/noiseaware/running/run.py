@@ -13,6 +13,7 @@ import numpy as np
 from joblib import Parallel
 from joblib.parallel import get_active_backend
 
+from noiseaware.agreement.blame import blame
 from noiseaware.agreement.fit import check_fit
 from noiseaware.contract import Model, Move, MoveAbilities, Size, missing, move_abilities
 from noiseaware.release import Release
@@ -198,8 +199,9 @@ def prepare(
     model: Model, release: Release, moves: Sequence[Move] | None, size: Size | None = None
 ) -> tuple[Target, tuple[Move, ...]]:
     """Return what is sampled, and the moves of the user or the default."""
-    target = make_target(model, release, moves, size)
-    picked = pick_moves(moves, target)
+    with blame(model, release.mechanism, release.query, when=" before sampling"):
+        target = make_target(model, release, moves, size)
+        picked = pick_moves(moves, target)
     if moves is None:
         target.hold_small()
     return target, picked
