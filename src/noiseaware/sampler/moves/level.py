@@ -51,7 +51,9 @@ in units of its noise. A pivoted QR decomposition picks them one after another, 
 it the former leave open, as long as that is more than 1. N spans the directions that leave these
 rows as they are, in the shape of L L'. M spans the directions in which they rise, with v in units
 of its posterior standard deviations and without the correlations: where T is far from linear, v
-should not be solved for by parameters on which it hardly depends. All of it is learned in warm-up.
+should not be solved for by parameters on which it hardly depends. All of it is learned in warm-up,
+J at the posterior mean: taken in a tail, where a variance is so large that it moves a clamped sum,
+M would have a part of the variance, and a line along it more than one solution.
 Of the p rows that are known so well, only those r can be held that M, being without jumps, can
 follow. N leaves all p as they are. What is then left of v, p - r directions H, stays where it is:
 v = M y + N a + H h. With p > r the innovations that change whole numbers stay as well, because a
@@ -108,8 +110,10 @@ out, and records there may overflow."""
 MOST_COORDINATES = 100
 """With more, a frame takes too many looks at the records: two for each coordinate."""
 
-PERIODS = (1, 2, 8, 32)
-"""The move is made in every iteration, every second, ...; which is chosen in warm-up."""
+PERIODS = (1, 2, 4, 8)
+"""The move is made in every iteration, every second, ...; which is chosen in warm-up. No seldomer:
+what warm-up saw of a tail is little, and this move may be the only one that leaves it (`TwoMeans`,
+2,000 records: a chain that made it in every 32nd sat in a tail for a hundred iterations)."""
 
 ALL_SMOOTH = Smooth(np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 """For a model whose records have no whole numbers."""
@@ -301,9 +305,9 @@ class LevelMove:
     def _learn_frame(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
         assert target.terms is not None  # `check` saw to it
         mean, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
-        u, v = target.recover(state), target.coordinates.to_vector(state.theta)
-        widths = DIFFERENCE * np.sqrt(np.diag(covariance)[: len(v)])
-        jacobian = differences(lambda w: target.total_at(w, u), v, np.diag(widths)) / widths
+        u, k = target.recover(state), target.coordinates.size
+        widths = DIFFERENCE * np.sqrt(np.diag(covariance)[:k])
+        jacobian = differences(lambda w: target.total_at(w, u), mean[:k], np.diag(widths)) / widths
         tuning["frame"] = NO_FRAME
         if np.isfinite(jacobian).all():
             units = target.terms.parameters[:, 1]
