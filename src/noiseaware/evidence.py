@@ -49,7 +49,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -61,6 +60,7 @@ from noiseaware.mechanisms.ready import log_normaliser
 from noiseaware.release import Release
 from noiseaware.running.run import pick_moves, prepare
 from noiseaware.sampler import chain
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
@@ -174,7 +174,7 @@ def evidence(
     return Evidence(log_ratio + constant, _error(variances), powers)
 
 
-class Watch:
+class Watch(ReadyMove):
     """A move that moves nothing, and reports log g, up to a constant, where the chain is."""
 
     reports = ("log_g",)
@@ -182,19 +182,9 @@ class Watch:
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def check(self, target: Target) -> None:
-        """Any target will do."""
-
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Nothing to tune."""
-        return {}
-
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Return log g itself, whatever the power of the target."""
         return (self.target.log_g(self.target.total(state.records)),)
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Nothing to learn."""
 
 
 class Rung:

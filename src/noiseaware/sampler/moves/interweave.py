@@ -13,6 +13,7 @@ from typing import Any
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.transport import MOST_COST
 from noiseaware.sampler.moves.tuning import ENOUGH, are_few, one_iteration
 from noiseaware.sampler.state import ChainState
@@ -28,7 +29,7 @@ as many more. It then takes some 3 ms: the default call of 2,000 records, of any
 take 20 s at most, and draws that are nearly copies of one another save nobody time."""
 
 
-class Interweave:
+class Interweave(ReadyMove):
     """Do `moves` one after another, c times in an iteration.
 
     Parameters
@@ -62,7 +63,7 @@ class Interweave:
             if find_start is not None:
                 find_start(target, state)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+    def start(self, target: Target, state: ChainState) -> Tuning:
         """Start every move."""
         return {
             "cycles": self.cycles or 1,
@@ -71,7 +72,7 @@ class Interweave:
             "moves": [move.start(target, state) for move in self.moves],
         }
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float, ...]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
         """Do all moves c times; report means, and the lowest of what is a lowest.
 
         In every second iteration an antithetic draw may take their place; what the moves reported
@@ -84,7 +85,7 @@ class Interweave:
         tuning["last_reports"] = self._step(target, state, tuning)
         return tuple(tuning["last_reports"])
 
-    def _step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[float]:
+    def _step(self, target: Target, state: ChainState, tuning: Tuning) -> list[float]:
         rounds = []
         for _ in range(tuning["cycles"]):
             values: list[float] = []
@@ -98,12 +99,12 @@ class Interweave:
             for name, values in zip(self.reports, zip(*rounds, strict=True), strict=True)
         ]
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Let every move learn."""
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             move.learn(target, state, own)
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Freeze every move and choose the number of cycles."""
         tuning["last_reports"] = []
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))

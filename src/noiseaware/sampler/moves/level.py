@@ -82,12 +82,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from noiseaware.basics.adapt import WANTED_ALONE, StepSize
 from noiseaware.mechanisms.terms import GAUSSIAN, LAPLACE
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.geometry import DIFFERENCE, Approach, differences, moments
 from noiseaware.sampler.moves.proposals import DOF, SPREAD, WANTED, jump, student_radius
 from noiseaware.sampler.moves.transport import CLOSE, FIRST_WINDOW, place
@@ -229,13 +230,10 @@ NO_FRAME = Frame()
 """Until one is learned, and where there is none."""
 
 
-class LevelMove:
+class LevelMove(ReadyMove):
     """Redraw records and what the noise pins down of their total, and solve for theta."""
 
     reports = ("level_acceptance",)
-
-    def __repr__(self) -> str:
-        return "LevelMove()"
 
     def check(self, target: Target) -> None:
         """Raise if theta cannot follow."""
@@ -246,13 +244,13 @@ class LevelMove:
                 f"coordinate; {target.abilities.name} with this release has not all"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+    def start(self, target: Target, state: ChainState) -> Tuning:
         """Begin without a frame: it takes a few iterations to learn one."""
         v = _coordinates(target, state)
         return {
             "frame": NO_FRAME,
-            "size": StepSize(1.0, WANTED, 1e-4, 10.0),
-            "n_size": StepSize(1.0, WANTED_ALONE, 1e-4, 10.0),
+            "size": StepSize(1.0, WANTED),
+            "n_size": StepSize(1.0, WANTED_ALONE),
             "period": 1,
             "count": 0,
             "looks": 0,
@@ -261,7 +259,7 @@ class LevelMove:
             "gains": Gains(1, len(v) + 1),
         }
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Make one proposal, if it is time for one; report whether it was accepted."""
         history, gains = tuning["history"], tuning["gains"]
         warming, accept = history is not None, math.nan
@@ -289,7 +287,7 @@ class LevelMove:
             history.append(v)
         return (accept,)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Tune the size; after 32, 64, ... iterations, learn the frame anew."""
         tuning["count"] += 1
         for size in (tuning["size"], tuning["n_size"]):
@@ -302,7 +300,7 @@ class LevelMove:
             tuning["gains"].fade()
             tuning["looks"] *= 0.1
 
-    def _learn_frame(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def _learn_frame(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         assert target.terms is not None  # `check` saw to it
         mean, covariance = moments(np.stack(tuning["history"][len(tuning["history"]) // 2 :]))
         u, k = target.recover(state), target.coordinates.size
@@ -315,7 +313,7 @@ class LevelMove:
             if len(frame.rows):
                 tuning["frame"] = frame
 
-    def options(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> list[Option]:
+    def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
         """Return what the move would do and cost if it were made as often as `PERIODS` says."""
         gains = tuning["gains"]
         if not (len(tuning["frame"].rows) and gains.inside.any()):
@@ -334,11 +332,11 @@ class LevelMove:
             for period in PERIODS
         ]
 
-    def take(self, tuning: dict[str, Any], option: int) -> None:
+    def take(self, tuning: Tuning, option: int) -> None:
         """Be made as often as one of the options says."""
         tuning["period"] = PERIODS[option]
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Learn the frame for the last time; unless an option is taken, always make the move."""
         if len(tuning["frame"].rows) and tuning["gains"].inside.any():
             self._learn_frame(target, state, tuning)
@@ -474,11 +472,7 @@ class Level:
 
     def accept(self, state: ChainState) -> None:
         """Go where the proposal leads."""
-        records = self.records
-        if records is None:
-            records = self.target.build_all(self.theta, self.u_new, state.records)
-        state.theta = self.theta
-        state.set_records(records, None if state.innovations is None else self.u_new)
+        self.target.put(state, self.theta, self.u_new, self.records)
 
 
 def _coordinates(target: Target, state: ChainState) -> np.ndarray:

@@ -51,6 +51,7 @@ from numba import njit
 from noiseaware.basics.arguments import whole_number
 from noiseaware.mechanisms.terms import add_terms, needs_long, term
 from noiseaware.sampler import pieces
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.pieces import in_pieces
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, log_jointly
@@ -407,7 +408,7 @@ def sweep(
     return count / n, lowest
 
 
-class RecordSweep:
+class RecordSweep(ReadyMove):
     """Go once through all records, one at a time.
 
     Parameters
@@ -459,16 +460,7 @@ class RecordSweep:
                 f"{able.name} depend on their index, which a proposal may break"
             )
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Nothing to tune."""
-        return {}
-
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Nothing to learn."""
-
-    def step(
-        self, target: Target, state: ChainState, tuning: dict[str, Any]
-    ) -> tuple[float, float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
         """Sweep once; report the share accepted and the smallest log ratio of g."""
         if self.proposal is None:
             return sweep(target, state, from_model(target, state), 1)
@@ -496,7 +488,7 @@ class RecordSweep:
         return propose
 
 
-class BlockSweep:
+class BlockSweep(ReadyMove):
     """Go once through all records, in blocks whose size is chosen in warm-up.
 
     The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
@@ -520,10 +512,9 @@ class BlockSweep:
         return "BlockSweep()" if self.size is None else f"BlockSweep(size={self.size})"
 
     def check(self, target: Target) -> None:
-        """Raise if the state has no records to go through."""
         need_records(self, target)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+    def start(self, target: Target, state: ChainState) -> Tuning:
         """Begin with blocks of one record."""
         sizes = [1, target.n]
         if target.terms is not None and not (target.uses_cells or target.uses_places):
@@ -538,9 +529,7 @@ class BlockSweep:
             "parts": False,
         }
 
-    def step(
-        self, target: Target, state: ChainState, tuning: dict[str, Any]
-    ) -> tuple[float, float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
         """Sweep once; report the share accepted and the smallest log ratio of g for a record."""
         size, single = tuning["size"], 0.0
         if size > 1 and (state.iteration + 1) % LOOK_EVERY == 0:
@@ -593,7 +582,7 @@ class BlockSweep:
             return 1.0, min(0.0, log_ratio)
         return 0.0, min(0.0, log_ratio)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Note how the size that was tried did, and take the next."""
         if self.size is not None:
             return
@@ -611,12 +600,12 @@ class BlockSweep:
         trying = count % 2 == 1 and others
         tuning["size"] = others[count // 2 % len(others)] if trying else 1
 
-    def _most_are_refused(self, target: Target, tuning: dict[str, Any]) -> bool:
+    def _most_are_refused(self, target: Target, tuning: Tuning) -> bool:
         """Whether records have innovations, and most single records were refused."""
         refused = tuning["tries"][0] > 2.0 * tuning["rates"][0]
         return bool(refused) and target.abilities.can_transport
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Take the size that refreshes most records for its cost."""
         if self.size is not None:
             return

@@ -61,6 +61,7 @@ import numpy as np
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta
+from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.formula import RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.learned import LearnedJump, can_learn
@@ -110,7 +111,7 @@ MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
 
 
-class Transport:
+class Transport(ReadyMove):
     """Move theta and rebuild every record with the same innovations.
 
     Parameters
@@ -173,14 +174,14 @@ class Transport:
             state.innovations = best.row.own()
 
     def _position(
-        self, target: Target, state: ChainState, tuning: dict[str, Any] | None = None
+        self, target: Target, state: ChainState, tuning: Tuning | None = None
     ) -> Position:
         lean, span = NO_LEAN, 0
         if tuning is not None:
             lean, span = tuning["lean"], max(proposal.span for proposal in tuning["proposals"])
         return Position(target, state, lean, span, hold_levels=self.hold_levels)
 
-    def start(self, target: Target, state: ChainState) -> dict[str, Any]:
+    def start(self, target: Target, state: ChainState) -> Tuning:
         """Begin with the prior's mean and covariance, from draws of it."""
         maps = maps_at(target, state.theta, self.hold_levels)
         proposals = make_proposals(target, maps)
@@ -206,7 +207,7 @@ class Transport:
             "centre": None,
         }
 
-    def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
+    def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
         """Do all steps with one u; report the share accepted."""
         numbers, rng = tuning["steps"], state.rng
         if not any(numbers):
@@ -248,7 +249,7 @@ class Transport:
                 tuning["means"].append(here.row.own().mean(axis=0))
         return (accepted / sum(numbers),)
 
-    def learn(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Tune the walks; after 1, 2, 4, ... iterations, learn the geometry anew."""
         geometry, proposals = tuning["geometry"], tuning["proposals"]
         tuning["count"] += 1
@@ -268,7 +269,7 @@ class Transport:
             if count >= FIRST_WINDOW:
                 self._use_formula(here, tuning)
 
-    def _use_formula(self, here: Position, tuning: dict[str, Any]) -> None:
+    def _use_formula(self, here: Position, tuning: Tuning) -> None:
         """Use a formula where an effective draw would cost too many iterations without one."""
         geometry, steps = tuning["geometry"], tuning["steps"]
         for which, proposal in enumerate(tuning["proposals"]):
@@ -280,7 +281,7 @@ class Transport:
                     proposal.learn_formula(here, geometry)
                     steps[which] = self.steps or 1
 
-    def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Learn for the last time, choose the number of steps, and drop the history."""
         if len(tuning["geometry"].history) >= FIRST_WINDOW:
             tuning["geometry"].learn()
@@ -295,7 +296,7 @@ class Transport:
                 tuning["centre"] = tuning["geometry"].mean.copy()
         tuning.update(geometry=None, gains=None, means=[], images=[], warming=False, options=None)
 
-    def antithetic(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> bool:
+    def antithetic(self, target: Target, state: ChainState, tuning: Tuning) -> bool:
         """Propose the mirror image of v and nothing else, if it pays; return whether it does."""
         if tuning["centre"] is None:
             return False
@@ -307,7 +308,7 @@ class Transport:
             here.put_into(state)
         return True
 
-    def _choose(self, target: Target, tuning: dict[str, Any]) -> None:
+    def _choose(self, target: Target, tuning: Tuning) -> None:
         """Choose the steps, unless they are given, and what other moves do beside them."""
         proposals = tuning["proposals"]
         gains, others = _gains(tuning)
@@ -511,13 +512,13 @@ def _leaning(target: Target) -> int:
     return innovations.width
 
 
-def _gains(tuning: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _gains(tuning: Tuning) -> tuple[np.ndarray, np.ndarray]:
     """Return the gains of one step of each proposal, and of the other moves in an iteration."""
     variances = np.diag(tuning["geometry"].covariance)
     return tuning["gains"].of_proposals(variances), tuning["gains"].of_others(variances)
 
 
-def _learn_lean(tuning: dict[str, Any]) -> None:
+def _learn_lean(tuning: Tuning) -> None:
     """Learn c from the later half of the history."""
     means = tuning["means"][len(tuning["means"]) // 2 :]
     if means:
