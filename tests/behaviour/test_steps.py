@@ -10,6 +10,7 @@ from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.moves.proposals import Jump, PriorJump, Walk
 from noiseaware.sampler.moves.tuning import (
+    CHANCE,
     Costs,
     Option,
     choose_steps,
@@ -91,9 +92,9 @@ def test_a_chain_with_a_slow_part_is_seen():
     for k in range(1, len(slow)):
         slow[k] = 0.95 * slow[k - 1] + noise[k]
     history[:, 1] += slow
-    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / 2.0, rel=0.15)
+    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / CHANCE, rel=0.15)
     history[:, 0] = 3.0  # what stands still
-    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / 2.0, rel=0.15)
+    assert slowness(history, 2.8) == pytest.approx(20 / 2.8 / CHANCE, rel=0.15)
 
 
 @pytest.mark.parametrize("left", [1.0, 2.0])
