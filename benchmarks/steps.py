@@ -2,8 +2,9 @@
 
 An iteration of algorithm1() in microseconds, and, in such iterations, the start of a transport
 move, one more step of each of its proposals, and preparing a formula: as measured, and as counted
-in calls and passes over the records. Then what the methods of each ready model do, in calls and in
-plain passes, next to what the model says of it (`Work`).
+in calls and passes over the records. A sweep in blocks is shown as a share of one without. Then
+what the methods of each ready model do, in calls and in plain passes, next to what the model says
+of it (`Work`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from benchmarks.subjects import subject
 from noiseaware.parameters import Work
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves
-from noiseaware.sampler.moves import Transport
+from noiseaware.sampler.moves import BlockSweep, Transport
+from noiseaware.sampler.moves.records import COST_OF_ALL, COST_OF_BLOCKS
 from noiseaware.sampler.moves.tuning import CALL, costs
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -110,6 +112,11 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
     )
     counted = costs(n, target.work, proposals)
     rows = [("iteration of algorithm1()", iteration, 1.0)]
+    single = _sweep(target, state, 1, count)
+    for size, said in ((64, COST_OF_BLOCKS), (n, COST_OF_ALL)):
+        # As a share of a sweep with blocks of one record, and not of an iteration.
+        found = _sweep(target, state, size, count)
+        rows.append((f"sweep, k = {size} over 1", iteration * found / single, said))
     seen: set[type] = set()
     for k, proposal in enumerate(proposals):
         if type(proposal) in seen:
@@ -128,6 +135,13 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
          "measured": found / iteration, "counted": said}
         for part, found, said in rows
     ]  # fmt: skip
+
+
+def _sweep(target: Target, state: ChainState, size: int, count: int) -> float:
+    """Return the seconds of a sweep in blocks of some records."""
+    move = BlockSweep(size)
+    tuning = move.start(target, state)
+    return _best(lambda: move.step(target, state, tuning), count)
 
 
 def _best(call: Any, count: int, turns: int = 5) -> float:

@@ -46,8 +46,8 @@ from noiseaware.sampler.moves.transport import FIRST_WINDOW, LARGEST_BLOCK
 from noiseaware.sampler.state import ChainState
 
 BLOCKS, ROUNDS = 2, 4
-"""Blocks of coordinates that are moved in an iteration, and walks and jumps in each: `python -m
-benchmarks ablation` has half as many and twice."""
+"""Blocks of coordinates that are moved in an iteration, and walks and jumps in each; `python -m
+benchmarks ablation` has half as many and twice of the latter."""
 
 DRAWS = 20
 """Draws from the prior with which a geometry begins, for each coordinate of a block."""

@@ -68,7 +68,8 @@ LOOK_AT = 32
 
 COST_OF_BLOCKS = 0.85
 COST_OF_ALL = 0.55
-"""A sweep with 1 < k < n, and one with k = n, in units of a sweep with k = 1: measured, rounded."""
+"""A sweep with 1 < k < n, and one with k = n, in units of a sweep with k = 1: about what `python -m
+benchmarks steps` prints."""
 
 _NO_CORRECTION = np.zeros(0)
 
