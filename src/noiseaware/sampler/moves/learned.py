@@ -38,7 +38,6 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.linear_algebra import copy_vector
-from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.exploring import ExploringJump, Numbers, accepts, pick, propose_step
 from noiseaware.sampler.moves.geometry import Geometry
@@ -136,7 +135,7 @@ def evaluate(fit, v, out):
     return square
 
 
-@njit(cache=True, nogil=True, **UNCOUNTED)
+@njit(cache=True, nogil=True)
 def log_fitted(fit, noise, v, values):
     """Return log pi* at v; `values`: room for A and l."""
     terms, _, offset = noise
