@@ -8,6 +8,9 @@ calls it holds what it was handed:
 
     @njit(cache=True, nogil=True, **UNCOUNTED)
 
+What such a function calls must make no array either: if it is compiled for this call first, it
+inherits the switch, and cannot.
+
 numba has a switch for this but does not document it; where it is gone, references are counted.
 """
 
