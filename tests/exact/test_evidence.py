@@ -312,7 +312,7 @@ DENSE = Gaussian(Sum(0, 1), scale=0.7)
 TRANSPORT = (na.moves.ParameterUpdate(), na.moves.Transport(), na.moves.RecordSweep())
 PLANTED = {
     "counts": (LAWS["laplace"], None, "tempered", "._replace(power=power)", ""),
-    "transport": (LAWS["laplace"], TRANSPORT, "log_g", "self.power * log_density", "log_density"),
+    "transport": (LAWS["laplace"], TRANSPORT, "log_g", "self.power * log_g(", "log_g("),
     "cells": (LAWS["laplace"], na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
     "dense": (DENSE, na.moves.algorithm1(), "tempered", "._replace(power=power)", ""),
 }
