@@ -5,6 +5,7 @@ The release is a made-up survey: does exercise lower the resting pulse? See
 """
 
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,7 @@ def main() -> None:
         # A run that is too short to be of use, so that the next one finds everything compiled.
         short = words("--draws", "20", "--warmup", "20", "--quiet")
         subprocess.run([sys.executable, "-m", *short], cwd=ROOT, capture_output=True)
+        shutil.rmtree(ROOT / OUT)
         return
     command = words()
     print(f"{shlex.join(command)}\n", flush=True)

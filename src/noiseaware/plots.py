@@ -48,7 +48,7 @@ CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 
 POINTS = 160  # points of a density curve
 TICKS = 4  # steps between the numbers of an axis, at most: so few that six digits do not touch
-LINE = 48  # letters of a unit in one line below a picture; half as many beside it
+LINE = 48  # letters of a unit in one line below a picture; a third beside it, which is lower
 
 RANK_BINS = 20
 TEXT = 9
@@ -186,7 +186,7 @@ def plot_trace(
                 color=CHAINS[number % len(CHAINS)],
             )  # fmt: skip
         ax.set(xlabel="draw", xlim=(0, scalar.draws.shape[1] + 1))
-        ax.set_ylabel(textwrap.fill(scalar.unit, LINE // 2))
+        ax.set_ylabel(textwrap.fill(scalar.unit, LINE // 3))
         plain(ax, scalar.label)
     return drawn
 
