@@ -56,7 +56,7 @@ def test_releases_without_noise_would_be_seen(seed, monkeypatch):
     edit = Edit(
         conflict.Simulator,
         "release",
-        "self.privatize(records, self.rng).values",
+        "self.privatize(listed, self.rng).values",
         "self.target.total(records)",
     )
     with planted(edit):

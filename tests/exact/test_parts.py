@@ -214,7 +214,7 @@ def test_imputed_records_are_in_random_order():
     """Given the counts, features of a class are matched at random."""
     made, rng = Problem((2, 2, 2), 2), np.random.default_rng(SEED)
     counts = np.array([2, 1, 1, 2, 0, 1, 1, 0])  # one database of class 0 in three has (0, 0)
-    pairs = [made.target._expand(counts, rng) for _ in range(3000)]
+    pairs = [made.target.expand(counts, rng) for _ in range(3000)]
     firsts = np.array([records[0, 0] for records in pairs])
     assert abs(firsts.mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 3000)
     both = np.array([(records == 0).all(axis=1).any() for records in pairs])

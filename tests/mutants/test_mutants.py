@@ -305,7 +305,7 @@ MUTANTS = (
         (
             Edit(
                 CountTarget,
-                "_expand",
+                "expand",
                 "rng.permutation(np.repeat(inside, counts[inside]))",
                 "np.repeat(inside, counts[inside])",
             ),

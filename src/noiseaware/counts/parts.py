@@ -192,7 +192,7 @@ class PartsTarget(CountTarget):
         cells = records[:, :1] * self._per_class + self._ends[:-1] + records[:, 1:]
         return np.bincount(cells.reshape(-1), minlength=self.n)
 
-    def _expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return records with these counts, in random order."""
         made = []
         for i, of_class in enumerate(counts.reshape(self._n_classes, -1)):

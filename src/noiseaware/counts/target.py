@@ -465,13 +465,9 @@ class CountTarget(Target):
         """
         seeds = copy.deepcopy(state.rng.bit_generator).random_raw(4)
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds.tolist())))
-        return self._expand(state.records, rng)
+        return self.expand(state.records, rng)
 
-    def simulate(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw a list of records as the prior would have it."""
-        return self._expand(self.propose(self.sample_prior(rng), self.draw_n(rng), rng)[0], rng)
-
-    def _expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         parts = []
         for group in range(int(self.groups.max()) + 1):
             inside = np.flatnonzero(self.groups == group)

@@ -548,8 +548,12 @@ class Target:
         return smooth
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw a list of records as the prior would have it."""
+        """Draw records as the prior would have them, in the form in which a state holds them."""
         return self.propose(self.sample_prior(rng), self.draw_n(rng), rng)[0]
+
+    def expand(self, records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a list of the records that a state holds, in random order if it has none."""
+        return records
 
     def hold(self, records: np.ndarray) -> np.ndarray:
         """Return a list of records as a state holds them."""

@@ -65,6 +65,10 @@ MOST_RECORDS = 20_000
 """Larger databases are not made 20,000 times for the sake of this: only the posterior is looked at.
 So many records say enough for it to leave a prior that is wrong about them."""
 
+LARGEST = 10 * MOST_RECORDS
+"""Of the databases of a model whose prior says how many records there are, larger ones are not
+made. They count as further out than the release, so that nothing is said by mistake."""
+
 SHOWN = 1000
 """Records of a simulated database from which it is seen how much records vary."""
 
@@ -128,10 +132,7 @@ class Simulator:
 
     def size(self) -> int:
         """Return the number of records, or about how many the prior expects."""
-        if self.target.release.n_records:
-            return self.target.release.n_records
-        records = self.records()
-        return 0 if records is None else len(records)
+        return self.target.release.n_records or self.target.number(self.target.simulate(self.rng))
 
     # The release.
 
@@ -161,18 +162,24 @@ class Simulator:
 
     def release(self) -> np.ndarray | None:
         """Simulate a release; None if there are no records that can be counted."""
+        records = self.records()
         try:
-            records = self.target.simulate(self.rng)
-            return self.row(self.privatize(records, self.rng).values)
+            listed = None if records is None else self.target.expand(records, self.rng)
+            return None if listed is None else self.row(self.privatize(listed, self.rng).values)
         except (ValueError, OverflowError):
             return None
 
     def records(self) -> np.ndarray | None:
-        """Simulate a database; None if the prior's draw is too far out for the model."""
+        """Simulate a database, as a state holds it; None if it is too large, or theta too far out.
+
+        A model of the number of records may have a prior that makes far more of them than the
+        release has, now and then.
+        """
         try:
-            return self.target.simulate(self.rng)
+            records = self.target.simulate(self.rng)
         except (ValueError, OverflowError):
             return None
+        return records if self.target.number(records) <= LARGEST else None
 
     def row(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers that are compared: the values, or their mean and their spread.
@@ -243,8 +250,11 @@ class Simulator:
         size = float(sensitivity(1, neighbours=query.neighbours or "change"))
         made = (self.records() for _ in range(REFERENCE))
         databases = [records for records in made if records is not None]
-        rows = [target.release.query.statistic(records[:SHOWN]) for records in databases]
-        totals = [target.total(target.hold(records)) for records in databases]
+        if len(databases) < REFERENCE // 2:
+            return ""
+        listed = (target.expand(records, self.rng)[:SHOWN] for records in databases)
+        rows = [target.release.query.statistic(records) for records in listed]
+        totals = [target.total(records) for records in databases]
         of_records = float(np.concatenate(rows).std(axis=0).sum())
         of_noise = float((np.std(totals, axis=0) * terms.parameters[:, 1]).max())
         if not (of_records < SHARE_OF_QUERY * size and of_noise < SHARE_OF_NOISE):
