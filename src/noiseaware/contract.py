@@ -103,6 +103,22 @@ class CountsPrior(NamedTuple):
     """Only needed where the number of records is not known. 0: there is no such term."""
 
 
+class LogLinear(NamedTuple):
+    """Poisson means m of C counts, log m = D b, with b_j ~ N(mu_j, 1 / w_j) independently.
+
+    b is the model's theta as a vector, in the order of its parameters.
+    """
+
+    design: Any
+    """D, (C, P), a sparse array in columns."""
+    centres: Floats
+    """mu, (P,)."""
+    precisions: Floats
+    """w, (P,)."""
+    largest: float
+    """What no log mean may exceed."""
+
+
 class Parts(NamedTuple):
     """Records that are a class and K features, independent given it, as a query sees them.
 
@@ -211,6 +227,9 @@ class ModelAbilities(Named):
     parts: Callable[[Any], Parts | None] | None = None
     """query -> the `Parts` of records, or None if it sees more than them. A chain then counts how
     many records stand in each cell, of which there are fewer than possible records."""
+    log_linear: LogLinear | None = None
+    """The means of a model with random_size, if they are that. Chains of counts: theta then follows
+    the counts on their lines (`counts.following`)."""
     count_table: Parameter | None = None
     """The counts as a variable of the posterior, where it shows them: name, shape and labels."""
 

@@ -32,6 +32,7 @@ from noiseaware.contract import CountsPrior
 from noiseaware.counts import lattice
 from noiseaware.counts import move as moves
 from noiseaware.counts import target as target_module
+from noiseaware.counts.following import hold
 from noiseaware.counts.target import CountTarget
 from noiseaware.sampler.default import make_target
 from noiseaware.sampler.state import ChainState
@@ -740,6 +741,7 @@ def test_the_compiled_steps_are_their_python_selves():
             target.slopes,
             counts,
             (np.full((moves.LEVELS, moves.LEVELS), 0.7), chances, *seen),
+            hold(),
             17,
             target.box(),
             np.random.default_rng(4),

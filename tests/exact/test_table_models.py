@@ -21,7 +21,8 @@ import noiseaware as na
 from exact.test_counts import chi_square
 from later import all_but, only
 from mutants.planting import Edit, planted, same
-from noiseaware.counts import weights
+from noiseaware.counts import following, weights
+from noiseaware.counts import move as counts
 from noiseaware.models import count_tables
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
@@ -64,6 +65,9 @@ def p_values_of(move, n_draws, n_records=None):
     target, rng = log_normal_problem(n_records), np.random.default_rng([SEED, 5])
     state = ChainState({"log_means": np.zeros(2)}, tables[0].copy(), None, rng)
     tuning, found, scores = move.start(target, state), np.zeros((MOST, MOST)), []
+    if move == MOVES[3]:  # theta follows from when warm-up has seen counts
+        mean = np.array([4.0, 8.0])
+        tuning["following"] = following.follow_around(target.abilities.log_linear, mean)
     for start in rng.choice(len(tables), size=n_draws, p=pi):
         state.records = tables[start].copy()
         draws = [np.interp(rng.random(), given[x], GRID) for x in tables[start]]
@@ -80,7 +84,12 @@ def p_values_of(move, n_draws, n_records=None):
     return p_values + [stats.kstest(column, "uniform").pvalue for column in np.transpose(scores)]
 
 
-MOVES = (na.moves.ParameterUpdate(), na.moves.CountTransport(), na.moves.CountMove())
+MOVES = (
+    na.moves.ParameterUpdate(),
+    na.moves.CountTransport(),
+    na.moves.CountMove(),
+    na.moves.CountMove(follow=True),
+)
 
 
 @pytest.mark.parametrize("move", all_but(MOVES[1:2], MOVES), ids=repr)
@@ -88,17 +97,33 @@ def test_each_move_leaves_the_posterior_of_a_log_normal_table_invariant(move):
     assert min(p_values_of(move, 3000)) > FALSE_ALARM / 3
 
 
-@pytest.mark.parametrize("move", [MOVES[0], MOVES[2]], ids=repr)
+@pytest.mark.parametrize("move", [MOVES[0], *MOVES[2:]], ids=repr)
 def test_the_total_may_be_known(move):
     assert min(p_values_of(move, 2000, n_records=12)) > FALSE_ALARM / 3
 
 
+USERS = tuple(same(counts, name) for name in ("move_on_line", "count_steps", "iterate_counts"))
 BUGS = {
     "a count without its prior": (
         MOVES[0],
-        Edit(count_tables, "log_target", "b * total - 0.5 * precision", "b * total - 0.0"),
+        Edit(count_tables, "log_target", "t * total - 0.5 * precision", "t * total - 0.0"),
         same(count_tables, "scan"),
         same(count_tables, "slice_step"),
+    ),
+    "a step that theta follows without its prior": (
+        MOVES[3],
+        Edit(following, "log_change", "value -= following.precisions[i]", "value -= 0.0"),
+        *USERS,
+    ),
+    "a step that theta follows without the means": (
+        MOVES[3],
+        Edit(following, "log_change", "math.exp(slopes[i]) * math.expm1(change)", "0.0"),
+        *USERS,
+    ),
+    "a step that theta follows by half": (
+        MOVES[3],
+        Edit(following, "go_along", "+= following.shift[i]", "+= 0.5 * following.shift[i]"),
+        *USERS,
     ),
     "means that do not follow": (
         MOVES[1],

@@ -44,7 +44,8 @@ if no row has counts of several classes in it.
 
 Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
 variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that many iterations are
-one call of compiled code. Otherwise theta is held, and another move updates it.
+one call of compiled code. Otherwise theta is held, or follows the counts (`counts.following`), and
+another move updates it.
 
 **Random numbers** are taken from the chain's own generator inside compiled code, one after another,
 as many as are needed; numba's are those of NumPy, bit for bit. So a chain is the same however its
@@ -69,6 +70,7 @@ import numpy as np
 from numba import njit
 
 from noiseaware.basics.uncounted import UNCOUNTED
+from noiseaware.counts.following import follow_around, go_along, hold, log_change
 from noiseaware.counts.gammas import add_up, draw_log_gammas
 from noiseaware.counts.redraw import draw_table, redraw
 from noiseaware.counts.target import LARGEST_CUBE, CountTarget
@@ -324,7 +326,7 @@ def window_start(lo, hi, stride, uniform):
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
-def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng):
+def move_on_line(density, table, slopes, counts, sums, line, tuned, following, window, rng):
     """Draw k for one direction, by windows from coarse to fine; return the sum of these draws.
 
     `line` is (cells, steps, number, change, rows, touched). Of `tuned`, `used` (LEVELS, LEVELS)
@@ -339,6 +341,7 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
         return 0
     top, far = coarsest(hi - lo + 1), 0
     stride = 1 << 3 * top  # 8^top
+    follows = following.chance > 0.0 and rng.random() < following.chance
     for level in range(top, -1, -1):
         # One uniform decides whether, and where the window begins: its digits are independent.
         placed = rng.random() * WINDOW
@@ -346,11 +349,18 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
             first = window_start(lo, hi, stride, placed / WINDOW)
             where = (lo, hi, first, stride)
             fill_window(density, table, slopes, counts, sums, line, where, window)
+            if follows:
+                for i in range(window.shape[0]):
+                    if window[i] > -math.inf:
+                        there = first + i * stride
+                        window[i] += log_change(following, slopes, counts, line, there)
             k = first + stride * pick_one(window, rng.random())
             seen[0, top, level] += 1
             if k != 0:
                 seen[1, top, level] += float(k) * k
                 far += k
+                if follows:
+                    go_along(following, slopes, counts, line, k)
                 for i in range(number):
                     counts[cells[i]] += k * steps[i]
                 for i in range(touched):
@@ -381,7 +391,9 @@ def make_room(table):
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
-def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_steps, room, rng):
+def count_steps(
+    density, table, slopes, counts, sums, tree, tuned, following, number_of_steps, room, rng
+):
     """Do the steps on the counts (C,) int64, in place; return how many changed something.
 
     Parameters
@@ -416,7 +428,9 @@ def count_steps(density, table, slopes, counts, sums, tree, tuned, number_of_ste
         for j in range(number):
             before[j] = counts[cells[j]]
         line = (cells, steps, number, change, rows, touched)
-        far = move_on_line(density, table, slopes, counts, sums, line, tuned, window, rng)
+        far = move_on_line(
+            density, table, slopes, counts, sums, line, tuned, following, window, rng
+        )
         jumps[0, kind] += 1.0
         if far != 0:
             changes += 1
@@ -446,7 +460,9 @@ def redraw_all(density, table, slopes, counts, tuned, box, rng):
 
 
 @njit(cache=True, nogil=True)
-def iterate_counts(density, table, slopes, counts, tuned, steps, box, rng, logs, tables, reports):
+def iterate_counts(
+    density, table, slopes, counts, tuned, following, steps, box, rng, logs, tables, reports
+):
     """Do as many iterations as `reports` (m, 3) has rows, and fill it in.
 
     `logs` (m, K) and `tables` (m, C) are filled too, unless they have no columns: the gammas of
@@ -462,7 +478,7 @@ def iterate_counts(density, table, slopes, counts, tuned, steps, box, rng, logs,
         fill_tree(counts, tree)
         if not at_once:
             changes = count_steps(
-                density, table, slopes, counts, sums, tree, tuned, steps, room, rng
+                density, table, slopes, counts, sums, tree, tuned, following, steps, room, rng
             )
             moved = changes / steps
         reports[i, 0] = moved
@@ -545,20 +561,34 @@ def shift_sums(long, family, parameters, table, cells, number, step, sums):
 
 
 class CountMove:
-    """Move the counts of the possible records, each time to an exact draw on a line."""
+    """Move the counts of the possible records, each time to an exact draw on a line.
+
+    Parameters
+    ----------
+    follow : bool
+        Whether theta follows the counts, of a model with `log_linear`; it is held otherwise.
+    """
 
     reports = ("count_moves", "acceptance_rate", "lowest_log_acceptance")
     lowest = ("lowest_log_acceptance",)
     on_counts = True
     moves_size = True
 
+    def __init__(self, follow: bool = False) -> None:
+        self.follow = follow
+
     def __repr__(self) -> str:
-        return "CountMove()"
+        return f"CountMove({'follow=True' if self.follow else ''})"
 
     def check(self, target: Target) -> None:
-        """Raise if the state holds records."""
+        """Raise if the state holds records, or theta cannot follow."""
         if not target.on_counts:
             raise ValueError("CountMove needs a state of counts, and this one holds records")
+        if self.follow and target.abilities.log_linear is None:
+            raise ValueError(
+                "CountMove(follow=True) needs a model with log_linear; "
+                f"{target.abilities.name} is not that"
+            )
 
     def find_start(self, target: CountTarget, state: ChainState) -> None:
         """Begin at a table with the exact numbers of the release, if it has some."""
@@ -570,8 +600,10 @@ class CountMove:
         return {
             "used": np.ones((LEVELS, LEVELS)),
             "chances": _chances(target, np.ones(target.table.kinds)),
-            "share": 1.0,
+            "share": 0.5 if self.follow else 1.0,
             "seen": _nothing_seen(target),
+            "following": hold(),
+            "mean_counts": np.zeros(target.n),
         }
 
     def step(
@@ -604,12 +636,16 @@ class CountMove:
         tables = np.empty((iterations, 0 if hidden else target.n), dtype=np.int64)
         reports = np.empty((iterations, 3))
         seen = tuning["seen"] or _nothing_seen(target)
+        following = tuning["following"]
+        if following.chance > 0.0:
+            following.b[:] = target.coordinates.to_vector(state.theta)
         iterate_counts(
             target.density,
             target.table,
             target.slopes_at(state.theta),
             state.records,
             (tuning["used"], tuning["chances"], *seen),
+            following,
             steps_of(target.n, tuning["share"]),
             target.box(),
             state.rng,
@@ -617,6 +653,8 @@ class CountMove:
             tables,
             reports,
         )
+        if following.chance > 0.0:
+            state.theta, _ = target.coordinates.from_vector(following.b.copy())
         if not target.n_gammas:
             return None, reports
         theta = target.theta_of(logs)
@@ -633,13 +671,15 @@ class CountMove:
             self._choose(target, tuning)
             for counted in tuning["seen"]:
                 counted[:] = 0.0
+        since = count + 1 - (1 << (count.bit_length() - 1))  # iterations since it began anew
+        tuning["mean_counts"] += (state.records - tuning["mean_counts"]) / since
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
         """Choose for the last time, if enough was seen since the last."""
         count = state.iteration + 1
         if count < FIRST_WINDOW or count % (1 << (count.bit_length() - 1)) >= FIRST_WINDOW:
             self._choose(target, tuning)
-        tuning["seen"] = ()
+        tuning.update(seen=(), mean_counts=None)
 
     def _choose(self, target: CountTarget, tuning: dict[str, Any]) -> None:
         """Keep the strides that move the counts, and more of the directions that move them far.
@@ -648,6 +688,8 @@ class CountMove:
         the h of one draw after another it has that of log h too, about var(h) / h^2. The counts
         make up the share var(h) / (var(h) + h) of it; of n, if that is unknown, they are all.
         """
+        if self.follow:
+            tuning["following"] = follow_around(target.abilities.log_linear, tuning["mean_counts"])
         seen, jumps, (number, total, squares) = tuning["seen"]
         squares_of = seen[1] / np.maximum(seen[0], 1e-9)
         tuning["used"][:] = 1.0  # all, on lines where nothing moved: the last choice may be why

@@ -468,6 +468,7 @@ class CountTarget(Target):
         return self.expand(state.records, rng)
 
     def expand(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return records with these counts, in random order within their groups."""
         parts = []
         for group in range(int(self.groups.max()) + 1):
             inside = np.flatnonzero(self.groups == group)

@@ -25,11 +25,15 @@ that sum to 0 (Helmert's): they add up to 0, and with g ~ N(0, s^2 I) all levels
 effects of an interaction are the Kronecker product of the Q of its variables times g; so D has
 orthogonal columns.
 
-The kernel for p(b | x) moves one coefficient after another by a slice step (`slice_sampling.py`) in
+The kernel for p(b | x) goes along the columns e of a matrix E, one after another, from b to b + t e
+by a slice step (`slice_sampling.py`) in
 
-    l(b_j) = b_j sum_c D_cj x_c - sum_c m_c exp(D_cj (b_j - b_j before)) - (b_j - mu_j)^2/(2 s_j^2),
+    l(t) = t sum_c d_c x_c - sum_c m_c exp(d_c t) - sum_j (b_j + t e_j - mu_j)^2 / (2 s_j^2),
 
-with the sums over the cells with D_cj != 0.
+d = D e, with the sums over the cells and coefficients that it changes. E may be any function of the
+counts, which are held: with H = D' diag(x + 1/2) D + diag(1 / s^2), about minus the Hessian of
+log p(b | x), and its Cholesky factor L, E = L^-T makes the steps nearly independent. Of
+`LogNormalTable` H is diagonal, and E = I.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from noiseaware.contract import CountsPrior, Floats, Theta
+from noiseaware.contract import CountsPrior, Floats, LogLinear, Theta
 from noiseaware.maths.densities import LOG_2PI
 from noiseaware.models.arguments import positive_number, read_parameter, real_number, table_levels
 from noiseaware.models.conjugate import SMALLEST
@@ -181,11 +185,11 @@ integer that a double can hold. The prior of a table of use does not get there."
 
 
 @njit(cache=True, nogil=True)
-def log_target(b, before, total, cells, weights, logs, centre, precision):
-    """Return l(b_j), up to a constant; `logs` are log m_c at `before`, and `total` is D_j . x."""
-    result = b * total - 0.5 * precision * (b - centre) * (b - centre)
+def log_target(t, total, cells, weights, logs, centre, precision):
+    """Return l(t), up to a constant; `logs` are log m_c at t = 0, and `total` is d . x."""
+    result = t * total - 0.5 * precision * (t - centre) * (t - centre)
     for i in range(cells.shape[0]):
-        log_mean = logs[cells[i]] + weights[i] * (b - before)
+        log_mean = logs[cells[i]] + weights[i] * t
         if log_mean > LARGEST_LOG:
             return -math.inf
         result -= math.exp(log_mean)
@@ -193,21 +197,36 @@ def log_target(b, before, total, cells, weights, logs, centre, precision):
 
 
 @njit(cache=True, nogil=True)
-def scan(b, logs, counts, design, prior, rng):
-    """Move each b_j by a slice step, in place, and the log m_c with it."""
-    start, cell, weight = design
+def scan(b, logs, counts, steps, changes, prior, rng):
+    """Move b along each direction by a slice step, in place, and the log m_c with it.
+
+    `steps` are the columns of E, and `changes` those of D E: where each begins, rows and values.
+    The prior is a parabola in t, highest at `centre`.
+    """
+    start, entry, amount = steps
+    first, cell, change = changes
     centres, precisions = prior
-    for j in range(b.shape[0]):
-        cells, weights = cell[start[j] : start[j + 1]], weight[start[j] : start[j + 1]]
-        before, total, known = b[j], 0.0, precisions[j]
+    for k in range(start.shape[0] - 1):
+        own = slice(start[k], start[k + 1])
+        cells, weights = cell[first[k] : first[k + 1]], change[first[k] : first[k + 1]]
+        precision, pull, total, known = 0.0, 0.0, 0.0, 0.0
+        for j, e in zip(entry[own], amount[own]):  # noqa: B905
+            precision += precisions[j] * e * e
+            pull += precisions[j] * e * (centres[j] - b[j])
         for i in range(cells.shape[0]):
             total += weights[i] * counts[cells[i]]
             known += weights[i] * weights[i] * counts[cells[i]]
-        rest = (before, total, cells, weights, logs, centres[j], precisions[j])
-        width = 3.0 / math.sqrt(known)
-        b[j] = slice_step(log_target, before, rest, width, of_generator, rng)
+        rest = (total, cells, weights, logs, pull / precision, precision)
+        width = 3.0 / math.sqrt(precision + known)
+        t = slice_step(log_target, 0.0, rest, width, of_generator, rng)
+        for j, e in zip(entry[own], amount[own]):  # noqa: B905
+            b[j] += t * e
         for i in range(cells.shape[0]):
-            logs[cells[i]] += weights[i] * (b[j] - before)
+            logs[cells[i]] += weights[i] * t
+
+
+def _columns(matrix: sparse.csc_array) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
 
 
 class NormalTable(CountTable):
@@ -215,9 +234,8 @@ class NormalTable(CountTable):
 
     def _normal(self, design: sparse.csc_array, centres: Floats, sds: Floats) -> None:
         """Hold D, (C, P), and the prior of b."""
-        self._design = design
-        columns = (design.indptr.astype(np.int64), design.indices.astype(np.int64), design.data)
-        self._columns, self._centres, self._sds = columns, centres, sds
+        self._design, self._centres, self._sds = design, centres, sds
+        self.log_linear = LogLinear(design, centres, sds**-2.0, LARGEST_LOG)
         self._log_constant = float(-np.log(sds).sum() - 0.5 * len(sds) * LOG_2PI)
 
     def _coefficients(self, theta: Theta) -> Floats:
@@ -240,9 +258,17 @@ class NormalTable(CountTable):
     def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
         """Return a new theta by one scan of p(theta | counts)."""
         b = self._coefficients(theta).copy()
-        logs = self._log_means(theta)
-        scan(b, logs, counts, self._columns, (self._centres, self._sds**-2.0), rng)
+        steps = self._directions(counts)
+        changes = sparse.csc_array(self._design @ steps)
+        prior = (self._centres, self.log_linear.precisions)
+        scan(b, self._log_means(theta), counts, _columns(steps), _columns(changes), prior, rng)
         return self._theta(b)
+
+    def _directions(self, counts: NDArray[np.int64]) -> sparse.csc_array:
+        """Return E, (P, P)."""
+        weighted = self._design.T * (counts + 0.5)
+        known = (weighted @ self._design).toarray() + np.diag(self.log_linear.precisions)
+        return sparse.csc_array(np.linalg.inv(np.linalg.cholesky(known)).T)
 
 
 class LogNormalTable(NormalTable):
@@ -286,6 +312,9 @@ class LogNormalTable(NormalTable):
         design = sparse.csc_array(sparse.eye_array(self.n_cells))
         self._normal(design, self.log_mean * each, self.log_sd * each)
         self.parameters = (self._each("log_means", "real"),)
+
+    def _directions(self, counts: NDArray[np.int64]) -> sparse.csc_array:
+        return self._design
 
 
 class LogLinearTable(NormalTable):

@@ -52,7 +52,8 @@ def default_moves(target: Target) -> tuple[Move, ...]:
     """Pick the moves from what the model can do.
 
     Cells that are released one by one are summed out, and so are records of few values. Counts are
-    moved as such, with the model's probabilities integrated out. A model that builds its records
+    moved as such, with the model's probabilities integrated out, or with its parameters following
+    where they are linear in the logarithms of its means. A model that builds its records
     from innovations is transported, and, if it has a kernel for p(theta | x) too, the two are
     interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own, or a
     ready one if it has a prior and a likelihood only. A model that knows of a direction that
@@ -69,7 +70,7 @@ def default_moves(target: Target) -> tuple[Move, ...]:
         sized = able.random_size and target.release.n_records is not None
         carried = able.log_prior is not None and not sized
         carry = (CountTransport(),) if carried else ()
-        return (ParameterUpdate(), *carry, CountMove())
+        return (ParameterUpdate(), *carry, CountMove(follow=able.log_linear is not None))
     if target.has_exact:
         return (*algorithm1(), ExchangeMove())
     size = () if target.size is None else (SizeMove(1 if able.can_transport else 4),)
