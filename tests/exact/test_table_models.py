@@ -110,11 +110,6 @@ BUGS = {
         same(count_tables, "scan"),
         same(count_tables, "slice_step"),
     ),
-    "a step that theta follows without its prior": (
-        MOVES[3],
-        Edit(following, "log_change", "value -= following.precisions[i]", "value -= 0.0"),
-        *USERS,
-    ),
     "a step that theta follows without the means": (
         MOVES[3],
         Edit(following, "log_change", "math.exp(slopes[i]) * math.expm1(change)", "0.0"),

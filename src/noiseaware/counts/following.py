@@ -1,8 +1,8 @@
 """Let theta follow the counts of a table whose log means are linear in it.
 
 Given theta the counts of a table are Poisson, and given the counts theta is known as well as so
-many records tell it. A chain that draws one given the other walks in steps of that size, however far the
-release lets both go together. Where
+many records tell it. A chain that draws one given the other walks in steps of that size, however
+far the release lets both go together. Where
 
     log m = D b,        b_j ~ N(mu_j, 1 / w_j),  independently         (`contract.LogLinear`),
 
@@ -18,8 +18,8 @@ of the above; then b is r + A l of the new x. Any A is right, and A = 0 holds b.
 is picked by x alone, as before.
 
 **Which A.** Given the counts, log p(b | x) is highest about where weighted least squares put it:
-with the weights W = x + 1/2, D'W D b + w b = D'W l(x) + w mu. So A = (D'W D + w)^-1 D'W, with the mean
-counts of warm-up in W; r then has mean and spread that hardly depend on x, and a line that the
+with the weights W = x + 1/2, D'W D b + w b = D'W l(x) + w mu. So A = (D'W D + w)^-1 D'W, with the
+mean counts of warm-up in W; r then has mean and spread that hardly depend on x, and a line that the
 release leaves open is crossed in one draw.
 """
 

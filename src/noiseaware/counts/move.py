@@ -688,8 +688,9 @@ class CountMove:
         the h of one draw after another it has that of log h too, about var(h) / h^2. The counts
         make up the share var(h) / (var(h) + h) of it; of n, if that is unknown, they are all.
         """
-        if self.follow:
-            tuning["following"] = follow_around(target.abilities.log_linear, tuning["mean_counts"])
+        given = target.abilities.log_linear
+        if self.follow and given is not None:
+            tuning["following"] = follow_around(given, tuning["mean_counts"])
         seen, jumps, (number, total, squares) = tuning["seen"]
         squares_of = seen[1] / np.maximum(seen[0], 1e-9)
         tuning["used"][:] = 1.0  # all, on lines where nothing moved: the last choice may be why
