@@ -22,7 +22,6 @@ from exact.test_counts import chi_square
 from later import all_but, only
 from mutants.planting import Edit, planted, same
 from noiseaware.counts import following, weights
-from noiseaware.counts import move as counts
 from noiseaware.models import count_tables
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves, make_target
@@ -102,23 +101,12 @@ def test_the_total_may_be_known(move):
     assert min(p_values_of(move, 2000, n_records=12)) > FALSE_ALARM / 3
 
 
-USERS = tuple(same(counts, name) for name in ("move_on_line", "count_steps", "iterate_counts"))
 BUGS = {
     "a count without its prior": (
         MOVES[0],
         Edit(count_tables, "log_target", "t * total - 0.5 * precision", "t * total - 0.0"),
         same(count_tables, "scan"),
         same(count_tables, "slice_step"),
-    ),
-    "a step that theta follows without the means": (
-        MOVES[3],
-        Edit(following, "log_change", "math.exp(slopes[i]) * math.expm1(change)", "0.0"),
-        *USERS,
-    ),
-    "a step that theta follows by half": (
-        MOVES[3],
-        Edit(following, "go_along", "+= following.shift[i]", "+= 0.5 * following.shift[i]"),
-        *USERS,
     ),
     "means that do not follow": (
         MOVES[1],
