@@ -163,17 +163,8 @@ def check(calibration, model: str, mechanism: str, **options):
     assert result, str(result)
 
 
-SETTINGS = [
-    (model, mechanism, sampler)
-    for model, mechanism, sampler in product(MODELS, MECHANISMS, SAMPLERS)
-    if MODELS[model][1].integer_valued or not mechanism.startswith("discrete")
-    if MODELS[model][2] is not None
-    or sampler == "default"  # no others for an open number of records
-]
-IDS = ["/".join(setting) for setting in SETTINGS]
-
-# `make test` takes every model with one mechanism, `make validate` all of SETTINGS.
-QUICK = {
+# The mechanism of a model where one is enough: in `make test`, in SBC, and with the mix.
+MECHANISM_OF = {
     "regression-known": "laplace",
     "regression-unknown": "gaussian",
     "logistic-regression": "laplace",
@@ -202,6 +193,27 @@ QUICK = {
     "poisson": "discrete-laplace",
     "negative-binomial": "gaussian",
 }
+BY_COUNTS = (
+    "naive-bayes",
+    "bernoulli",
+    "categorical",
+    "two-proportions",
+    "stratified-proportions",
+    "unknown-sizes-counts",
+    "unknown-sizes-proportions",
+    "table",
+)
+"""Models whose records the default sampler only counts: the mix moves them as records."""
+
+GEWEKE = [
+    (model, mechanism, sampler)
+    for model, mechanism, sampler in product(MODELS, MECHANISMS, ("default", "algorithm1"))
+    if MODELS[model][1].integer_valued or not mechanism.startswith("discrete")
+    if MODELS[model][2] is not None
+    or sampler == "default"  # no others for an open number of records
+] + [(model, MECHANISM_OF[model], "mix") for model in BY_COUNTS]
+"""What `make validate` has of Geweke's test."""
+
 QUICK_WITH_ALGORITHM1 = ("regression-unknown", "naive-bayes", "stratified-means")
 """Of the others, `make test` checks the kernels (`exact.test_conditionals`) and the updates of the
 records (`exact.test_enumeration`) apart."""
