@@ -72,7 +72,9 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
             "are; got n_records=None"
         )
     size = None if size is None else check_size(size)
-    unsized = able.random_size and release.n_records is None and size is None
+    if size is not None and able.random_size:
+        raise ValueError(f"size must not be given: {able.name} is about the number of records")
+    unsized = able.random_size and release.n_records is None
     n = _MANY if unsized else check_number(release.n_records, size)
     rng = np.random.default_rng(0)
     with blame(model, release.mechanism, release.query):
