@@ -263,6 +263,12 @@ TABLE = na.models.ContingencyTable([2, 2])
             "laws with zeros: use the default moves",
         ),
         (
+            fitted(
+                na.models.Poisson(), na.Release([0, 3] * 8, na.mechanisms.RandomRounding(3), 16)
+            ),
+            "RandomRounding has laws with zeros, which need a model that sums its records out",
+        ),
+        (
             fitted(na.models.Bernoulli(), na.Release([[0, 0]], Attributes([HALF, HALF]), 1)),
             "at least 2 columns",
         ),
