@@ -102,7 +102,7 @@ def options() -> argparse.Namespace:
         "--releases",
         type=int,
         help="at each setting: mixing (20), models, unknown (1), modes (20), peers (3), dp_pf (5), "
-        "ablation (1), cells (500)",
+        "ablation (1), cells (500); odd: so many random settings in place of its grid",
     )
     parser.add_argument(
         "--examples", type=listed(str), help="first, models, odd: only these, such as Normal,Gamma"

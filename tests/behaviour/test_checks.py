@@ -124,6 +124,25 @@ def test_chains_that_do_not_move(which):
     assert "theta did not move at all in at least one chain" in verdict.message
 
 
+def test_a_count_that_is_nearly_known_may_stay_where_it_is_in_one_chain():
+    values = np.zeros((4, 1000))
+    values[1, 3] = values[2, 5] = values[2, 700] = values[3, 9] = 1.0
+    assert verdicts(tree(values))["chains agree"].passed
+
+
+@pytest.mark.parametrize("where", [0.0, 3.0])
+def test_a_count_that_moves_in_all_chains_but_one_does_not_agree(where):
+    values = np.random.default_rng(1).poisson(3.0, size=(4, 1000)).astype(float)
+    values[2] = where
+    assert not verdicts(tree(values))["chains agree"].passed
+
+
+def test_a_count_that_moves_in_no_chain_does_not_agree():
+    values = np.zeros((4, 1000))
+    values[1] = 1.0
+    assert "did not move" in verdicts(tree(values))["chains agree"].message
+
+
 def test_a_parameter_that_is_constant_by_construction_is_no_failure(seed):
     values = walk(np.random.default_rng(seed), draws=2000)
     made = arviz_base.from_dict(

@@ -69,6 +69,15 @@ def test_the_summary_of_naive_bayes_reads_well():
     assert len(table) == 2 + 8
 
 
+def test_the_summary_of_counts_that_exact_numbers_fix_gives_no_warning():
+    rows = na.mechanisms.Exact(na.queries.Margins([2, 2], [[0]]))
+    columns = na.mechanisms.Laplace(na.queries.Margins([2, 2], [[1]]), scale=2.0)
+    release = na.Release([0, 4, 2.0, 2.0], na.mechanisms.Several([rows, columns]), None)
+    table = na.summary(na.sample(na.models.PoissonTable([2, 2], 1.0, 0.5), release, **QUICK))
+    assert table.loc["counts[0, 0]", "mean"] == 0
+    assert np.isnan(table.loc["counts[0, 0]", "r_hat"])
+
+
 def test_statistics_of_the_run(posterior):
     stats = posterior["sample_stats"]
     assert stats["acceptance_rate"].dims == ("chain", "draw")

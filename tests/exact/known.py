@@ -41,6 +41,21 @@ class BetaMixture:
         return float(self.weights @ stats.beta.cdf(x, self.a, self.b))
 
 
+class GammaMixture:
+    """A mixture of gamma distributions with one rate: weights and shapes, (m,)."""
+
+    def __init__(self, weights, shapes, rate: float) -> None:
+        weights = np.asarray(weights, dtype=float)
+        self.weights = weights / weights.sum()
+        self.shapes, self.rate = np.asarray(shapes, dtype=float), rate
+
+    def raw_moment(self, k: int) -> float:
+        return float(self.weights @ special.poch(self.shapes, k)) / self.rate**k
+
+    def cdf(self, x: float) -> float:
+        return float(self.weights @ stats.gamma.cdf(x, self.shapes, scale=1.0 / self.rate))
+
+
 class Table:
     """A distribution on a fine grid of equal steps, from its log density at the points."""
 
@@ -71,7 +86,7 @@ class Gauss:
         return float(stats.norm.cdf(x, self.mean, math.sqrt(self.variance)))
 
 
-Known = BetaMixture | Table | Gauss
+Known = BetaMixture | GammaMixture | Table | Gauss
 
 
 def comparisons(known: Known, draws: np.ndarray) -> np.ndarray:

@@ -244,8 +244,9 @@ def test_memory_does_not_grow_with_the_number_of_records():
 # ------------------------------------------------------------------ bad input
 
 
-def _sampled(model, mechanism, values, n):
-    return na.sample(model, na.Release(values, mechanism, n), draws=10, progressbar=False)
+def _sampled(model, mechanism, values, n, size=None):
+    release = na.Release(values, mechanism, n)
+    return na.sample(model, release, size=size, draws=10, progressbar=False)
 
 
 def _exact(rows, values, n=10):
@@ -290,6 +291,25 @@ BAD = {
     "an interaction of one": (lambda: na.models.LogLinearTable([2, 2], [[0]]), "two or more"),
     "a rate of 0": (lambda: na.models.PoissonTable(3, rate=0.0), "rate must be positive"),
     "one level": (lambda: na.models.PoissonTable([3, 1]), "n_levels"),
+    "a prior for a number that the model is about": (
+        lambda: _sampled(
+            na.models.PoissonTable(3),
+            na.mechanisms.Laplace(na.queries.Histogram(n_levels=3), scale=1.0),
+            [3, 3, 4],
+            None,
+            na.sizes.Uniform(1, 20),
+        ),
+        "size must not be given: PoissonTable is about the number of records",
+    ),
+    "an unknown number with noise that is not added to counts": (
+        lambda: _sampled(
+            na.models.PoissonTable(3),
+            na.mechanisms.KNorm(na.queries.Histogram(n_levels=3), scale=1.0),
+            [3, 3, 4],
+            None,
+        ),
+        "n_records must be given: without it PoissonTable needs noise that is added",
+    ),
     "effects of no variables": (lambda: na.models.LogLinearTable(6), "list the levels"),
 }
 

@@ -72,7 +72,9 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
             "are; got n_records=None"
         )
     size = None if size is None else check_size(size)
-    unsized = able.random_size and release.n_records is None and size is None
+    if size is not None and able.random_size:
+        raise ValueError(f"size must not be given: {able.name} is about the number of records")
+    unsized = able.random_size and release.n_records is None
     n = _MANY if unsized else check_number(release.n_records, size)
     rng = np.random.default_rng(0)
     with blame(model, release.mechanism, release.query):
@@ -451,7 +453,8 @@ def statistic_name(release: Release) -> str:
 def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
     """Return t_i(x_i, s_dp) of a few records, (m, d), if it is what the sampler can use."""
     source, m = statistic_name(release), len(records)
-    own = mechanism_abilities(release.mechanism).statistic
+    mechanism = mechanism_abilities(release.mechanism)
+    own = mechanism.statistic
     with left_alone(source, records=records):
         if own is not None:
             d = None  # whatever its log_density takes
@@ -459,7 +462,13 @@ def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
         else:
             d = len(release.query.names)
             t = release.query.statistic(records)
-    return as_statistic(source, t, m, d, finite=True)
+    made = as_statistic(source, t, m, d)
+    if mechanism.per_record and np.isneginf(made).any():
+        raise ValueError(
+            f"{mechanism.name} has laws with zeros, which need a model that sums its records out: "
+            "one of few values, whose records are alike, or CountRegression for counts"
+        )
+    return as_statistic(source, made, m, d, finite=True)
 
 
 def check_density(release: Release, records: np.ndarray) -> None:

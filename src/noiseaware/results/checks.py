@@ -197,9 +197,12 @@ def _broken(values: np.ndarray) -> str:
     if not np.isfinite(values).all():
         return "has draws that are not finite numbers: the sampler broke down"
     still = (values == values[:, :1]).all(axis=1)
-    # One value everywhere is a parameter that is constant by construction.
+    # One value everywhere is a parameter that is constant by construction. A count that is nearly
+    # known may stay where it is in a chain while it moves in others: these R-hat compares.
     constant = (values == values[:1, :1]).all(axis=(0, 1))
-    if (still & ~constant).any():
+    whole = (values == np.rint(values)).all(axis=(0, 1))
+    stuck = still.all(axis=0) | (still.any(axis=0) & ~whole)
+    if (stuck & ~constant).any():
         return "did not move at all in at least one chain: its draws say nothing"
     return ""
 

@@ -281,9 +281,10 @@ def summary(posterior: DataTree, **options: Any) -> Any:
 
     need_posterior(posterior)
     options = {"ci_prob": INTERVAL, "ci_kind": "eti"} | options
+    with np.errstate(divide="ignore", invalid="ignore"):  # a count that exact numbers fix
+        frame = table(posterior, **{"round_to": "none"} | options)
     if "round_to" in options:
-        return table(posterior, **options)
-    frame = table(posterior, round_to="none", **options)
+        return frame
     frame = frame.drop(columns=["mcse_mean", "mcse_sd"], errors="ignore").astype(object)
     for name in frame.columns:
         for row in frame.index:

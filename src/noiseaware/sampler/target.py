@@ -210,7 +210,13 @@ class Target:
         self.query_abilities = query_abilities(release.query)
         self.mechanism_abilities = mechanism = mechanism_abilities(release.mechanism)
         self.size = size
-        unsized = able.random_size and self.on_counts and release.n_records is None
+        unsized = able.random_size and release.n_records is None
+        if unsized and not self.on_counts:
+            raise ValueError(
+                f"n_records must be given: without it {able.name} needs noise that is added to "
+                "totals, one number at a time, and the default moves or moves about counts; got "
+                f"{mechanism.name}"
+            )
         self.n = 1 if unsized else check_number(release.n_records, size)
         self.values: np.ndarray = release.values
         self.terms = None if mechanism.terms is None else mechanism.terms(self.values)

@@ -9,6 +9,10 @@ invariant, and then every record is drawn from p(x_i | theta, s_i). The new pair
 distribution p(theta | s_dp) p(x | theta, s_dp) = p(theta, x | s_dp), whatever x was before: nothing
 is accepted or rejected, and theta and x do not hold each other back. A value that is impossible
 for a record, h = 0, is never drawn, so that a law may have zeros.
+
+Of a model with `random_size`, f are the means m_c of Poisson counts, which do not add up to 1. The
+n records in their order have the density prod_i m(x_i) exp(-sum_c m_c) / n!, so that p(theta) is
+multiplied by exp(-sum_c m_c); the draws of the records are as before.
 """
 
 from __future__ import annotations
@@ -57,18 +61,7 @@ class FiniteMove(ReadyMove):
             raise ValueError(f"the release is impossible at {TRIES} draws of the prior")
         self._draw(target, state)
         moves = target.coordinates.size <= MOST
-        return KERNEL.start(self._summed(target), state) if moves else {}
-
-    @staticmethod
-    def _summed(target: Target) -> Target:
-        """Return a target whose likelihood is that of the release, the records summed out."""
-        summed, laws = copy.copy(target), target.listed
-
-        def log_seen(theta: Any, _: Any) -> Any:
-            return laws.log_seen(_log_f(target, theta))
-
-        summed.abilities = replace(target.abilities, log_likelihood=log_seen)
-        return summed
+        return KERNEL.start(_summed(target), state) if moves else {}
 
     @staticmethod
     def _draw(target: Target, state: ChainState) -> None:
@@ -76,17 +69,34 @@ class FiniteMove(ReadyMove):
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[()]:
         if tuning:
-            KERNEL.step(self._summed(target), state, tuning)
+            KERNEL.step(_summed(target), state, tuning)
         self._draw(target, state)
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         if tuning:
-            KERNEL.learn(self._summed(target), state, tuning)
+            KERNEL.learn(_summed(target), state, tuning)
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         if tuning:
             KERNEL.freeze(target, state, tuning)
+
+
+def _summed(target: Target) -> Target:
+    """Return a target whose likelihood is that of the release, the records summed out."""
+    summed, laws, able = copy.copy(target), target.listed, target.abilities
+
+    def log_seen(theta: Any, _: Any) -> Any:
+        return laws.log_seen(_log_f(target, theta))
+
+    def log_prior(theta: Any) -> float:
+        assert able.log_prior is not None  # `can_list` saw to it
+        return able.log_prior(theta) - float(np.exp(_log_f(target, theta)).sum())
+
+    summed.abilities = replace(able, log_likelihood=log_seen)
+    if able.random_size:
+        summed.abilities = replace(summed.abilities, log_prior=log_prior)
+    return summed
 
 
 def _log_f(target: Target, theta: Theta) -> Any:
