@@ -638,7 +638,7 @@ class CountMove:
         seen = tuning["seen"] or _nothing_seen(target)
         following = tuning["following"]
         if following.chance > 0.0:
-            following.b[:] = target.coordinates.to_vector(state.theta)
+            following = following._replace(b=target.coordinates.to_vector(state.theta))
         iterate_counts(
             target.density,
             target.table,
@@ -654,7 +654,7 @@ class CountMove:
             reports,
         )
         if following.chance > 0.0:
-            state.theta, _ = target.coordinates.from_vector(following.b.copy())
+            state.theta, _ = target.coordinates.from_vector(following.b)
         if not target.n_gammas:
             return None, reports
         theta = target.theta_of(logs)
