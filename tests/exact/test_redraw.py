@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import os
+import pickle
 from collections import defaultdict
 
 import numpy as np
@@ -397,3 +398,20 @@ def test_with_many_records_nearly_all_draws_are_independent():
     found = na.summary(posterior)
     assert found["r_hat"].max() < 1.01
     assert found["ess_bulk"].min() > 2000
+
+
+def test_a_chain_that_is_cut_and_moved_to_another_process_has_the_same_draws():
+    """All that it needs of its box is in its state; the sums are made again."""
+    model, release = many_records(20.0)
+    schedule, ends = na.sampler.chain.Schedule.make(200, 100, 0), []
+    for segments in ([300], [150, 90, 60]):
+        target = make_target(model, release)
+        (move,) = na.sampler.default.default_moves(target)
+        state = na.sampler.chain.start(target, [move], np.random.default_rng(SEED))
+        for length in segments:
+            state, target = pickle.loads(pickle.dumps(state)), make_target(model, release)
+            state, _ = na.sampler.chain.advance(target, [move], schedule, state, length)
+        assert state.tunings[0]["around"].points > parts_module.WINDOW
+        ends.append((state.records, *state.theta.values()))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
