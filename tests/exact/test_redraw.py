@@ -16,6 +16,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 from scipy.sparse.csgraph import connected_components
 
 import noiseaware as na
@@ -415,3 +416,31 @@ def test_a_chain_that_is_cut_and_moved_to_another_process_has_the_same_draws():
         ends.append((state.records, *state.theta.values()))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scale", [5.0, 30.0])
+def test_a_fixed_box_and_random_ones_have_the_posterior_of_all_tables(scale, monkeypatch):
+    """Means and squares of theta; each of 44 scores is compared with 6.5 (a false alarm: 4e-9).
+
+    Windows have 400 points at the most, so that the larger noise asks for more than there are.
+    """
+    mechanism = na.mechanisms.Laplace(na.queries.ClassFeatureCounts(3, [2, 4]), scale=scale)
+    model, rng = na.models.NaiveBayes(3, [2, 4], concentration=0.3), np.random.default_rng(3)
+    records = model.sample_records(model.sample_prior(rng), 1500, rng)
+    release, found = mechanism.privatize(records, rng), []
+    for products in (parts_module.MOST_PRODUCTS, 400**2 * 21):
+        monkeypatch.setattr(parts_module, "MOST_PRODUCTS", products)
+        drawn = na.sample(
+            model, release, draws=10_000, chains=2, random_seed=SEED, cores=1, progressbar=False
+        )["posterior"]
+        names = [parameter.name for parameter in model.parameters]
+        values = np.concatenate([drawn[name].values.reshape(2, 10_000, -1) for name in names], -1)
+        both = np.concatenate([values, values**2], axis=-1)
+        size = [
+            float(array_stats.ess(column, method="mean")) for column in np.moveaxis(both, -1, 0)
+        ]
+        found.append((both.mean((0, 1)), both.std((0, 1)) / np.sqrt(size), min(size)))
+    (mean, error, _), (other, other_error, least) = found
+    assert least > 5000
+    assert np.abs((mean - other) / np.hypot(error, other_error)).max() < 6.5
