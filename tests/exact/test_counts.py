@@ -743,7 +743,7 @@ def test_the_compiled_steps_are_their_python_selves():
             (np.full((moves.LEVELS, moves.LEVELS), 0.7), chances, *seen),
             hold(),
             17,
-            target.box(),
+            target.boxes(None),
             np.random.default_rng(4),
             *drawn,
         )

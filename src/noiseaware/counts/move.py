@@ -40,7 +40,7 @@ anything, for each t, and which kinds of directions go far; these are used after
 the others now and then.
 
 **All at once.** Counts of parts of records are drawn together (`counts.redraw`), and not on lines,
-if no row has counts of several classes in it.
+if no row has counts of several classes in it: in random boxes, and in one that warm-up places.
 
 Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
 variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that many iterations are
@@ -72,7 +72,7 @@ from numba import njit
 from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.counts.following import follow_around, go_along, hold, log_change
 from noiseaware.counts.gammas import add_up, draw_log_gammas
-from noiseaware.counts.redraw import draw_table, redraw
+from noiseaware.counts.redraw import draw_table, is_inside, redraw
 from noiseaware.counts.target import LARGEST_CUBE, CountTarget
 from noiseaware.counts.weights import WINDOW, add_cell, add_row, pick_one
 from noiseaware.mechanisms.terms import GAUSSIAN, needs_long, term
@@ -96,7 +96,7 @@ of the counts and not that of theta given these; and never below the last for ea
 
 SELDOM = 1 / 32
 """How often strides are used after warm-up other than that which moved counts furthest, by the mean
-of k^2, and the next finer one."""
+of k^2, and the next finer one; and random boxes where a fixed one is as wide as it should be."""
 
 LEAST_SHARE = 0.05
 """A kind of direction gets steps as its mean of k^2 says, and this share of the best more: what was
@@ -442,38 +442,42 @@ def count_steps(
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
-def redraw_all(density, table, slopes, counts, tuned, box, rng):
-    """Draw all counts, of everything or within random boxes; return the share that changed."""
+def redraw_all(density, table, slopes, counts, tuned, boxes, rng):
+    """Draw all counts, within random boxes and one that is fixed; return the share that changed."""
     used, _, seen, _, _ = tuned
-    if box.whole:
-        return 1.0 if draw_table(table, counts, 1, box, rng) > 0.0 else 0.0
-    top = coarsest(counts.sum() // (table.part_ends.shape[0] - 1) + 1)
+    fixed, free = boxes
     made, changes = 0, 0
-    for level in range(top, -1, -1):
+    top = coarsest(counts.sum() // (table.part_ends.shape[0] - 1) + 1)
+    for level in range(top if free.last.shape[0] > 0 else -1, -1, -1):
         if rng.random() < used[top, level]:
-            far = redraw(density, table, slopes, counts, 1 << 3 * level, box, rng)
+            far = redraw(density, table, slopes, counts, 1 << 3 * level, free, rng)
             seen[0, top, level] += 1.0
             seen[1, top, level] += far
             made += 1
             changes += far > 0.0
+    if fixed.last.shape[0] > 0:
+        made += 1
+        if is_inside(table, counts, fixed):
+            changes += draw_table(table, counts, 1, fixed, rng) > 0.0
     return changes / max(1, made)
 
 
 @njit(cache=True, nogil=True)
 def iterate_counts(
-    density, table, slopes, counts, tuned, following, steps, box, rng, logs, tables, reports
+    density, table, slopes, counts, tuned, following, steps, boxes, rng, logs, tables, reports
 ):
     """Do as many iterations as `reports` (m, 3) has rows, and fill it in.
 
     `logs` (m, K) and `tables` (m, C) are filled too, unless they have no columns: the gammas of
-    theta, and the counts. Nothing is carried from one iteration to the next but the counts. `box`
-    is for the counts of parts (`counts.redraw`), if it has any windows.
+    theta, and the counts. Nothing is carried from one iteration to the next but the counts.
+    `boxes`, one that is fixed and one that is placed at random, are for the counts of parts
+    (`counts.redraw`), if they have any windows.
     """
     sums, tree = np.empty(table.fixed.shape[0]), np.empty(counts.shape[0] + 1, dtype=np.int64)
-    room, at_once = make_room(table), box.last.shape[0] > 0
+    room, at_once = make_room(table), boxes[0].last.shape[0] + boxes[1].last.shape[0] > 0
     for i in range(reports.shape[0]):
         if at_once:
-            moved = redraw_all(density, table, slopes, counts, tuned, box, rng)
+            moved = redraw_all(density, table, slopes, counts, tuned, boxes, rng)
         add_up(table, counts, sums)
         fill_tree(counts, tree)
         if not at_once:
@@ -603,7 +607,8 @@ class CountMove:
             "share": 0.5 if self.follow else 1.0,
             "seen": _nothing_seen(target),
             "following": hold(),
-            "mean_counts": np.zeros(target.n),
+            "around": None,
+            "links": np.zeros((2, len(target.links(state.records)))),
         }
 
     def step(
@@ -638,7 +643,7 @@ class CountMove:
         seen = tuning["seen"] or _nothing_seen(target)
         following = tuning["following"]
         if following.chance > 0.0:
-            following.b[:] = target.coordinates.to_vector(state.theta)
+            following = following._replace(b=target.coordinates.to_vector(state.theta))
         iterate_counts(
             target.density,
             target.table,
@@ -647,14 +652,14 @@ class CountMove:
             (tuning["used"], tuning["chances"], *seen),
             following,
             steps_of(target.n, tuning["share"]),
-            target.box(),
+            target.boxes(tuning["around"]),
             state.rng,
             logs,
             tables,
             reports,
         )
         if following.chance > 0.0:
-            state.theta, _ = target.coordinates.from_vector(following.b.copy())
+            state.theta, _ = target.coordinates.from_vector(following.b)
         if not target.n_gammas:
             return None, reports
         theta = target.theta_of(logs)
@@ -668,20 +673,26 @@ class CountMove:
         """
         count = state.iteration + 1
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
-            self._choose(target, tuning)
+            self._choose(target, tuning, count // 2)
             for counted in tuning["seen"]:
                 counted[:] = 0.0
         since = count + 1 - (1 << (count.bit_length() - 1))  # iterations since it began anew
-        tuning["mean_counts"] += (state.records - tuning["mean_counts"]) / since
+        mean, squares = tuning["links"]
+        off = target.links(state.records) - mean
+        mean += off / since
+        squares[:] = squares + off * off * (1.0 - 1.0 / since) if since > 1 else 0.0
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
         """Choose for the last time, if enough was seen since the last."""
         count = state.iteration + 1
-        if count < FIRST_WINDOW or count % (1 << (count.bit_length() - 1)) >= FIRST_WINDOW:
-            self._choose(target, tuning)
-        tuning.update(seen=(), mean_counts=None)
+        since = count % (1 << (count.bit_length() - 1))
+        if count < FIRST_WINDOW or since >= FIRST_WINDOW:
+            self._choose(target, tuning, max(1, since))
+        if tuning["around"] is not None and tuning["around"].enough:
+            tuning["used"] *= SELDOM
+        tuning.update(seen=(), links=None)
 
-    def _choose(self, target: CountTarget, tuning: dict[str, Any]) -> None:
+    def _choose(self, target: CountTarget, tuning: dict[str, Any], since: int) -> None:
         """Keep the strides that move the counts, and more of the directions that move them far.
 
         Given the counts the logarithm of a gamma of shape h has a variance of about 1 / h, and with
@@ -690,7 +701,9 @@ class CountMove:
         """
         given = target.abilities.log_linear
         if self.follow and given is not None:
-            tuning["following"] = follow_around(given, tuning["mean_counts"])
+            tuning["following"] = follow_around(given, tuning["links"][0])
+        mean, squares = tuning["links"]
+        tuning["around"] = target.place(mean, np.sqrt(squares / since), tuning["around"])
         seen, jumps, (number, total, squares) = tuning["seen"]
         squares_of = seen[1] / np.maximum(seen[0], 1e-9)
         tuning["used"][:] = 1.0  # all, on lines where nothing moved: the last choice may be why

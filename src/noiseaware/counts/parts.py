@@ -26,6 +26,7 @@ cell of each (i, k).
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Any
 
@@ -41,14 +42,25 @@ from noiseaware.contract import (
     mechanism_abilities,
     model_abilities,
 )
-from noiseaware.counts.redraw import Box, add_up_box, make_box
+from noiseaware.counts.redraw import Around, Box, add_up_box, make_box
 from noiseaware.counts.target import Cells, CountTarget, Table, why_not
 from noiseaware.counts.weights import WINDOW
 from noiseaware.release import Release
 
 MOST_PRODUCTS = 2**28
-"""Products of the sums over all tables, if they are to be made once: they take 0.05 to 0.3 s. That
-many are 1,800 records in 75 cells (`python -m benchmarks.counts sums`)."""
+"""Products of the sums over a fixed box: they take 0.05 to 0.3 s. That many are windows of 1,800
+points, or all tables of as many records, in 75 cells (`python -m benchmarks.counts sums`)."""
+
+SPREADS = 16.0
+"""Points of a window of a fixed box, for each standard deviation of what it is around: 8 to either
+side, beyond which Laplace noise has 1e-5 of its mass, for each of some hundred windows."""
+
+LITTLE = 8
+"""The part of a window by which its ends may be off: a window of 16
+standard deviations then has 6 at either side."""
+
+MOST_BOXES = 8
+"""Fixed boxes that are kept, of chains that take turns, each of 7 MB at the most."""
 
 
 def parts_of(model: Model, release: Release) -> Parts | None:
@@ -89,7 +101,7 @@ class PartsTarget(CountTarget):
         n_classes, *n_levels = parts.levels
         self._ends = np.cumsum([0, *n_levels])
         self._n_classes, self._per_class = n_classes, int(self._ends[-1])
-        self._box: tuple[PartsTarget, Box] | None = None
+        self._boxes: tuple[object, dict[bytes | None, tuple[Box, Box]]] = (None, {})
         super().__init__(model, release, size, parts)
 
     def _find_cells(self) -> Cells:
@@ -131,24 +143,77 @@ class PartsTarget(CountTarget):
         matrix = sparse.csc_array((table.weight, table.row, table.start), shape=shape)
         return table._replace(**nodes_of(sparse.csr_array(matrix), table.fixed, self._ends))
 
-    def box(self) -> Box:
-        """Return a box for `counts.redraw`, made once."""
-        if self._box is None or self._box[0] is not self:  # a copy has another density
-            self._box = (self, self._make_box())
-        return self._box[1]
+    def boxes(self, around: Around | None) -> tuple[Box, Box]:
+        """Return the fixed box, with its sums, and the one for random windows.
 
-    def _make_box(self) -> Box:
-        """Return a box of everything, with its sums, if these are not many."""
-        table, n = self.table, self.release.n_records if self.size is None else self.size.upper
+        The sums are made once for each place: several chains may take turns.
+        """
+        if self._boxes[0] is not self:  # a copy has another density
+            self._boxes = (self, {})
+        made, key = self._boxes[1], None if around is None else around.starts.tobytes()
+        if key not in made:
+            if len(made) >= MOST_BOXES:
+                made.pop(next(iter(made)))  # the oldest
+            made[key] = self._make_boxes(around)
+        return made[key]
+
+    def _make_boxes(self, around: Around | None) -> tuple[Box, Box]:
+        """Return a fixed box of everything if its sums are not many, and then no other."""
+        none = make_box(0, 0, 0)
+        if len(self.table.node_start) == 1:
+            return none, none
+        free = make_box(self.n, self._n_classes, WINDOW)
+        if self._most < self._most_points:
+            around, free = Around(self._most + 1, np.zeros_like(free.starts), True), none
+        if around is None:
+            return none, free
+        fixed = make_box(self.n, self._n_classes, around.points)
+        fixed.starts[:] = around.starts
+        fixed.sizes[:] = around.starts[: self.n].reshape(self._n_classes, -1)[:, self._ends[1] - 1]
+        add_up_box(self.density, self.table, self.slopes, self._most, 1, fixed)
+        return fixed, free
+
+    @property
+    def _most(self) -> int:
+        """The number of records, or the largest that it may be."""
+        n = self.release.n_records if self.size is None else self.size.upper
         assert n is not None
-        if len(table.node_start) == 1:
-            return super().box()
-        products = (self.n + self._n_classes) * (n + 1.0) ** 2
-        if products > MOST_PRODUCTS:
-            return make_box(self.n, self._n_classes, WINDOW, False)
-        box = make_box(self.n, self._n_classes, n + 1, True)
-        add_up_box(self.density, table, self.slopes, n, 1, box)
-        return box
+        return n
+
+    @property
+    def _most_points(self) -> int:
+        """How many points a window of a fixed box may have."""
+        return math.isqrt(MOST_PRODUCTS // (self.n + self._n_classes))
+
+    def links(self, counts: np.ndarray) -> np.ndarray:
+        """Return the numbers y_c and m_i of `counts.redraw`, (C + I,)."""
+        by_class = counts.reshape(self._n_classes, -1)
+        parts = np.split(by_class, self._ends[1:-1], axis=1)
+        sums = np.concatenate([np.cumsum(part, axis=1) for part in parts], axis=1)
+        return np.append(sums, np.cumsum(parts[0].sum(axis=1)))
+
+    def place(
+        self, centres: np.ndarray, spreads: np.ndarray, old: Around | None = None
+    ) -> Around | None:
+        """Return where a fixed box is: around these links, as wide as their spreads ask for.
+
+        There is none if it would have less than half of that, as on the way to the posterior. The
+        old place will do, and saves new sums, if its windows are off by little.
+        """
+        most, everything = self._most_points, self._most < self._most_points
+        if len(self.table.node_start) == 1 or everything or not spreads.any():
+            return None
+        wanted = max(WINDOW, math.ceil(SPREADS * spreads.max()))
+        points = min(wanted, most)
+        if 2 * points < wanted:
+            return None
+        starts = np.rint(centres - points / 2).astype(np.int64)
+        starts = np.clip(starts, 0, self._most + 1 - points)
+        if old is not None:
+            ends = np.abs([starts - old.starts, starts + points - old.starts - old.points])
+            if ends.max() <= points / LITTLE:
+                return old
+        return Around(points, starts, points == wanted)
 
     def _elements(self, n_cells: int) -> list[dict[int, int]]:
         """Return the directions that change the n_i, by the cells that begin the sets."""

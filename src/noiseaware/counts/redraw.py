@@ -1,4 +1,4 @@
-"""Draw all counts of parts at once, each within a random window of where it is.
+"""Draw all counts of parts at once, each within a window that is fixed or random.
 
 Given the sizes n_i of the classes the features of a class are independent (`counts.parts`), and all
 is known of the table by numbers that are sums of few others: the density of the counts is
@@ -13,14 +13,25 @@ one of these numbers (`nodes_of`). A draw from it would be a walk along partial 
 of which the last y of every feature of class i is n_i, and the last m is n: sums over all that came
 before, forwards, and one draw after another, backwards (Baum et al. 1970). With n records that
 takes n^2 products for each cell. The sums do not depend on where the chain is: with few records
-they are made once, and every table is an independent draw. With many the walk is held to windows.
+they are made once, and every table is an independent draw. With many the walk is held to windows,
+L points for each of the numbers y_c, n_i, m_i: the tables of which every number is in its window
+are a box, and one of them is drawn with probability proportional to its density w.
 
-**The draw.** For every one of the numbers y_c, n_i, m_i place a window of L points, a stride s
+**A fixed box** B does not depend on where the chain is, so that its sums are made once as well. If
+the present table x is in B, one of B is drawn; if it is not, it stays. For x' in B
+
+    sum over x of w(x) P(x, x') = sum over x in B of w(x) w(x') / (sum of w in B) = w(x'),
+
+and outside nothing changes: w is invariant. Warm-up places B around the tables that it has seen,
+several standard deviations wide, so that after it nearly all draws are independent; from then on B
+is the same. It is where the posterior is, not where all tables are: others lead into it and out of
+it. A draw of everything is one of a B that has all tables.
+
+**A random box.** For every one of the numbers y_c, n_i, m_i place a window of L points, a stride s
 apart, at random so that it covers the present value v: the points v + (i - j) s, i = 0, ..., L - 1,
-with j uniform on 0, ..., L - 1, independent of one another. The tables of which every number is in
-its window are a box, and one of them is drawn with probability proportional to its density w. The
-present numbers are all in their windows, so that the box is not empty. Let a box be covered from
-two tables x and x'. The j of each window are different from x and from x', but equally likely, so
+with j uniform on 0, ..., L - 1, independent of one another, and draw from this box. The present
+numbers are all in their windows, so that the box is not empty. Let a box be covered from two
+tables x and x'. The j of each window are different from x and from x', but equally likely, so
 that the box is as likely to be placed from x as from x': with q(B) for that,
 
     w(x) P(x, x') = sum over boxes of q(B) w(x) w(x') / (sum of w in the box) = w(x') P(x', x):
@@ -30,7 +41,8 @@ so that these lead everywhere. The last y of the features of class i are all n_i
 window; n has one as m_I, in which all but its own value is impossible if it is known.
 
 Strides are 8^t, ..., 64, 8, 1, one after another, of which warm-up finds those that move the counts
-far, as on lines (`counts.move`).
+far, as on lines (`counts.move`). Whether one is used is decided without a look at the table:
+random boxes for the tables outside of B only would lead into it and never out.
 
 **The sums.** With A_c(y) the sum of w over everything before that leads to y_c = y,
 
@@ -73,8 +85,28 @@ SMALLEST = -50.0
 exp(-50) is a millionth of the last digit."""
 
 
+class Around(NamedTuple):
+    """Where a fixed box is.
+
+    Attributes
+    ----------
+    points : int
+        L, of each window.
+    starts : (C + I,)
+        Where the windows of the links begin.
+    enough : bool
+        Whether they are as long as they should be.
+    """
+
+    points: int
+    starts: np.ndarray
+    enough: bool
+
+
 class Box(NamedTuple):
     """A box of tables: where its windows are, and the sums of the densities in it.
+
+    It has no tables if its windows have no points.
 
     There are links, the y of the cells and then the m of the classes.
 
@@ -92,8 +124,6 @@ class Box(NamedTuple):
         log of all, for each n of the last window.
     room : (L,)
         For one window.
-    whole : bool
-        Whether the box is all there is, and its sums stay.
     """
 
     starts: np.ndarray
@@ -105,10 +135,9 @@ class Box(NamedTuple):
     lowest: np.ndarray
     last: np.ndarray
     room: np.ndarray
-    whole: bool
 
 
-def make_box(cells: int, classes: int, points: int, whole: bool) -> Box:
+def make_box(cells: int, classes: int, points: int) -> Box:
     """Return room for a box, with all windows from 0 on."""
     links, wide = cells + classes, (cells + classes, max(0, 2 * points - 1))
     return Box(
@@ -121,7 +150,6 @@ def make_box(cells: int, classes: int, points: int, whole: bool) -> Box:
         lowest=np.empty(links, np.int64),
         last=np.empty(points),
         room=np.empty(points),
-        whole=whole,
     )
 
 
@@ -231,6 +259,24 @@ def place_windows(table, counts, stride, box, rng):
                 starts[c] = y - int(rng.random() * points) * stride
             starts[base + ends[k + 1] - 1] = sizes[i]
     return number
+
+
+@njit(cache=True, nogil=True, **UNCOUNTED)
+def is_inside(table, counts, box):
+    """Return whether all numbers of a table are in their windows, of stride 1."""
+    ends, starts, number = table.part_ends, box.starts, 0
+    n_parts, n_cells, points = ends.shape[0] - 1, counts.shape[0], box.last.shape[0]
+    for i in range(box.sizes.shape[0]):
+        for k in range(n_parts):
+            y = 0
+            for c in range(i * ends[n_parts] + ends[k], i * ends[n_parts] + ends[k + 1]):
+                y += counts[c]
+                if not 0 <= y - starts[c] < points:
+                    return False
+        number += y
+        if not 0 <= number - starts[n_cells + i] < points:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)

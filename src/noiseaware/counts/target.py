@@ -59,7 +59,7 @@ from noiseaware.counts.lattice import (
     open_directions,
     same_columns,
 )
-from noiseaware.counts.redraw import Box, make_box
+from noiseaware.counts.redraw import Around, Box, make_box
 from noiseaware.mechanisms.terms import EXACT
 from noiseaware.release import Release
 from noiseaware.sampler.state import ChainState
@@ -346,9 +346,23 @@ class CountTarget(Target):
         )
         return other
 
-    def box(self) -> Box:
-        """Return a box for `counts.redraw`; one without points if counts are moved on lines."""
-        return make_box(0, 0, 0, False)
+    def boxes(self, around: Around | None) -> tuple[Box, Box]:
+        """Return the fixed box and the one for random windows of `counts.redraw`.
+
+        Both are without points if counts are moved on lines, and the first is until it is known
+        what it is around.
+        """
+        return make_box(0, 0, 0), make_box(0, 0, 0)
+
+    def links(self, counts: np.ndarray) -> np.ndarray:
+        """Return the numbers of which warm-up learns mean and spread: here, the counts."""
+        return counts
+
+    def place(
+        self, centres: np.ndarray, spreads: np.ndarray, old: Around | None = None
+    ) -> Around | None:
+        """Return where the fixed box is, by mean and spread of the links; None if there is none."""
+        return None
 
     def theta_of(self, logs: np.ndarray) -> Theta:
         """Return draws of theta, one for each row of logarithms of gammas."""
