@@ -27,7 +27,7 @@ PLACES = {"inside": 1.0, "reach": 3.0, "beyond": 6.0}
 """Standard deviation of the groups' means, for bounds at -5 and 5 and a variance of 1."""
 NOISES = {
     "Laplace": lambda query, sd: na.mechanisms.Laplace(query, scale=sd / math.sqrt(2.0)),
-    "Gaussian": lambda query, sd: na.mechanisms.Gaussian(query, sigma=sd),
+    "Gaussian": lambda query, sd: na.mechanisms.Gaussian(query, scale=sd),
 }
 KINDS = {"groups": "d", "size": "d", "place": "", "noise": "", "ratio": "g"}
 KEYS = (*KINDS, "seed")
