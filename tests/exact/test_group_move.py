@@ -127,7 +127,7 @@ BUGS = {
     "the prior left out": Edit(HERE, "follow", "- self.log_prior(self.v)", ""),
     "the Jacobian left out": Edit(HERE, "log_prior", "+ log_jacobian", ""),
     "the levels do not follow": Edit(
-        HERE, "follow", "self.solve(proposed, before, held)", "(proposed, self.total)"
+        HERE, "follow", "self.solve(proposed, before * wider, held)", "(proposed, self.total)"
     ),
     "the density of the jump left out": Edit(
         MOVE, "_move_others", "log_ratio += here.follow", "log_ratio = here.follow"

@@ -103,6 +103,26 @@ def find_closest(records, rows, found):
             found[g] = i
 
 
+@njit(cache=True, nogil=True)
+def next_steps(off, slope, rises, z, between, step):
+    """Write the next step of each z_g, and narrow what the solution lies between, (G, 2)."""
+    for g in range(len(off)):
+        if off[g] == 0.0:
+            step[g] = 0.0
+            continue
+        above = off[g] * rises[g] > 0.0
+        low, high = between[g, 0], between[g, 1]
+        low, high = (low, min(high, z[g])) if above else (max(low, z[g]), high)
+        between[g, 0], between[g, 1] = low, high
+        if slope[g] * rises[g] > 0.0:
+            step[g] = -off[g] / slope[g]
+        else:
+            step[g] = -2.0 * abs(step[g]) if above else 2.0 * abs(step[g])
+        middle = 0.5 * (low + high)
+        if math.isfinite(middle) and not low < z[g] + step[g] < high:
+            step[g] = middle - z[g]
+
+
 class GroupMove(SteppedMove):
     """Move the levels of all groups with the innovations held, and decide about each.
 
@@ -306,28 +326,18 @@ class Groups:
         secant leads elsewhere. Where H_g is flat, the step is twice the last one.
         """
         v, approach, rises = v.copy(), Approach(), np.sign(slope)
-        low, high = np.full(len(slope), -math.inf), np.full(len(slope), math.inf)
-        step, z = np.zeros(len(slope)), v[self.levels].copy()
-        total, held = self.look(v)
+        between = np.full((len(slope), 2), (-math.inf, math.inf))
+        step, (total, held) = np.zeros(len(slope)), self.look(v)
         off = held - wanted
         for _ in range(MOST_TRIES):
             if not np.isfinite(off).all():
                 return None
-            low = np.where(off * rises < 0.0, np.maximum(low, z), low)
-            high = np.where(off * rises > 0.0, np.minimum(high, z), high)
-            flat = slope * rises <= 0.0
-            step = np.where(flat, -2.0 * np.abs(step) * np.sign(off * rises), -off / slope)
-            step = np.where(off == 0.0, 0.0, step)
-            middle = 0.5 * (low + high)
-            outside = (z + step <= low) | (z + step >= high)
-            step = np.where(outside & np.isfinite(middle), middle - z, step)
+            next_steps(off, slope, rises, v[self.levels], between, step)
             worst = np.maximum(np.abs(off) * self.inverse_scales, np.abs(step)).max()
             if approach.ends(float(worst), step, v):
                 return v, total
-            z = z + step
-            v[self.levels] = z
-            last = off
-            total, held = self.look(v)
+            v[self.levels] += step
+            last, (total, held) = off, self.look(v)
             off = held - wanted
             secant = (off - last) / np.where(step == 0.0, 1.0, step)
             slope = np.where(np.abs(step) > NUDGE, secant, slope)
@@ -335,16 +345,18 @@ class Groups:
 
     def follow(self, proposed: np.ndarray) -> float:
         """Let the levels of a proposed v follow, so that all H_g stay; return log r but for q."""
+        spread_of = self.target.coordinates.spread_of
         with np.errstate(all="ignore"):
             held, before = self.hold(self.v, self.total)
-            found = self.solve(proposed, before, held)
+            wider = spread_of(proposed) / spread_of(self.v)
+            found = self.solve(proposed, before * wider, held)
             if found is None:
                 return -math.inf
             v, total = found
             held, after = self.hold(v, total)
             back = self.v.copy()
             back[self.levels] = v[self.levels]
-            returned = self.solve(back, after, held)
+            returned = self.solve(back, after / wider, held)
             if returned is None or not np.allclose(returned[0], self.v, rtol=1e-6, atol=1e-6):
                 return -math.inf
             self.v_new = v
