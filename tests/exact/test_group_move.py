@@ -135,8 +135,9 @@ BUGS = {
 }
 
 
-# A density that is kept is wrong in the second of two steps only: too little to be seen here.
-UNSEEN = {"the density before is kept", "the power left out"}
+# A density that is kept is wrong in the second of two steps only, and that of a jump in half of the
+# steps, which the others make good: too little to be seen here.
+UNSEEN = {"the density before is kept", "the power left out", "the density of the jump left out"}
 
 
 @pytest.mark.full
