@@ -12,6 +12,7 @@ steps       what the parts of a transport move cost, against the constants of th
 own         a plain NumPy model of one's own against the built-in one
 unknown     the paper's regression with n unknown: convergence, and what an iteration costs
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
+groups      the default call on groups: many, large, noisy and clamped ones (long; as mixing)
 cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
@@ -49,6 +50,7 @@ SECTIONS = (
     "own",
     "unknown",
     "models",
+    "groups",
     "cells",
     "odd",
     "modes",
@@ -91,7 +93,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         type=listed(int),
-        help="mixing, models, odd, peers, ablation: n, such as 100,1000",
+        help="mixing, models, odd, peers, ablation: n, such as 100,1000; groups: of each",
     )
     parser.add_argument(
         "--epsilons",
@@ -110,11 +112,12 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         type=listed(str),
-        help="ablation, cells: only these parts; odd: only this noise (much, usual, little)",
+        help="ablation, cells: only these parts; odd: only this noise (much, usual, little); "
+        "groups: only these means (inside, reach, beyond)",
     )
     parser.add_argument("--workers", type=int, default=2, help="mixing: processes (2)")
     parser.add_argument(
-        "--fresh", action="store_true", help="mixing, models, odd, ablation: forget what is on file"
+        "--fresh", action="store_true", help="mixing, models, groups, odd, ablation: start anew"
     )
     chosen = parser.parse_args()
     for section in chosen.sections:

@@ -37,6 +37,9 @@ STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
 KEYS = ("n", "model", "noise", "epsilon", "seed")
 FIGURES = ("r_hat", "ess_bulk", "ess_tail", "elsewhere", "cpu")
 
+SHOWN = {"passed": "", "r_hat": ".3f", "ess_bulk": ".0f", "ess_tail": ".0f"}
+SHOWN |= {"elsewhere": ".0f", "cpu": ".1f"}
+
 Example = tuple[Any, Any, dict[str, Any]]
 
 TWO_FEATURES = {"feature_mean": [0.5, -0.3], "feature_covariance": [[1.0, 0.3], [0.3, 1.0]]}
@@ -188,12 +191,10 @@ def run(options: Namespace) -> None:
         rows.append(key | measure(*sized(name, n), n, noise, epsilon, seed))
         tables.append(path, rows[-1])
     title = "Releases that pass (R-hat <= 1.01, bulk and tail ESS >= 400, no other mode); the worst"
-    shown = {"passed": "", "r_hat": ".3f", "ess_bulk": ".0f", "ess_tail": ".0f"}
-    shown |= {"elsewhere": ".0f", "cpu": ".1f"}
     kinds = {"n": ".0f", "model": "", "noise": "", "epsilon": "g"}
-    tables.show(title, kinds | shown, cells(rows, tuple(kinds)))
+    tables.show(title, kinds | SHOWN, cells(rows, tuple(kinds)))
     kinds = {"model": "", "n": ".0f"}
-    tables.show(f"{title}, of all noises and epsilons", kinds | shown, cells(rows, tuple(kinds)))
+    tables.show(f"{title}, of all noises and epsilons", kinds | SHOWN, cells(rows, tuple(kinds)))
 
 
 def cells(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -235,6 +236,11 @@ def measure(
     rng = np.random.default_rng([seed, round(10 * epsilon)])
     values = {name: np.asarray(value, dtype=np.float64) for name, value in theta.items()}
     release = NOISES[noise](query, epsilon).privatize(model.sample_records(values, n, rng), rng)
+    return diagnose(model, release, seed)
+
+
+def diagnose(model: Any, release: Any, seed: int) -> dict[str, Any]:
+    """Sample a release with the defaults, and return the worst diagnostics."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -24,24 +24,31 @@ depends on z, and tau is held, so that the step stays reversible.
 Transport moves the other coordinates, with z held too.
 
 **Letting the levels follow.** Where the noise is small, the totals are known, and with u and z held
-none of the other coordinates can move; a noisy sum of clamped records says little of their
-variance, but says it in a way that only all of them together can change. So one of the other
-coordinates is also moved with T held: v_k' = v_k + e, and every z_g' solves T_g(z_g'; v') = T_g.
-With D_g = dT_g / dz_g, the map of (v_k, z) has the Jacobian determinant prod_g D_g / D_g', D_g'
-being taken at the end, and its inverse is the same map with -e. So it is accepted with probability
-min(1, r),
+none of the other coordinates, called a, can move; a noisy sum of clamped records says little of
+their variance, but says it in a way that only all of them together can change. So a is also moved
+with T held: a' is drawn from q(a' | a), and every z_g' solves H_g(z_g'; a', u) = H_g, where H_g is
+T_g or what else is held of the group. With D_g = dH_g / dz_g, (a, H_1, ..., H_G) are coordinates of
+(a, z) whose volume is prod_g D_g times that of (a, z), and only a moves in them. So a', z' is
+accepted with probability min(1, r),
 
-    r = p(v') prod_g D_g / (p(v) prod_g D_g'),
+    r = p(v') q(a | a') g(s, T') prod_g D_g
+        ------------------------------------,
+        p(v ) q(a' | a) g(s, T ) prod_g D_g'
 
-p being the prior density of all coordinates, z included. The solver has to come back to z from z',
-or the proposal is refused: then it is an involution on (v, e), wherever the solver leads to. What
-rounding leaves of T' - T is paid for by g(s, T') / g(s, T).
+p being the prior density of all coordinates, z included, and D_g' being taken at the end. T' is T
+but for rounding, and for a group of which T_g is not what is held. The solver has to come back to z
+from z', or the proposal is refused: then it is reversible, wherever the solver leads to.
 
-**Groups that do not answer.** Where all records of a group are clamped, D_g = 0 and no z_g solves
-for anything. Such groups keep their z_g: the map is the one above for the others, whose D_g alone
-are in the determinant, and what T' - T is in these groups is paid for by g as well. Which groups
-these are has to be the same at the end, or the proposal is refused: the way back then leaves the
-same z as they are.
+a is walked, or jumps to a Student t draw fitted to the posterior (`proposals`); the innovations
+that are held know little of what the release leaves open, so that jumps are often accepted.
+
+**Groups that do not answer.** Where all records of a group are clamped, dT_g / dz_g = 0 and no z_g
+solves for anything. If z_g stayed, a larger variance would take some record back inside, or all
+would have to be farther out than before. What is held of such a group is the record that is
+closest to what it adds to the total, which is the one that is clamped by least: H_g is its value.
+The others are clamped by more, before and after, so that T_g stays as well. The way back chooses
+anew what is held; if that is something else, it does not lead back, and the proposal is refused. A
+group without records keeps its z_g.
 """
 
 from __future__ import annotations
@@ -51,11 +58,12 @@ import math
 import numpy as np
 from numba import njit
 
-from noiseaware.basics.adapt import WANTED_ALONE, StepSize, log_change
+from noiseaware.basics.adapt import WANTED_ALONE, log_change
 from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.base import SteppedMove, Tuning
-from noiseaware.sampler.moves.geometry import Approach, differences
-from noiseaware.sampler.moves.proposals import SPREAD
+from noiseaware.sampler.moves.geometry import Approach, Geometry
+from noiseaware.sampler.moves.proposals import SPREAD, Jump, Walk
+from noiseaware.sampler.moves.transport import FIRST_WINDOW, draw_prior
 from noiseaware.sampler.moves.tuning import AS_BEFORE, Option, costs
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -63,7 +71,7 @@ from noiseaware.sampler.target import Target
 NUDGE = 1e-6
 """How far z is moved to estimate D: so little that hardly any record comes to its clamp."""
 
-MOST_TRIES = 16
+MOST_TRIES = 40
 """Looks at the records for one solution; a solver that needs more is lost."""
 
 FARTHEST = 30.0
@@ -80,6 +88,39 @@ def log_each(density, total, out):
         out[g] = 0.0
         for c in range(g * width, g * width + width):
             out[g] += density.power * term(long, family, parameters, c, total[c])
+
+
+@njit(cache=True, nogil=True)
+def find_closest(records, rows, found):
+    """Write, where `found` (G,) is -1, which record of the group is closest to what it adds."""
+    off = np.full(len(found), np.inf)
+    wanted = found == -1
+    for i in range(len(records)):
+        g = int(rows[i, 0])
+        far = abs(records[i, 1] - rows[i, 1])
+        if wanted[g] and far < off[g]:
+            off[g] = far
+            found[g] = i
+
+
+@njit(cache=True, nogil=True)
+def next_steps(off, slope, rises, z, between, step):
+    """Write the next step of each z_g, and narrow what the solution lies between, (G, 2)."""
+    for g in range(len(off)):
+        if off[g] == 0.0:
+            step[g] = 0.0
+            continue
+        above = off[g] * rises[g] > 0.0
+        low, high = between[g, 0], between[g, 1]
+        low, high = (low, min(high, z[g])) if above else (max(low, z[g]), high)
+        between[g, 0], between[g, 1] = low, high
+        if slope[g] * rises[g] > 0.0:
+            step[g] = -off[g] / slope[g]
+        else:
+            step[g] = -2.0 * abs(step[g]) if above else 2.0 * abs(step[g])
+        middle = 0.5 * (low + high)
+        if math.isfinite(middle) and not low < z[g] + step[g] < high:
+            step[g] = middle - z[g]
 
 
 class GroupMove(SteppedMove):
@@ -113,37 +154,55 @@ class GroupMove(SteppedMove):
         tau = maps.spread_of(maps.to_vector(state.theta))
         # One number a group and a level that moves it: more numbers could not all be held.
         held = target.levels if target.d == groups else slice(None)
-        others = np.delete(np.arange(maps.size), held).tolist()
-        return {
+        others = np.delete(np.arange(maps.size), held)
+        tuning: Tuning = {
             "log_sizes": np.full(groups, math.log(tau)),  # as wide as the prior
             "ratios": [],
             "others": others,
-            "other_sizes": [StepSize(0.5, WANTED_ALONE) for _ in others],
+            "proposals": [],
+            "geometry": None,
             "count": 0,
             "looks": 0,
             "warming": True,
         }
+        if len(others):
+            index = np.arange(len(others))
+            prior = [draw_prior(target, state.rng, True)[1] for _ in range(20 * len(others))]
+            tuning["geometry"] = Geometry(np.stack(prior))
+            tuning["proposals"] = [Walk(index, 0, given_u=False), Jump(index, 0)]
+            for proposal in tuning["proposals"]:
+                proposal.set_geometry(tuning["geometry"])
+        return tuning
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
-        """Move all levels, and another coordinate with them; report the shares accepted."""
+        """Move all levels, and the other coordinates with them; report the shares accepted."""
         here = Groups(target, state)
         share = self._move_levels(here, tuning, state.rng)
         follow = math.nan
-        if tuning["others"]:
-            which = int(state.rng.integers(len(tuning["others"])))
-            size = tuning["other_sizes"][which]
-            amount = size.size * state.rng.standard_normal()
-            log_ratio = here.follow(tuning["others"][which], amount)
-            follow = float(-state.rng.standard_exponential() < log_ratio < math.inf)
-            if follow:
-                here.v = here.v_new
-            if tuning["warming"]:
-                size.note(log_ratio)
+        if tuning["proposals"]:
+            follow = self._move_others(here, tuning, state.rng)
         if tuning["warming"]:
             tuning["looks"] += here.looks
         if share or follow > 0.0:
             target.put(state, target.coordinates.from_vector(here.v)[0], here.u)
         return (share, follow)
+
+    def _move_others(self, here: Groups, tuning: Tuning, rng: np.random.Generator) -> float:
+        """Move what the groups share, by a walk or a jump; return whether it was accepted."""
+        others = tuning["others"]
+        proposal = tuning["proposals"][int(rng.random() < 0.5)]
+        now, proposed = here.v[others], here.v.copy()
+        there = np.empty_like(now)
+        log_ratio = proposal.propose(now, proposal.prepare(1, rng), 0, there)
+        proposed[others] = there
+        log_ratio += here.follow(proposed)
+        accept = -rng.standard_exponential() < log_ratio < math.inf
+        if accept:
+            here.v = here.v_new
+        if tuning["warming"]:
+            proposal.record(log_ratio)
+            tuning["geometry"].history.append(here.v[others])
+        return float(accept)
 
     def _move_levels(self, here: Groups, tuning: Tuning, rng: np.random.Generator) -> float:
         """Move all levels `steps` times; return the share accepted."""
@@ -177,8 +236,16 @@ class GroupMove(SteppedMove):
             sizes = tuning["log_sizes"] + log_change(likely, WANTED_ALONE, tuning["count"])
             tuning["log_sizes"] = np.clip(sizes, -FARTHEST, FARTHEST)
         tuning["ratios"] = []
-        for size in tuning["other_sizes"]:
-            size.tune(tuning["count"])
+        for proposal in tuning["proposals"]:
+            proposal.tune(tuning["count"])
+        if tuning["count"] >= FIRST_WINDOW and tuning["count"] & (tuning["count"] - 1) == 0:
+            self._learn_geometry(tuning)
+
+    def _learn_geometry(self, tuning: Tuning) -> None:
+        if tuning["geometry"] is not None:
+            tuning["geometry"].learn()
+            for proposal in tuning["proposals"]:
+                proposal.set_geometry(tuning["geometry"])
 
     def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
         """Return what the move costs, in the way in which it goes on."""
@@ -187,13 +254,16 @@ class GroupMove(SteppedMove):
         return [AS_BEFORE._replace(cost=cost)]
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        tuning["warming"] = False
+        if tuning["count"] >= FIRST_WINDOW:
+            self._learn_geometry(tuning)
+        tuning.update(warming=False, geometry=None)
 
 
 class Groups:
     """Where the move is, with u held: v, T there, and the v of the last proposal of `follow`.
 
-    `looks` is how often all records were looked at.
+    `looks` is how often all records were looked at; `records`, which record is held of each group
+    whose number is not, -1 for none, and -2 for a group whose number is held.
     """
 
     def __init__(self, target: Target, state: ChainState) -> None:
@@ -203,6 +273,8 @@ class Groups:
         self.inverse_scales = target.terms.parameters[:, 1]
         self.u, self.total = target.recover(state), target.total(state.records)
         self.v = self.v_new = target.coordinates.to_vector(state.theta)
+        self.room = np.empty_like(state.records)
+        self.records = np.full(target.levels.stop - target.levels.start, -2)
         self.looks = 0
 
     def total_at(self, v: np.ndarray) -> np.ndarray:
@@ -210,60 +282,84 @@ class Groups:
         self.looks += 1
         return self.target.total_at(v, self.u)
 
+    def build(self, v: np.ndarray) -> np.ndarray:
+        """Return all records at v."""
+        theta = self.target.coordinates.from_vector(v)[0]
+        return self.target.build_all(theta, self.u, self.room)
+
+    def look(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return T and all H_g at v."""
+        if (self.records == -2).all():
+            total = self.total_at(v)
+            return total, total
+        self.looks += 1
+        records = self.build(v)
+        total = self.target.total(records)
+        held = np.where(self.records < 0, v[self.levels], records[self.records, 1])
+        return total, np.where(self.records == -2, total, held)
+
     def log_prior(self, v: np.ndarray) -> float:
         """Return the log prior density of all coordinates at v."""
         theta, log_jacobian = self.target.coordinates.from_vector(v)
         return self.target.log_prior(theta) + log_jacobian
 
-    def derivative(self, v: np.ndarray) -> np.ndarray:
-        """Return all D_g at v."""
-        together = np.zeros((len(v), 1))
-        together[self.levels] = NUDGE
-        return differences(self.total_at, v, together)[:, 0] / NUDGE
+    def hold(self, v: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Choose what is held of each group at v, whose T is given; return all H_g and D_g."""
+        nudged = v.copy()
+        nudged[self.levels] += NUDGE
+        self.records[:] = -2
+        held, there = total, self.total_at(nudged)
+        if not (there != total).all():
+            records = self.build(v)
+            self.records[there == total] = -1
+            find_closest(records, self.target.statistic(records, 0), self.records)
+            held, there = self.look(v)[1], self.look(nudged)[1]
+        return held, (there - held) / NUDGE
 
-    def solve(self, v: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """Return v with levels that lead to the total, by secants that begin with a slope; or None.
+    def solve(
+        self, v: np.ndarray, slope: np.ndarray, wanted: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return v with levels at which all H_g are as wanted, and T there; None if not found.
 
-        Every group has a secant of its own, between its last two points. One with a slope of 0
-        does not answer, and stays.
+        Every group has a secant of its own, between its last two points, that begins with a slope.
+        Once the solution lies between two points, so do all later ones: in the middle, where the
+        secant leads elsewhere. Where H_g is flat, the step is twice the last one.
         """
-        v, answers, approach = v.copy(), slope != 0.0, Approach()
-        off = np.where(answers, self.total_at(v) - self.total, 0.0)
+        v, approach, rises = v.copy(), Approach(), np.sign(slope)
+        between = np.full((len(slope), 2), (-math.inf, math.inf))
+        step, (total, held) = np.zeros(len(slope)), self.look(v)
+        off = held - wanted
         for _ in range(MOST_TRIES):
             if not np.isfinite(off).all():
                 return None
-            step = np.where(off == 0.0, 0.0, -off / slope)
+            next_steps(off, slope, rises, v[self.levels], between, step)
             worst = np.maximum(np.abs(off) * self.inverse_scales, np.abs(step)).max()
             if approach.ends(float(worst), step, v):
-                return v
+                return v, total
             v[self.levels] += step
-            last, off = off, np.where(answers, self.total_at(v) - self.total, 0.0)
+            last, (total, held) = off, self.look(v)
+            off = held - wanted
             secant = (off - last) / np.where(step == 0.0, 1.0, step)
             slope = np.where(np.abs(step) > NUDGE, secant, slope)
-            if not (slope != 0.0)[answers].all():
-                return None
         return None
 
-    def follow(self, other: int, amount: float) -> float:
-        """Propose another coordinate, with the levels that keep the total; return log r."""
+    def follow(self, proposed: np.ndarray) -> float:
+        """Let the levels of a proposed v follow, so that all H_g stay; return log r but for q."""
+        spread_of = self.target.coordinates.spread_of
         with np.errstate(all="ignore"):
-            before = self.derivative(self.v)
-            answers = np.abs(before) > 0.0
-            proposed = self.v.copy()
-            proposed[other] += amount
-            found = self.solve(proposed, before)
+            held, before = self.hold(self.v, self.total)
+            wider = spread_of(proposed) / spread_of(self.v)
+            found = self.solve(proposed, before * wider, held)
             if found is None:
                 return -math.inf
-            after = self.derivative(found)
-            if not np.array_equal(answers, np.abs(after) > 0.0):
+            v, total = found
+            held, after = self.hold(v, total)
+            back = self.v.copy()
+            back[self.levels] = v[self.levels]
+            returned = self.solve(back, after / wider, held)
+            if returned is None or not np.allclose(returned[0], self.v, rtol=1e-6, atol=1e-6):
                 return -math.inf
-            back = found.copy()
-            back[other] = self.v[other]
-            returned = self.solve(back, after)
-            if returned is None or not np.allclose(returned, self.v, rtol=1e-6, atol=1e-6):
-                return -math.inf
-            self.v_new = found
-            log_volume = float(np.log(np.abs(before / after))[answers].sum())
-            reached = self.total_at(found)
-            log_ratio = self.log_prior(found) - self.log_prior(self.v) + log_volume
-            return log_ratio + self.target.log_g(reached) - self.target.log_g(self.total)
+            self.v_new = v
+            log_volume = float(np.log(np.abs(before / after)).sum())
+            log_ratio = self.log_prior(v) - self.log_prior(self.v) + log_volume
+            return log_ratio + self.target.log_g(total) - self.target.log_g(self.total)
