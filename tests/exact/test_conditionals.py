@@ -635,6 +635,12 @@ CLOSED_FORM_BUGS = [
     (
         "logistic by quadrature",
         "generalised_regression.py",
+        "soft, factor = max(eta, 0.0), 1.0 + smaller",
+        "soft, factor = max(eta, 0.0), 1.0",
+    ),
+    (
+        "logistic by quadrature",
+        "generalised_regression.py",
         "    copy_vector(coefficients, out)\n",
         "    copy_vector(coefficients, out)\n    mode[:] = coefficients\n",
     ),
