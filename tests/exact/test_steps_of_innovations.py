@@ -68,6 +68,8 @@ def check(name, runs=RUNS):
         state = ChainState(theta, made.copy(), held, rng)
         for _ in range(SWEEPS):
             records.sweep(target, state, records.step_innovations(target, state), 1, 4)
+        BlockSweep()._step_innovations(target, state)
+        assert (state.innovations is None) == (held is None)
         if held is not None:
             np.testing.assert_array_equal(model.build_records(theta, held), state.records)
             assert len(np.unique(held)) == held.size  # none is that of another record
@@ -119,6 +121,23 @@ def test_the_bug_is_caught(name):
     old, new, setting = BUGS[name]
     with planted(Edit(records, "step_innovations", old, new)), pytest.raises(AssertionError):
         check(setting, runs=2 * RUNS)
+
+
+HELD_BUGS = {
+    "innovations that were held are kept": (
+        "= counts, sweeps, held",
+        "= counts, sweeps, state.innovations",
+        "clamped",
+    ),
+    "innovations that stay behind": ("= target.recover(state)", "= 1.0 * held", "simulator"),
+}
+
+
+@pytest.mark.parametrize("name", HELD_BUGS)
+def test_a_bug_in_what_is_held_is_caught(name):
+    old, new, setting = HELD_BUGS[name]
+    with planted(Edit(BlockSweep, "_step_innovations", old, new)), pytest.raises(AssertionError):
+        check(setting)
 
 
 def check_near(kind, law):
