@@ -63,11 +63,9 @@ NEAREST = 1e-3
 """The shortest steps of innovations: those for a cell that is hit by a record in a thousand."""
 
 STEPS, ONE_ENTRY = 2, 0.25
-"""Steps of innovations in an iteration, and the share of them that moves one entry; recovering the
-innovations may cost as much as two steps. Of `PoissonRegression` with 2,000 records, Gaussian noise
-and epsilon 10, CPU time for an effective draw of the coefficient: one step, half of them of one
-entry, 1; one, two and three steps of all entries, 0.75, 0.73 and 0.65 (`python -m benchmarks
-models` has the release). One entry is for records of many, and for what the total does not see."""
+"""Steps of innovations in an iteration, and the share of them that moves one entry: for records of
+many, and for what the total does not see. Chosen, not tuned: recovering the innovations may cost as
+much as two steps, and CPU time for an effective draw hardly depends on how many there are."""
 
 LOOK_EVERY = 8
 LOOK_AT = 32
