@@ -101,10 +101,10 @@ def _walk_free(move: Any, rng: Any, size: float) -> tuple[Any, float]:
 
 
 def no_near() -> Patches:
-    """Draw an innovation afresh each time."""
+    """Draw innovations afresh each time."""
 
     def afresh(kind: str, u: Any, rng: Any) -> Any:
-        return rng.standard_normal(len(u)) if kind == "normal" else rng.random(len(u))
+        return rng.standard_normal(u.shape) if kind == "normal" else rng.random(u.shape)
 
     return [mock.patch.object(records, "near", afresh)]
 
@@ -120,8 +120,8 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "jump of the level move": changed(
         level.Level, step_free=lambda self, rng, size: _walk_free(self, rng, size)
     ),
-    "one innovation": changed(records.BlockSweep, _most_are_refused=lambda *_: False),
-    "short steps of innovations": no_near,
+    "steps of innovations": changed(records.BlockSweep, _most_are_refused=lambda *_: False),
+    "steps that are short": no_near,
     "blocks of records": changed(
         records.BlockSweep, freeze=lambda self, target, state, tuning: tuning.update(size=1)
     ),

@@ -635,6 +635,12 @@ CLOSED_FORM_BUGS = [
     (
         "logistic by quadrature",
         "generalised_regression.py",
+        "    return value - math.log(product)\n\n\n@njit(cache=True, nogil=True)\ndef diff",
+        "    return value\n\n\n@njit(cache=True, nogil=True)\ndef diff",
+    ),
+    (
+        "logistic by quadrature",
+        "generalised_regression.py",
         "    copy_vector(coefficients, out)\n",
         "    copy_vector(coefficients, out)\n    mode[:] = coefficients\n",
     ),

@@ -126,7 +126,31 @@ def test_a_bug_in_the_series_is_caught(old, new):
     ],
 )
 def test_a_bug_on_the_way_back_is_caught(old, new):
+    assert error_on_the_way_back(gamma_quantiles) < 1e-13
     with mutated_models("gamma_quantiles.py", old, new) as mutant:
-        logs = log_quantiles_at(2.5, Z)[:, None]
-        back = mutant.gamma_quantiles.gamma_scores(np.array([2.5]), logs)[:, 0]
-        assert np.abs(back - Z).max() > 1e-9
+        assert error_on_the_way_back(mutant.gamma_quantiles) > 1e-11
+
+
+def error_on_the_way_back(module):
+    z = Z[np.abs(Z) < 4.0]
+    logs = log_quantiles_at(2.5, z)[:, None]
+    return np.abs(module.gamma_scores(np.array([2.5]), logs)[:, 0] - z).max()
+
+
+def test_the_way_back_begins_close():
+    """One step of Newton's method is enough, where a start is within 3e-8."""
+    z = Z[np.abs(Z) < 5.5]
+    for shape in (0.05, 0.5, 2.5, 1e3):
+        step = gamma_quantiles.FINE_STEP if shape < 0.3 else gamma_quantiles.STEP
+        nodes = np.arange(-6.0, 6.0 + step, step)
+        series = np.empty((len(nodes), gamma_quantiles.ORDER + 1))
+        ends = log_quantiles_at(shape, nodes[[0, -1]])
+        constant = special.gammaln(shape) - 0.5 * np.log(2 * np.pi)
+        gamma_quantiles.fill_series(shape, constant, step, ends, series)
+        starts = np.empty((len(nodes) - 1, 6))
+        gamma_quantiles._between(series, step, starts)
+        y = log_quantiles_at(shape, z)
+        low = np.searchsorted(series[:, 0], y, side="right") - 1
+        t = (y - series[low, 0]) / (series[low + 1, 0] - series[low, 0])
+        found = nodes[low] + (starts[low] * t[:, None] ** np.arange(6)).sum(axis=1)
+        assert np.abs(found - z).max() < 3e-8

@@ -221,7 +221,7 @@ class Dirichlet(CompiledModel):
         self.column_names = [f"x{j}" for j in range(1, k + 1)]
         mean = labelled("mean", "simplex", "part", self.column_names)
         self.parameters = (mean, Parameter("precision", (), "positive"))
-        work = Work(2.0 + 2.0 * k, update=1.0 * k, draw=4.5 * k, build=3.5 * k, recover=13.0 * k)
+        work = Work(2.0 + 2.0 * k, update=1.0 * k, draw=4.5 * k, build=3.5 * k, recover=9.0 * k)
         self.innovations = Innovations("normal", k, work)
         self._concentration, self._exponents = concentration, concentration - 1.0
         self._constant = conjugate.log_dirichlet_constant(concentration)

@@ -251,7 +251,7 @@ class Gamma(Numbers):
     rate_rate: float = field(default=1.0, metadata=POSITIVE)
 
     _priors: ClassVar = {"shape": "gamma", "rate": "gamma"}
-    _work = Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=10.0)
+    _work = Work(calls=6.0, update=1.0, draw=6.0, build=3.0, recover=6.5)
     innovations = Innovations("normal", 1, _work)
     compiled = Compiled(_build_gamma, None, _log_gamma)
     derived = (Parameter("mean", (), "positive"),)

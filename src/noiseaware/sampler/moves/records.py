@@ -24,14 +24,14 @@ The two databases are k changes of one record apart, so under pure epsilon-DP r 
 exp(-k epsilon). With k = 1 this is Algorithm 1; with k = n the whole database is drawn anew, and
 only its total is needed.
 
-**One innovation.** A record that the noise pins down is hardly ever replaced by a fresh one. But
-where records are built from independent innovations, x_i = F(u_i; theta), a proposal may draw one
-entry of u_i afresh and keep the others (`one_innovation`): one feature of a record of many, or a
-response beyond the bound at which it is clamped, which the total does not see at all. Or it moves
-the entry a little (`near`), so that the one record in a cell that is seldom hit stays there. With
-u_i drawn from p(u_i | x_i, theta) first (`transport` has why that is allowed), the proposal is
-reversible for p(u_i), so that once more only the ratio of g is left, of two databases that differ
-in one record.
+**Steps of innovations.** A record that the noise pins down is hardly ever replaced by a fresh one.
+But where records are built from independent innovations, x_i = F(u_i; theta), a proposal may move
+u_i a little, by a kernel that is reversible for p(u_i) (`near`): all of its entries, so that a
+record with an unusual feature goes back to the others step by step; or one entry, with the others
+kept (`step_innovations`): one feature of many, or a response beyond the bound at which it is
+clamped, which the total does not see at all. With u_i drawn from p(u_i | x_i, theta) first
+(`transport` has why that is allowed), once more only the ratio of g is left, of two databases that
+differ in one record.
 
 Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that do not
 look at the other records can all be drawn, and their statistics taken, before the loop; the loop
@@ -60,7 +60,12 @@ FIRST_WINDOW = 32
 """Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
 
 NEAREST = 1e-3
-"""The shortest steps of an innovation: those for a cell that is hit by a record in a thousand."""
+"""The shortest steps of innovations: those for a cell that is hit by a record in a thousand."""
+
+STEPS, ONE_ENTRY = 2, 0.25
+"""Steps of innovations in an iteration, and the share of them that moves one entry: for records of
+many, and for what the total does not see. Chosen, not tuned: recovering the innovations may cost as
+much as two steps, and CPU time for an effective draw hardly depends on how many there are."""
 
 LOOK_EVERY = 8
 LOOK_AT = 32
@@ -341,34 +346,36 @@ def from_model(target: Target, state: ChainState) -> Propose:
     return propose
 
 
-def one_innovation(target: Target, state: ChainState) -> Propose:
-    """Propose each record with one entry of its u, chosen at random, drawn afresh or moved."""
+def step_innovations(target: Target, state: ChainState) -> Propose:
+    """Propose each record with its u moved: all entries, or one that is chosen at random."""
     innovations = target.abilities.innovations
     assert innovations is not None  # the caller saw to it
     u = target.recover(state)
 
     def propose(begin: int, end: int, rng: np.random.Generator) -> Candidates:
-        rows = np.arange(end - begin)
-        entries = rng.integers(innovations.width, size=end - begin)
-        made = u[begin:end].copy()
-        fresh = innovations.draw(end - begin, rng)[rows, entries]
-        moved = near(innovations.kind, made[rows, entries], rng)
-        made[rows, entries] = np.where(rng.random(end - begin) < 0.5, fresh, moved)
+        m, width = end - begin, innovations.width
+        made = near(innovations.kind, u[begin:end], rng)
+        if width > 1:
+            one, entries = rng.random(m) < ONE_ENTRY, rng.integers(width, size=m)
+            kept = one[:, None] & (np.arange(width) != entries[:, None])
+            made = np.where(kept, u[begin:end], made)
         return Candidates(target.build(state.theta, made, begin), made, _NO_CORRECTION)
 
     return propose
 
 
 def near(kind: str, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return innovations (m,) near u, by a kernel that is reversible for their distribution.
+    """Return innovations (m, width) near u, by a kernel that is reversible for their distribution.
 
-    With s from 0.001 to 1, every order of magnitude alike: sqrt(1 - s^2) u + s z for normal ones,
-    z being standard normal, and u + s (w - 1/2) modulo 1 for uniform ones, w being uniform.
+    With s from 0.001 to 1, the same for a record: sqrt(1 - s^2) u + s z for normal ones, z being
+    standard normal, and u + s (w - 1/2) modulo 1 for uniform ones, w being uniform. log s is
+    proportional to the cube of a uniform: two of three s are above 0.1, and one of eight below
+    0.01.
     """
-    s = NEAREST ** rng.random(len(u))
+    s = NEAREST ** rng.random((len(u), 1)) ** 3
     if kind == "normal":
-        return np.sqrt(1.0 - s * s) * u + s * rng.standard_normal(len(u))
-    return (u + s * (rng.random(len(u)) - 0.5)) % 1.0
+        return np.sqrt(1.0 - s * s) * u + s * rng.standard_normal(u.shape)
+    return (u + s * (rng.random(u.shape) - 0.5)) % 1.0
 
 
 def sweep(
@@ -493,8 +500,8 @@ class BlockSweep(ReadyMove):
     """Go once through all records, in blocks whose size is chosen in warm-up.
 
     The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
-    tries one of the sizes, the rest use k = 1. Where most single records are refused, a second
-    sweep follows, which draws one entry of each record's innovations afresh, or moves it.
+    tries one of the sizes, the rest use k = 1. Where most single records are refused, sweeps follow
+    that move the innovations of each record a little.
 
     Parameters
     ----------
@@ -527,7 +534,7 @@ class BlockSweep(ReadyMove):
             "rates": np.zeros(len(sizes)),
             "tries": np.zeros(len(sizes)),
             "last_rate": 0.0,
-            "parts": False,
+            "steps": False,
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
@@ -540,18 +547,22 @@ class BlockSweep(ReadyMove):
         else:
             rate, lowest = sweep(target, state, from_model(target, state), size)
         tuning["last_rate"] = rate
-        if tuning["parts"]:
-            single = min(single, self._renew_parts(target, state))
+        if tuning["steps"]:
+            single = min(single, self._step_innovations(target, state))
         return rate, min(lowest / size, single)
 
-    def _renew_parts(self, target: Target, state: ChainState) -> float:
-        """Change one innovation of each record; return the smallest log ratio of g.
+    def _step_innovations(self, target: Target, state: ChainState) -> float:
+        """Move the innovations of each record; return the smallest log ratio of g.
 
-        What is said of acceptance is about whole records, so these are not counted.
+        They are recovered once and held meanwhile: each sweep leaves p(x, u | theta, s_dp)
+        invariant. What is said of acceptance is about whole records, so these are not counted.
         """
-        counts, sweeps = state.acceptance.copy(), state.sweeps
-        _, lowest = sweep(target, state, one_innovation(target, state), 1)
-        state.acceptance[:], state.sweeps = counts, sweeps
+        counts, sweeps, held = state.acceptance.copy(), state.sweeps, state.innovations
+        state.innovations = target.recover(state)
+        lowest = 0.0
+        for _ in range(STEPS):
+            lowest = min(lowest, sweep(target, state, step_innovations(target, state), 1)[1])
+        state.acceptance[:], state.sweeps, state.innovations = counts, sweeps, held
         return lowest
 
     def _lowest_of_one(self, target: Target, state: ChainState) -> float:
@@ -596,7 +607,7 @@ class BlockSweep(ReadyMove):
             # What happened before counts for a tenth from here on.
             tuning["rates"] *= 0.1
             tuning["tries"] *= 0.1
-        tuning["parts"] = self._most_are_refused(target, tuning)
+        tuning["steps"] = self._most_are_refused(target, tuning)
         others = tuning["sizes"][1:]
         trying = count % 2 == 1 and others
         tuning["size"] = others[count // 2 % len(others)] if trying else 1
