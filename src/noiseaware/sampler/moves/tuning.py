@@ -301,7 +301,7 @@ def choose_brief(
 
     An iteration in `EVERY` does all moves, the others some steps of one proposal. Whatever makes an
     effective draw cheapest is taken, unless it would come later than `ENOUGH`, or doing all moves
-    in every iteration is cheaper.
+    in every iteration is cheaper, or dearer by no more than `CHANCE`.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def choose_brief(
     """
     best, outlook = NOT_BRIEF, full
     image = cost.start + cost.build if mirrored else 0.0
-    lowest = full[0] * (1 + full[1] + image)
+    lowest = full[0] * (1 + full[1] + image) / CHANCE
     for which, own in enumerate(times):
         for steps, time in enumerate(own, start=1):
             iteration = (1 + full[1] + (EVERY - 1) * steps * cost.fresh) / EVERY
