@@ -38,7 +38,6 @@ from noiseaware.sampler.moves import (
     CountTransport,
     count_transport,
     exploring,
-    formula,
     geometry,
     interweave,
     learned,
@@ -115,6 +114,22 @@ def enough(factor: float) -> Callable[[], Patches]:
     return lambda: [mock.patch.object(owner, "ENOUGH", value) for owner in (interweave, tuning)]
 
 
+def no_images() -> Patches:
+    """No iteration is the mirror image of the one before."""
+    choose = transport.Transport._choose_brief
+
+    def without_images(self: Any, target: Any, tuning: Any) -> None:
+        tuning["images"].clear()
+        choose(self, target, tuning)
+
+    return [mock.patch.object(transport.Transport, "_choose_brief", without_images)]
+
+
+def every(number: int) -> Callable[[], Patches]:
+    """Return a part: all moves are made more often, or less, between draws afresh."""
+    return lambda: [mock.patch.object(owner, "EVERY", number) for owner in (transport, tuning)]
+
+
 EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "level move": changed(default, can_follow=lambda target: False),
     "jump of the level move": changed(
@@ -142,7 +157,10 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "rounds of Interweave": changed(interweave, MOST_CYCLES=1),
     "more rounds with many records": changed(interweave, LONGEST=1.0),
     "what warm-up shows of slowness": changed(transport, slowness=lambda history, expected: 1.0),
-    "antithetic draws": changed(transport.Transport, antithetic=lambda *_: False),
+    "antithetic draws": no_images,
+    "draws afresh": changed(transport, fresh_proposals=lambda *_: []),
+    "EVERY 4": every(4),
+    "EVERY 64": every(64),
     "mirror images": changed(default, mirror_images=lambda target: []),
     "scaling": changed(scale.ScaleMove, step=lambda *_: (math.nan,), learn=lambda *_: None),
     "moves of groups": changed(Target, _find_levels=lambda self: None),
@@ -161,7 +179,6 @@ WITH_FORMULA: dict[str, Callable[[], Patches]] = {
     "softer noise": changed(exploring.ExploringJump, softer=1.0),
     "STEPS 32": changed(exploring, STEPS=32),
     "STEPS 128": changed(exploring, STEPS=128),
-    "FLOOR": changed(formula, FLOOR=math.inf),
 }
 SOLVABLE: dict[str, Callable[[], Patches]] = {
     "walk in the total": changed(RegressionFormula, solvable=False),

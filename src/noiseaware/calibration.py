@@ -370,6 +370,8 @@ def _geweke_runs(
                 # A run ends with the sampler's half: what it says of x given s_dp is then compared.
                 if done:
                     target = simulation.target(target.database(state), rng)
+                # All moves, or a brief draw in their place (`Transport.brief`): all take turns.
+                state.iteration = (len(ended) + done) % 3 - 1
                 for move, tuning in zip(simulation.moves, state.tunings, strict=True):
                     move.step(target, state, tuning)
         ended.append(_quantities(target, state.theta, state.records))

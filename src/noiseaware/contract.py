@@ -635,9 +635,10 @@ class MoveAbilities:
     """Its `freeze` chooses among tuning["options"], and leaves in tuning["option"] which, and in
     tuning["outlook"] the iterations that an effective draw should cost then, and what they cost
     beyond an iteration of Algorithm 1."""
-    antithetic: Callable[..., bool] | None = None
-    """(target, state, tuning): make a draw that is correlated negatively with the last, in place of
-    all moves of an `Interweave`, in every second iteration; or return False and do nothing."""
+    brief: Callable[..., float | None] | None = None
+    """(target, state, tuning, log_g), log_g being log g where the chain is, or None: make a draw
+    that costs little, in place of all moves of an `Interweave`, and return log g there; or do
+    nothing and return None, if state.iteration says that it is not time for one."""
     moves: Sequence[Any] = ()
     """The moves inside this one. Messages that name a user's method look into them."""
     kernel: Any = None

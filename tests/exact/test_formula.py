@@ -424,7 +424,7 @@ OPEN = {
 @pytest.mark.full
 @pytest.mark.parametrize("name", OPEN)
 def test_a_release_that_is_open_below(name):
-    """Where a release says no more than "at most", there is a jump, and its floor is no NaN."""
+    """Where a release says no more than "at most", there is a jump, and its ratio is no NaN."""
     model, noise, values = OPEN[name]
     rng = np.random.default_rng(SEED)
     release = na.Release(values, na.mechanisms.Clamped(noise, 0, 40), 20)
@@ -433,9 +433,6 @@ def test_a_release_that_is_open_below(name):
     state = ChainState(theta, model.sample_records(theta, 20, rng), None, rng)
     jump = Transport().start(target, state)["proposals"][-1]
     assert isinstance(jump, ExploringJump)
-    floor = jump.noise.floor
-    assert not np.isnan(floor).any()
-    assert np.isfinite(floor).all() == (name == "regression")
     jump.condition_on(target, Row(target.recover(state), target.abilities.innovations, None))
     proposed = np.empty(target.coordinates.size)
     v = target.coordinates.to_vector(theta)

@@ -390,7 +390,7 @@ LEARNED = [
     *((Precision, name, "ParameterUpdate(Slice)/count") for name in Precision.learned),
     (Geometry, "history", "Transport/count"),
     (Geometry, "covariance_given_u", "Transport/own"),
-    (Gains, "inside", "Transport/own"),
+    (Gains, "inside", "Transport/dense"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),
     (RegressionJump, "mean", "Transport(steps=1)/dense"),

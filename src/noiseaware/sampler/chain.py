@@ -241,8 +241,8 @@ class _Kept:
         here = slice(self._done, self._done + len(reports))
         for name, values in theta.items():
             self.theta[name][here] = values
-        for (column, _), values in zip(self._columns[0], reports.T, strict=True):
-            column[here] = values
+        for (column, lowest), values in zip(self._columns[0], reports.T, strict=True):
+            column[here] = np.minimum(column[here], values) if lowest else values
         self._done += len(reports)
 
     def draws(self) -> Draws:

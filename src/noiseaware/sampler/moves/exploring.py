@@ -64,10 +64,9 @@ STEPS_A_CALL = 16.0
 
 
 class Noise(NamedTuple):
-    """The noise of pi*: the terms of log g, their least values, and (T(r) - A(r)) / n, (d,)."""
+    """The noise of pi*: the terms of log g, and (T(r) - A(r)) / n, (d,)."""
 
     terms: SeparableDensity
-    floor: np.ndarray
     offset: np.ndarray
 
 
@@ -212,7 +211,6 @@ class ExploringJump(Proposal):
         wider = target.terms.parameters * np.array([1.0, self.softer, 1.0, 1.0])
         self.noise = Noise(
             target.terms._replace(parameters=wider),
-            floor=np.full(target.d, -np.inf),
             offset=np.zeros(target.d),
         )
         self._normals = widest

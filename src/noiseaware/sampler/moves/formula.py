@@ -1,7 +1,6 @@
 """The regression's formula for the total, with which the transport move explores.
 
-`exploring` has the ratio. A is the formula of `noiseaware.maths.formulas`. The noise of pi* has a
-floor (`FLOOR`).
+`exploring` has the ratio. A is the formula of `noiseaware.maths.formulas`.
 
 **A walk in the total.** Where the formula without clamping, B, can be solved for theta, the walk
 that is shaped like theta given u is made in it instead: B' = B(v) + s c b z, with the noise's
@@ -49,7 +48,6 @@ from noiseaware.mechanisms.terms import needs_long, term
 from noiseaware.sampler.moves.exploring import (
     WALK_GIVEN_U,
     ExploringJump,
-    Noise,
     Numbers,
     accepts,
     pick,
@@ -58,12 +56,7 @@ from noiseaware.sampler.moves.exploring import (
 )
 from noiseaware.sampler.moves.geometry import Geometry
 from noiseaware.sampler.moves.row import Row
-from noiseaware.sampler.target import Target, most_likely_total
-
-FLOOR = 4.0
-"""With a regression, in no coordinate is pi* lowered by more than exp(-FLOOR) b_j / n: the formula
-may be far off while T fits, and a chain that got there would hardly ever leave it by a proposal
-that takes the formula at its word. `python -m benchmarks ablation` has a run without it."""
+from noiseaware.sampler.target import Target
 
 MOST_SIZES = 1024
 """Numbers of records at which the sums of the row are taken."""
@@ -152,12 +145,12 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
     """Return log pi*, up to a constant, and fill in the total without and with clamping."""
     log_prior = approximate(formula, summary, theta, room, unclamped)
     clamped(summary[0, 0], unclamped, room.moments, total)
-    terms, floor, offset = noise
+    terms, offset = noise
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     log_g = 0.0
     for j in range(total.shape[0]):
         total[j] += summary[0, 0] * offset[j]
-        log_g += max(term(long, family, parameters, j, total[j]), floor[j])
+        log_g += term(long, family, parameters, j, total[j])
     return log_prior + log_jacobian + log_g
 
 
@@ -205,7 +198,7 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
 
 
 class RegressionJump(ExploringJump):
-    """The chain of a regression, with `FLOOR`; it moves n too, from `lowest` to `span`."""
+    """The chain of a regression; it moves n too, from `lowest` to `span`."""
 
     learned = (*ExploringJump.learned, "lowest", "span")
     scratch = (*ExploringJump.scratch, "summary", "sizes")
@@ -217,7 +210,6 @@ class RegressionJump(ExploringJump):
         self.formula, self.summary = formula, np.empty((0, 0))
         if formula.solvable:
             self._normals = max(self._normals, target.d)
-        self.noise = self.noise._replace(floor=_floor(self.noise, target.n))
         self.prior, self.lowest, self.span = target.size, 0, 0
         none = np.zeros(0)
         self.sizes = Sizes(0, 1, none, np.zeros((0, 0, 0)), none, none, none, 0)
@@ -276,12 +268,3 @@ class RegressionJump(ExploringJump):
             self.formula, self.summary, self.sizes, self.coordinates.layout, self._natural(v),
             self.noise, self.steps, numbers, self.formula.solvable, v, self.counts,
         )  # fmt: skip
-
-
-def _floor(noise: Noise, n: int) -> np.ndarray:
-    """Return the lowest that a coordinate's part of log pi* may be, (d,); see `FLOOR`."""
-    family, parameters = noise.terms
-    at = most_likely_total(noise.terms)
-    long = needs_long(noise.terms)
-    highest = [term(long, family, parameters, j, total) for j, total in enumerate(at)]
-    return np.array(highest) - FLOOR - np.log1p(n * parameters[:, 1])

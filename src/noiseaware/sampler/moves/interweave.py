@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.transport import MOST_COST
 from noiseaware.sampler.moves.tuning import ENOUGH, are_few, one_iteration
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.target import CHUNK, Target
 
 MOST_CYCLES = 8
 """Rounds that an iteration may have. With few records each may be as long as a round can be."""
@@ -68,22 +70,56 @@ class Interweave(ReadyMove):
         return {
             "cycles": self.cycles or 1,
             "last_reports": [],
-            "antithetic": [],
+            "brief": [],
             "moves": [move.start(target, state) for move in self.moves],
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
         """Do all moves c times; report means, and the lowest of what is a lowest.
 
-        In every second iteration an antithetic draw may take their place; what the moves reported
-        last is then reported again.
+        A brief draw may take their place; what the moves reported last is then reported again.
         """
-        if state.iteration % 2 and tuning["last_reports"]:
-            for k in tuning["antithetic"]:
-                if self.moves[k].antithetic(target, state, tuning["moves"][k]):
-                    return tuple(tuning["last_reports"])
-        tuning["last_reports"] = self._step(target, state, tuning)
+        self._draw(target, state, tuning, None)
         return tuple(tuning["last_reports"])
+
+    def most(self, target: Target) -> int:
+        """Return how many iterations `run` may do: as many as look at some thousand records."""
+        return 1 if target.size is not None else max(1, CHUNK // target.n)
+
+    def run(
+        self, target: Target, state: ChainState, tuning: Tuning, iterations: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Do several iterations; return theta and the reports, one row each.
+
+        As many calls of `step` give the same, but do not know that nothing else has moved the
+        chain since the last, and look again at where it is.
+        """
+        first, log_g = state.iteration, None
+        reports = np.empty((iterations, len(self.reports)))
+        theta = {
+            name: np.empty((iterations, *np.shape(value)))
+            for name, value in target.shown(state.theta, state.records).items()
+        }
+        for k in range(iterations):
+            state.iteration = first + k
+            log_g = self._draw(target, state, tuning, log_g)
+            reports[k] = tuning["last_reports"]
+            for name, value in target.shown(state.theta, state.records).items():
+                theta[name][k] = value
+        state.iteration = first
+        return theta, reports
+
+    def _draw(
+        self, target: Target, state: ChainState, tuning: Tuning, log_g: float | None
+    ) -> float | None:
+        """Do an iteration, given log g if that is known; return it if it is known afterwards."""
+        if tuning["last_reports"]:
+            for k in tuning["brief"]:
+                found = self.moves[k].brief(target, state, tuning["moves"][k], log_g)
+                if found is not None:
+                    return found
+        tuning["last_reports"] = self._step(target, state, tuning)
+        return None
 
     def _step(self, target: Target, state: ChainState, tuning: Tuning) -> list[float]:
         rounds = []
@@ -128,4 +164,4 @@ class Interweave(ReadyMove):
             most = min(MOST_CYCLES, longest / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))
         if tuning["cycles"] == 1:
-            tuning["antithetic"] = [k for k, (can, _) in enumerate(able) if can.antithetic]
+            tuning["brief"] = [k for k, (can, _) in enumerate(able) if can.brief]

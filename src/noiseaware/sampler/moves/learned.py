@@ -138,7 +138,7 @@ def evaluate(fit, v, out):
 @njit(cache=True, nogil=True)
 def log_fitted(fit, noise, v, values):
     """Return log pi* at v; `values`: room for A and l."""
-    terms, _, offset = noise
+    terms, offset = noise
     beyond = max(evaluate(fit, v, values) / fit.reach, 1.0)
     log_density = values[-1] - 0.5 * (v.shape[0] + DOF) * math.log(beyond)
     long, family, parameters = needs_long(terms), terms.family, terms.parameters

@@ -112,9 +112,10 @@ MOST_COORDINATES = 100
 """With more, a frame takes too many looks at the records: two for each coordinate."""
 
 PERIODS = (1, 2, 4, 8)
-"""The move is made in every iteration, every second, ...; which is chosen in warm-up. No seldomer:
-what warm-up saw of a tail is little, and this move may be the only one that leaves it (`TwoMeans`,
-2,000 records: a chain that made it in every 32nd sat in a tail for a hundred iterations)."""
+"""The move is made in every iteration, in every second on average, ...; which is chosen in warm-up.
+No seldomer: what warm-up saw of a tail is little, and this move may be the only one that leaves it
+(`TwoMeans`, 2,000 records: a chain that made it in every 32nd sat in a tail for a hundred
+iterations)."""
 
 ALL_SMOOTH = Smooth(np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 """For a model whose records have no whole numbers."""
@@ -269,7 +270,8 @@ class LevelMove(ReadyMove):
             tuning["renewed"] = renewed
             v = _coordinates(target, state)
             gains.record_others(_and_records(v, share), _and_records(history[-1], 0.0))
-        if len(tuning["frame"].rows) and state.iteration % tuning["period"] == 0:
+        # By chance: an iteration may do other things where it could be counted.
+        if len(tuning["frame"].rows) and tuning["period"] * state.rng.random() < 1.0:
             here = Level(target, state, tuning["frame"])
             only_n = target.size is not None and state.rng.random() < 0.5
             size = tuning["n_size" if only_n else "size"]

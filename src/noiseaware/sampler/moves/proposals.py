@@ -88,6 +88,10 @@ class Proposal:
         """Fill `proposed` with the k-th prepared proposal; return log q(v | v') - log q(v' | v)."""
         return 0.0
 
+    def log_density(self, v: np.ndarray) -> float:
+        """Return log q(v), up to a constant, of a jump from the learned geometry; else 0."""
+        return 0.0
+
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def walk(v, index, factor, size, normals, proposed):
@@ -129,7 +133,8 @@ def jump(v, index, mean, factor, dof, normals, radius, proposed):
 
 def student_radius(rng: np.random.Generator) -> float:
     """Return a draw of sqrt(dof / chi-square(dof))."""
-    return math.sqrt(0.5 * DOF / float(rng.standard_exponential(2).sum()))
+    first, second = rng.standard_exponential(2).tolist()
+    return math.sqrt(0.5 * DOF / (first + second))
 
 
 def factor_of(covariance: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -196,3 +201,7 @@ class Jump(Proposal):
     def propose(self, v, prepared, k, proposed) -> float:
         normals, radius = prepared
         return jump(v, self.index, self.mean, self.factor, DOF, normals[k], radius[k], proposed)
+
+    def log_density(self, v: np.ndarray) -> float:
+        z = np.linalg.solve(self.factor, v[self.index] - self.mean)
+        return -0.5 * (DOF + len(z)) * math.log1p(float(z @ z) / DOF)

@@ -61,6 +61,7 @@ import numpy as np
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Theta
+from noiseaware.sampler.moves.afresh import draw_afresh, look_afresh, times_afresh
 from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.formula import RegressionJump
 from noiseaware.sampler.moves.geometry import Geometry
@@ -70,8 +71,11 @@ from noiseaware.sampler.moves.row import NO_LEAN, Row
 from noiseaware.sampler.moves.tuning import (
     AS_BEFORE,
     ENOUGH,
+    EVERY,
+    NOT_BRIEF,
     Gains,
     are_few,
+    choose_brief,
     choose_steps,
     costs,
     expected_time,
@@ -106,6 +110,9 @@ later as many in an iteration."""
 
 LOOK_EVERY = 8
 """In every eighth iteration of warm-up the ratio of the mirror image is looked at."""
+
+NOTHING = np.empty(0)
+"""A vector that is not known yet."""
 
 MOST_COST = {True: 9.0, False: 3.0}
 """What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
@@ -174,12 +181,16 @@ class Transport(ReadyMove):
             state.innovations = best.row.own()
 
     def _position(
-        self, target: Target, state: ChainState, tuning: Tuning | None = None
+        self,
+        target: Target,
+        state: ChainState,
+        tuning: Tuning | None = None,
+        log_g: float | None = None,
     ) -> Position:
         lean, span = NO_LEAN, 0
-        if tuning is not None:
+        if tuning is not None and target.size is not None:
             lean, span = tuning["lean"], max(proposal.span for proposal in tuning["proposals"])
-        return Position(target, state, lean, span, hold_levels=self.hold_levels)
+        return Position(target, state, lean, span, log_g, hold_levels=self.hold_levels)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
         """Begin with the prior's mean and covariance, from draws of it."""
@@ -189,7 +200,8 @@ class Transport(ReadyMove):
         draws = [draw_prior(target, state.rng, self.hold_levels) for _ in range(number)]
         prior = [v for _, v in draws]
         geometry = Geometry(np.stack(prior))
-        for proposal in proposals:
+        fresh = fresh_proposals(target, maps)
+        for proposal in (*proposals, *fresh):
             proposal.set_geometry(geometry)
         return {
             "proposals": proposals,
@@ -205,6 +217,9 @@ class Transport(ReadyMove):
             "means": [],
             "images": [],
             "centre": None,
+            "fresh": fresh,
+            "looks": [[] for _ in fresh],
+            "brief": NOT_BRIEF,
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
@@ -218,6 +233,9 @@ class Transport(ReadyMove):
             here.find_v()
             if tuning["geometry"].history:
                 gains.record_others(here.v, tuning["geometry"].history[-1])
+            if tuning["fresh"] and state.iteration % LOOK_EVERY == 0:
+                for looks, proposal in zip(tuning["looks"], tuning["fresh"], strict=True):
+                    looks.append(look_afresh(target, state, proposal))
         accepted = 0
         for which, (proposal, steps) in enumerate(zip(tuning["proposals"], numbers, strict=True)):
             if steps == 0:
@@ -264,7 +282,7 @@ class Transport(ReadyMove):
             here = self._position(target, state, tuning)
             if count == 1 or 2 * len(geometry.mean) <= LOOKS["learn"] * count:
                 estimate_jacobian(here, geometry)
-            for proposal in proposals:
+            for proposal in (*proposals, *tuning["fresh"]):
                 proposal.set_geometry(geometry)
             if count >= FIRST_WINDOW:
                 self._use_formula(here, tuning)
@@ -286,27 +304,56 @@ class Transport(ReadyMove):
         if len(tuning["geometry"].history) >= FIRST_WINDOW:
             tuning["geometry"].learn()
             _learn_lean(tuning)
-            for proposal in tuning["proposals"]:
+            for proposal in (*tuning["proposals"], *tuning["fresh"]):
                 proposal.set_geometry(tuning["geometry"])
             self._use_formula(self._position(target, state, tuning), tuning)
             self._choose(target, tuning)
-            recent = tuning["images"][len(tuning["images"]) // 2 :]
-            soon = tuning["outlook"][0] < ENOUGH[are_few(target.n, target.work)]
-            if soon and math.fsum(recent) > 0.5 * len(recent):
-                tuning["centre"] = tuning["geometry"].mean.copy()
-        tuning.update(geometry=None, gains=None, means=[], images=[], warming=False, options=None)
+            self._choose_brief(target, tuning)
+        nothing: dict[str, Any] = {name: [] for name in ("means", "images", "looks")}
+        tuning.update(nothing, geometry=None, gains=None, warming=False, options=None)
 
-    def antithetic(self, target: Target, state: ChainState, tuning: Tuning) -> bool:
-        """Propose the mirror image of v and nothing else, if it pays; return whether it does."""
-        if tuning["centre"] is None:
-            return False
-        here = self._position(target, state, tuning)
+    def _choose_brief(self, target: Target, tuning: Tuning) -> None:
+        """Choose whether iterations are mirror images, and whether the others are drawn afresh."""
+        images, cost = tuning["images"], costs(target.n, target.work)
+        few, recent = are_few(target.n, target.work), images[len(images) // 2 :]
+        mirrored = math.fsum(recent) > 0.5 * len(recent)
+        if self.steps is None:
+            most = int((1 + tuning["outlook"][1]) / cost.fresh)
+            halves = [looks[len(looks) // 2 :] for looks in tuning["looks"]]
+            times = [times_afresh(looks, most) for looks in halves if looks]
+            chosen = choose_brief(times, cost, tuning["outlook"], few, mirrored)
+            tuning["brief"], tuning["outlook"] = chosen
+        if mirrored and tuning["outlook"][0] < ENOUGH[few]:
+            tuning["centre"] = tuning["geometry"].mean.copy()
+
+    def brief(
+        self, target: Target, state: ChainState, tuning: Tuning, log_g: float | None = None
+    ) -> float | None:
+        """Make a draw that costs little, where it is time for one.
+
+        Of all iterations, every second is a mirror image, if that pays; of the others, all but
+        every `EVERY`-th draw everything afresh. Takes log g if it is known, and returns it.
+        """
+        turn, (which, steps) = state.iteration, tuning["brief"]
+        if tuning["centre"] is not None:
+            if turn % 2 == 0:
+                return self.antithetic(target, state, tuning, log_g)
+            turn //= 2
+        if steps and (turn + 1) % EVERY:
+            return draw_afresh(target, state, tuning["fresh"][which], steps, log_g)
+        return None
+
+    def antithetic(
+        self, target: Target, state: ChainState, tuning: Tuning, log_g: float | None = None
+    ) -> float:
+        """Propose the mirror image of v and nothing else; return log g."""
+        here = self._position(target, state, tuning, log_g)
         here.find_v()
         log_ratio = here.look(2.0 * tuning["centre"] - here.v, state.rng)
         if -state.rng.standard_exponential() < log_ratio < math.inf:
             here.accept()
             here.put_into(state)
-        return True
+        return here.log_g
 
     def _choose(self, target: Target, tuning: Tuning) -> None:
         """Choose the steps, unless they are given, and what other moves do beside them."""
@@ -349,7 +396,8 @@ class Position:
     ----------
     theta, records, total, log_g
         theta, F(u; theta), its total and log g there; with `_new`, of the last proposal. Records
-        that are many are built at the end, and are None meanwhile.
+        that are many are built at the end, and are None meanwhile. Where log g is given, the total
+        is empty until a proposal is accepted.
     row
         The u that are held.
     maps
@@ -364,6 +412,7 @@ class Position:
         state: ChainState,
         lean: np.ndarray = NO_LEAN,
         span: int = 0,
+        log_g: float | None = None,
         *,
         hold_levels: bool = False,
     ) -> None:
@@ -375,22 +424,23 @@ class Position:
         if target.size is not None:
             self.theta = with_size(state.theta, len(state.records), state.rng)
         self.records: np.ndarray | None = state.records
-        self.total = target.total(state.records)
-        self.log_g = target.log_g(self.total)
-        self.found = False
+        self.total = NOTHING
+        if log_g is None:
+            self.total = target.total(state.records)
+            log_g = target.log_g(self.total)
+        self.log_g, self.found = log_g, False
         self.maps = maps_at(target, self.theta, hold_levels)
-        self.v = np.empty(self.maps.size)
-        self.v_new = np.empty(self.maps.size)
-        self.log_prior = 0.0
+        self.v, self.v_new, self.log_prior = NOTHING, NOTHING, 0.0
 
     def find_v(self) -> None:
         """Find v and the prior there, if that has not been done."""
         if not self.found:
             self.v, self.log_prior = self._place()
-            self.found = True
+            self.v_new, self.found = np.empty_like(self.v), True
 
     def _place(self) -> tuple[np.ndarray, float]:
-        self.maps = maps_at(self.target, self.theta, self.hold_levels)
+        if self.hold_levels:
+            self.maps = maps_at(self.target, self.theta, self.hold_levels)
         return place(self.maps, self.target.log_prior_moved, self.theta)
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
@@ -555,6 +605,14 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     elif whole and len(blocks) == 1 and can_learn(target):
         proposals.append(LearnedJump(blocks[0], target))
     return proposals
+
+
+def fresh_proposals(target: Target, maps: Any) -> list[Proposal]:
+    """Return the proposals of theta with which all records may be drawn afresh (`afresh`)."""
+    if maps is not target.moved:
+        return []
+    whole = np.arange(maps.size)
+    return [PriorJump(), *([Jump(whole, 0)] if maps.size <= LARGEST_BLOCK else [])]
 
 
 def place(

@@ -42,6 +42,14 @@ ESS of four releases of `PoissonRegression` (200 records, Gaussian noise, epsilo
 models`)."""
 
 
+EVERY = 16
+"""Where most iterations draw everything afresh (`afresh`), all moves are made in every sixteenth,
+for where that is seldom accepted. `python -m benchmarks ablation` has other numbers."""
+
+NOT_BRIEF = (0, 0)
+"""No steps afresh."""
+
+
 class Gains:
     """How far theta is carried, coordinate by coordinate, by each proposal and by other moves.
 
@@ -122,12 +130,15 @@ class Costs(NamedTuple):
         One step of each proposal, (proposals,).
     holds
         Which of the proposals need a formula.
+    fresh
+        Drawing theta and the records of it, with T.
     """
 
     start: float
     build: float
     each: np.ndarray
     holds: Sequence[bool]
+    fresh: float = 1.0
 
     def total(self, steps: Sequence[int]) -> float:
         """Return what a transport move with these steps costs."""
@@ -162,6 +173,7 @@ def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool
         build=build,
         each=np.array([build + CALL * proposal.more_calls / iteration for proposal in proposals]),
         holds=[proposal.formula_total is not None for proposal in proposals],
+        fresh=(work.calls * CALL + (work.draw + 1.0) * n) / iteration,
     )
 
 
@@ -276,6 +288,45 @@ def choose_steps(
     while cost.total(best) > most and max(best) > 1:
         best[int(np.argmax(best))] -= 1
     return best
+
+
+def choose_brief(
+    times: Sequence[Sequence[float]],
+    cost: Costs,
+    full: tuple[float, float],
+    few: bool,
+    mirrored: bool,
+) -> tuple[tuple[int, int], tuple[float, float]]:
+    """Return which proposal draws everything afresh, in how many steps, and the outlook then.
+
+    An iteration in `EVERY` does all moves, the others some steps of one proposal. Whatever makes an
+    effective draw cheapest is taken, unless it would come later than `ENOUGH`, or doing all moves
+    in every iteration is cheaper, or dearer by no more than `CHANCE`.
+
+    Parameters
+    ----------
+    times
+        The iterations that an effective draw costs with 1, 2, ... steps of each proposal.
+    cost
+        What the parts of a transport move cost.
+    full
+        The outlook if all moves are made in every iteration: the iterations that an effective draw
+        costs, and what they cost beyond one of Algorithm 1.
+    few
+        Whether there are few records.
+    mirrored
+        Whether a mirror image follows each of these iterations.
+    """
+    best, outlook = NOT_BRIEF, full
+    image = cost.start + cost.build if mirrored else 0.0
+    lowest = full[0] * (1 + full[1] + image) / CHANCE
+    for which, own in enumerate(times):
+        for steps, time in enumerate(own, start=1):
+            iteration = (1 + full[1] + (EVERY - 1) * steps * cost.fresh) / EVERY
+            if time <= ENOUGH[few] and time * (iteration + image) < lowest:
+                lowest, best = time * (iteration + image), (which, steps)
+                outlook = time, iteration - 1
+    return best, outlook
 
 
 def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
