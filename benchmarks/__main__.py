@@ -12,6 +12,7 @@ steps       what the parts of a transport move cost, against the constants of th
 own         a plain NumPy model of one's own against the built-in one
 unknown     the paper's regression with n unknown: convergence, and what an iteration costs
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
+covariate   a noisy covariate: widths and laws of the noise, sizes, priors (20 minutes)
 cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
@@ -49,13 +50,19 @@ SECTIONS = (
     "own",
     "unknown",
     "models",
+    "covariate",
     "cells",
     "odd",
     "modes",
     "ablation",
     "mixing",
 )
-FILES = {"first": "first_call", "own": "own_model", "unknown": "unknown_n"}
+FILES = {
+    "first": "first_call",
+    "own": "own_model",
+    "unknown": "unknown_n",
+    "covariate": "noisy_covariate",
+}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
@@ -91,7 +98,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         type=listed(int),
-        help="mixing, models, odd, peers, ablation: n, such as 100,1000",
+        help="mixing, models, covariate, odd, peers, ablation: n, such as 100,1000",
     )
     parser.add_argument(
         "--epsilons",
