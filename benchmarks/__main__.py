@@ -13,6 +13,7 @@ own         a plain NumPy model of one's own against the built-in one
 unknown     the paper's regression with n unknown: convergence, and what an iteration costs
 models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
 groups      the default call on groups: many, large, noisy and clamped ones (long; as mixing)
+covariate   a noisy covariate: widths and laws of the noise, sizes, priors (20 minutes)
 cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
 modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
@@ -51,13 +52,19 @@ SECTIONS = (
     "unknown",
     "models",
     "groups",
+    "covariate",
     "cells",
     "odd",
     "modes",
     "ablation",
     "mixing",
 )
-FILES = {"first": "first_call", "own": "own_model", "unknown": "unknown_n"}
+FILES = {
+    "first": "first_call",
+    "own": "own_model",
+    "unknown": "unknown_n",
+    "covariate": "noisy_covariate",
+}
 """Sections whose file has another name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
@@ -93,7 +100,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         type=listed(int),
-        help="mixing, models, odd, peers, ablation: n, such as 100,1000; groups: of each",
+        help="mixing, models, covariate, odd, peers, ablation: n, such as 100,1000; groups: of each",
     )
     parser.add_argument(
         "--epsilons",

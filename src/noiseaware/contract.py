@@ -249,9 +249,11 @@ class ModelAbilities(Named):
     Checks."""
 
     # Records whose columns are released one by one (`moves.ConditionalMove`).
-    update_records: Draw | None = None
-    """(theta, records, laws, rng) -> records, by a kernel that leaves p(x | theta, s_dp) invariant;
-    laws[j] is the `CellLaws` of column j, or None where that is not released."""
+    seen_records: Draw | None = None
+    """(records, laws, rng) -> what is seen of the records, with more imputed given them if need be:
+    `log_p(theta)`, with the records integrated out, and `draw(theta, rng)` of these, as
+    `noiseaware.maths.seen_normals` has them; laws[j] is the `CellLaws` of column j, or None where
+    that is not released."""
 
     # What helps its users.
     closed_form: Callable[[Reading, int], ClosedForm | None] | None = None

@@ -123,6 +123,6 @@ def column_laws(model: Model, release: Any) -> list[Any] | None:
     """Return what is seen of each column, where the model draws its records given that; or None."""
     able, laws = model_abilities(model), mechanism_abilities(release.mechanism).column_laws
     names = able.column_names
-    if able.update_records is None or laws is None or names is None:
+    if able.seen_records is None or laws is None or names is None:
         return None
     return laws(release.values, len(names)) if max(release.query.columns) < len(names) else None

@@ -44,15 +44,24 @@ def log_laplace_between(low, high, inverse, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_normal_cdf(x):
-    """Log Phi(x); by the asymptotic series where Phi itself is no floating-point number."""
+def log_scaled_cdf(x):
+    """Log Phi(x) + x^2 / 2; by the asymptotic series where Phi itself is no floating-point number.
+
+    It has its digits where Phi has none.
+    """
     if x > -36.0:
-        return math.log(0.5 * math.erfc(-x * _SQRT_HALF))
-    if x == -math.inf:
-        return -math.inf
+        return math.log(0.5 * math.erfc(-x * _SQRT_HALF)) + 0.5 * x * x
     y = 1.0 / (x * x)
     series = y * (-1.0 + y * (3.0 + y * (-15.0 + y * (105.0 - 945.0 * y))))
-    return -0.5 * x * x - math.log(-x) - _LOG_SQRT_2PI + math.log1p(series)
+    return math.log1p(series) - math.log(-x) - _LOG_SQRT_2PI
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_normal_cdf(x):
+    """Log Phi(x)."""
+    if x > -36.0:
+        return math.log(0.5 * math.erfc(-x * _SQRT_HALF))
+    return log_scaled_cdf(x) - 0.5 * x * x if x > -math.inf else x
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

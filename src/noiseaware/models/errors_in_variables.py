@@ -21,20 +21,13 @@ tau^2 and D'y / sigma^2 on the other side; sigma^2 is InverseGamma(a + n/2, b + 
 G, as a vector of its rows, is normal with precision kron(Sigma^-1, Z'Z) + I / feature_sd^2 and the
 rows of Sigma^-1 X'Z on the other side; Sigma is InverseWishart(df + n, S + R'R), R = X - Z G'.
 
-The records
------------
+With the records integrated out
+-------------------------------
 Given theta, (x_i, y_i) is normal with mean (G z_i, (z_i, G z_i) beta) and the covariance matrix C
-of both. With Q = C^-1, entry j given the others is normal with variance v = 1 / Q_jj and mean m_j -
-v sum_l Q_jl (entry l - m_l); times the law h of what is seen of the entry this is
-
-- Gaussian noise of precision w: normal with precision 1 / v + w;
-- Laplace noise of rate b = 1 / scale around s: to the left of s a normal density with mean a + b v,
-  to the right one with mean a - b v, with the weights exp(b (a - s)) Phi((s - a - b v) / sqrt v)
-  and exp(-b (a - s)) Phi((a - b v - s) / sqrt v), up to a common factor;
-- an interval (withheld, clamped, rounded): the normal is proposed, and accepted by the ratio of h;
-- nothing: the normal itself; a number that was published as it is stays.
-
-Each leaves p(x | theta, s_dp) invariant, one entry after another.
+of both, each entry seen through its own noise: `maths.seen_normals` integrates them out, and draws
+them given theta. Where the noise is wide, theta given the records hardly moves: x_i is nearly free,
+so its spread, the slope and sigma^2 hold one another where they are. With x_i integrated out,
+nothing does (`moves.ConditionalMove`).
 """
 
 from __future__ import annotations
@@ -45,13 +38,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from numpy.typing import ArrayLike
 
 from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Floats, Theta
+from noiseaware.maths.coordinates import Coordinates
 from noiseaware.maths.densities import LOG_2PI, log_normal_iid
-from noiseaware.mechanisms.terms import BETWEEN, EXACT, GAUSSIAN, LAPLACE, CellLaws, formula
+from noiseaware.maths.seen_normals import SeenNormals
+from noiseaware.mechanisms.terms import CellLaws
 from noiseaware.models import arguments
 from noiseaware.models.arguments import POSITIVE, PRIOR_SHAPE, read_floats
 from noiseaware.models.normal_vectors import FEATURES, NormalVectors
@@ -59,7 +53,8 @@ from noiseaware.models.ready import ReadyModel, labelled
 from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
-log_formula = np.vectorize(formula, otypes=[np.float64])
+LEFT = 1e-10
+"""Share of the variance of y that is sigma^2, below which a difference has no six digits of it."""
 
 
 @dataclass(repr=False, eq=False)
@@ -129,6 +124,7 @@ class ErrorsInVariables(ReadyModel):
             Parameter("feature_coefficients", (q, len(names)), "real", dims, coords),
             *noisy.parameters,
         )
+        self.coordinates = StraightCoordinates(self)
 
     def _known(self, n: int, index: ArrayLike | None = None) -> Floats:
         """Return z of n records: those with these numbers, or the first n; (n, 1 + p)."""
@@ -137,12 +133,16 @@ class ErrorsInVariables(ReadyModel):
         rows = [column[chosen % len(column)] for column in columns]
         return np.column_stack([np.ones(n), *rows])
 
-    def _read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
+    def read(self, theta: Theta) -> tuple[Floats, float, Floats, Floats]:
         """Return beta, sigma^2, G and Sigma."""
         coefficients = np.asarray(theta["coefficients"], dtype=np.float64)
         slopes = np.asarray(theta["feature_coefficients"], dtype=np.float64)
-        sigma = self._noisy.read(theta)[1]
-        return coefficients, self._number(theta, "noise_variance"), slopes, sigma
+        noise = self._number(theta, "noise_variance")
+        return coefficients, noise, slopes, self.feature_spread(theta)
+
+    def feature_spread(self, theta: Theta) -> Floats:
+        """Return Sigma."""
+        return self._noisy.read(theta)[1]
 
     # ------------------------------------------------------------------ theta
 
@@ -157,7 +157,7 @@ class ErrorsInVariables(ReadyModel):
         return theta
 
     def log_prior(self, theta: Theta) -> float:
-        beta, _, slopes, _ = self._read(theta)
+        beta, _, slopes, _ = self.read(theta)
         total = log_normal_iid(beta, 0.0, self.coefficient_sd)
         total += log_normal_iid(np.ascontiguousarray(slopes).reshape(-1), 0.0, self.feature_sd)
         if self.noise_variance is None:
@@ -168,7 +168,7 @@ class ErrorsInVariables(ReadyModel):
         array = read_floats("records", records, self.n_features + 1)
         n, x, y = len(array), array[:, :-1], array[:, -1]
         z = self._known(n)
-        _, noise, _, sigma = self._read(theta)
+        _, noise, _, sigma = self.read(theta)
         design = np.column_stack([z, x])
         new: Theta = {}
         precision = design.T @ design / noise + np.eye(design.shape[1]) / self.coefficient_sd**2
@@ -190,7 +190,7 @@ class ErrorsInVariables(ReadyModel):
 
     def _law(self, theta: Theta, z: Floats) -> tuple[Floats, Floats]:
         """Return the mean of each record, (n, q + 1), and the covariance matrix of all."""
-        beta, noise, slopes, sigma = self._read(theta)
+        beta, noise, slopes, sigma = self.read(theta)
         own, other = beta[z.shape[1] :], beta[: z.shape[1]]
         means = z @ slopes.T
         across = sigma @ own
@@ -217,22 +217,12 @@ class ErrorsInVariables(ReadyModel):
         if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():
             raise ValueError("records must be finite; got NaN or an infinite number")
 
-    def update_records(
-        self, theta: Theta, records: Floats, laws: list[CellLaws | None], rng: Generator
-    ) -> Floats:
-        """Return new records, each entry drawn given the others and what is seen of it."""
-        means, covariance = self._law(theta, self._known(len(records)))
-        precision = np.linalg.inv(covariance)
-        away = records - means
-        for j, law in enumerate(laws):
-            variance = 1.0 / precision[j, j]
-            others = away @ precision[j] - away[:, j] * precision[j, j]
-            mean = means[:, j] - variance * others
-            drawn = draw_seen(mean, math.sqrt(variance), means[:, j] + away[:, j], law, rng)
-            away[:, j] = drawn - means[:, j]
-            records = records.copy()
-            records[:, j] = drawn
-        return records
+    def seen_records(
+        self, records: Floats, laws: list[CellLaws | None], rng: Generator
+    ) -> SeenNormals:
+        """Return the records as they are seen through noise."""
+        z = self._known(len(records))
+        return SeenNormals(lambda theta: self._law(theta, z), records, laws, rng)
 
     def __repr__(self) -> str:
         known = "" if self.features is None else f", features={list(self.features)}"
@@ -246,34 +236,65 @@ def draw_normal(precision: Floats, right: Floats, rng: Generator) -> Floats:
     return mean + np.linalg.solve(factor.T, rng.standard_normal(len(right)))
 
 
-def draw_seen(
-    mean: Floats, sd: float, now: Floats, law: CellLaws | None, rng: Generator
-) -> NDArray[np.float64]:
-    """Draw numbers with a normal distribution, given what is seen of each; see above."""
-    drawn = mean + sd * rng.standard_normal(len(mean))
-    if law is None:
-        return drawn
-    family, p = law.family, law.parameters
-    variance = sd * sd
-    w = np.where(family == GAUSSIAN, p[:, 1] ** 2, 0.0)
-    centre = (mean + variance * w * p[:, 0]) / (1.0 + variance * w)
-    drawn = np.where(w > 0.0, centre + (drawn - mean) / np.sqrt(1.0 + variance * w), drawn)
-    u = rng.random((2, len(mean)))
-    sharp = np.flatnonzero(family == LAPLACE)
-    if len(sharp):
-        s, b, a = p[sharp, 0], p[sharp, 1], mean[sharp]
-        below = special.log_ndtr((s - a - b * variance) / sd)
-        above = special.log_ndtr((a - b * variance - s) / sd)
-        left = np.log(u[0, sharp]) < -np.logaddexp(0.0, above - below - 2.0 * b * (a - s))
-        tail = special.ndtri_exp(np.log(u[1, sharp]) + np.where(left, below, above))
-        drawn[sharp] = np.where(left, a + b * variance + sd * tail, a - b * variance - sd * tail)
-    apart = np.flatnonzero((family >= BETWEEN) & (family < BETWEEN + 2))
-    if len(apart):
-        rows = p[apart].T
-        gain = log_formula(family[apart], *rows, drawn[apart])
-        gain -= log_formula(family[apart], *rows, now[apart])
-        drawn[apart] = np.where(np.log(u[0, apart]) < gain, drawn[apart], now[apart])
-    return np.where(family == EXACT, p[:, 0], drawn)
+class StraightCoordinates:
+    """Coordinates in which what a release leaves free is nearly one of them.
+
+    Under wide noise the release says where x and y are, how much y varies and how x goes with it,
+    and little of how much x varies: in beta, sigma^2 and Sigma that is a bent ridge. The mean of y
+    is z_i' (beta_z + G' b), b the coefficients of x. These sums, and G, are the first coordinates,
+    with a Jacobian of 1; the others are
+
+    - sigma^2 and Sigma unknown: the covariance matrix of (y, x), by its factor, whose last entries
+      are what is nearly free. With V the variance of y and c its covariances with x, b =
+      Sigma^{-1} c and sigma^2 = V - c'b: (b, sigma^2, Sigma) in place of (c, V, Sigma) has the
+      Jacobian 1 / |Sigma|;
+    - one of them known, or both: u = L'b, L L' = Sigma, as V is sigma^2 + u'u; and the other one.
+      The Jacobian is 1 / |L|.
+    """
+
+    def __init__(self, model: ErrorsInVariables) -> None:
+        _, *variances, slopes = model.parameters[: 2 + (model.noise_variance is None)]
+        variances += model.parameters[2 + len(variances) :]
+        k = model.n_features + 1
+        rest = [Parameter("own", (k - 1,), "real"), *variances]
+        self._joint, self._model = len(variances) == 2, model
+        if self._joint:
+            rest = [Parameter("joint", (k, k), "covariance")]
+        self._inner = Coordinates([Parameter("means", (k, slopes.shape[1]), "real"), *rest])
+        self.size = self._inner.size
+
+    def to_vector(self, theta: Theta) -> Floats:
+        """Return v with theta(v) = theta."""
+        beta, noise, slopes, sigma = self._model.read(theta)
+        other, own = np.split(beta, [slopes.shape[1]])
+        made = {**theta, "means": np.vstack([other + own @ slopes, slopes])}
+        if self._joint:
+            across = sigma @ own
+            first = np.append(noise + own @ across, across)
+            made["joint"] = np.vstack([first, np.column_stack([across, sigma])])
+        else:
+            made["own"] = np.linalg.cholesky(sigma).T @ own
+        return self._inner.to_vector(made)
+
+    def from_vector(self, v: Floats) -> tuple[Theta, float]:
+        """Return theta(v), and the log of the Jacobian; -inf where no sigma^2 is left."""
+        theta, log_jacobian = self._inner.from_vector(v)
+        means = theta.pop("means")
+        if self._joint:
+            joint = theta.pop("joint")
+            sigma = theta["feature_covariance"] = joint[1:, 1:].copy()
+            own = np.linalg.solve(sigma, joint[1:, 0])
+            noise = theta["noise_variance"] = np.array(joint[0, 0] - own @ joint[1:, 0])
+            log_jacobian -= float(np.linalg.slogdet(sigma)[1])
+            if not noise > LEFT * joint[0, 0]:
+                log_jacobian = -math.inf
+        else:
+            factor = np.linalg.cholesky(self._model.feature_spread(theta))
+            own = np.linalg.solve(factor.T, theta.pop("own"))
+            log_jacobian -= float(np.log(np.diag(factor)).sum())
+        slopes = theta["feature_coefficients"] = means[1:].copy()
+        theta["coefficients"] = np.append(means[0] - own @ slopes, own)
+        return theta, log_jacobian
 
 
 MODELS.add(ErrorsInVariables)

@@ -1,57 +1,171 @@
-"""Theta given the records, and the records given theta and the release, in turn: a Gibbs sampler.
+"""Theta with the records integrated out, where their columns are released one by one.
 
-For a model that draws its own records given what is seen of each column (`update_records`), where
-the columns are released one by one. Both steps leave p(theta, x | s_dp) invariant, the second
-because the model says so of p(x | theta, s_dp). A column that is published as it is never moves,
-which no sampler that proposes records and accepts them could do for real numbers.
+For a model that integrates its records out, given what is seen of each column (`seen_records`),
+and draws them given theta. An iteration
+
+1. updates theta given the records, by the model's own kernel for p(theta | x);
+2. imputes what the model needs beside the release, given the records: w, which may be nothing;
+3. moves theta so that p(theta | s_dp, w) is invariant, whatever the records are;
+4. draws the records from p(x | theta, s_dp, w).
+
+Steps 3 and 4 together leave p(theta, x | s_dp, w) invariant. Where noise is wide, records are
+nearly free, and theta given the records hardly moves: it is step 3 that does. A column that is
+published as it is never moves.
+
+**Step 3** is elliptical slice sampling (Murray, Adams and MacKay 2010) around a distribution that
+warm-up has learned. Let t be Student's with mean m, scale matrix L L' and nu degrees of freedom, v
+the unconstrained coordinates of theta, k of them, z = L^{-1} (v - m), and pi the density of v
+given s_dp and w. A t is a normal distribution with covariance r L L', 1 / r gamma with shape nu / 2
+and rate nu / 2; so with r drawn given v, 1 / r gamma with shape (nu + k) / 2 and rate (nu + z'z) /
+2, v given r has density N(m, r L L') pi(v) / t(v) (Nishihara, Murray and Adams 2014), and with z~
+normal, of variance r, all points of the ellipse z cos(a) + z~ sin(a) have the same density under
+the first factor: a is drawn from where the second is above a height below the present one, by
+shrinking the bracket of angles towards 0. Whatever m and L are, p(theta | s_dp, w) is invariant;
+if t is close to pi, the first point is nearly always taken, and is next to independent of the last.
+
+References
+----------
+Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. AISTATS.
+Nishihara, R., Murray, I. and Adams, R. P. (2014). Parallel MCMC with generalized elliptical slice
+    sampling. JMLR 15.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from noiseaware.basics.arguments import whole_number
+from noiseaware.contract import Floats
+from noiseaware.mechanisms.terms import EXACT, GAUSSIAN
 from noiseaware.sampler.moves.base import Tuning
+from noiseaware.sampler.moves.geometry import moments
 from noiseaware.sampler.moves.parameters import ParameterUpdate
+from noiseaware.sampler.moves.proposals import DOF
 from noiseaware.sampler.state import ChainState
-from noiseaware.sampler.target import Target
+from noiseaware.sampler.target import Target, most_likely_total
+
+ALONE = 16
+"""Iterations of warm-up after which there is something to go by: m and L of step 3."""
+
+
+def elliptical_draw(
+    log_density: Callable[[Floats], float],
+    v: Floats,
+    mean: Floats,
+    factor: Floats,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return a new v; the density is invariant. From where it is 0, v stays."""
+    k = len(v)
+
+    def log_rest(z: NDArray[Any]) -> float:
+        log_t = -0.5 * (DOF + k) * math.log1p(float(z @ z) / DOF)
+        return log_density(mean + factor @ z) - log_t
+
+    z = np.linalg.solve(factor, v - mean)
+    height = log_rest(z) - rng.standard_exponential()
+    if not height > -math.inf:
+        return v
+    r = 0.5 * (DOF + float(z @ z)) / rng.standard_gamma(0.5 * (DOF + k))
+    other = math.sqrt(r) * rng.standard_normal(k)
+    angle = 2.0 * math.pi * rng.random()
+    low, high = angle - 2.0 * math.pi, angle
+    while high - low > 1e-12:
+        new = z * math.cos(angle) + other * math.sin(angle)
+        if log_rest(new) > height:
+            return mean + factor @ new
+        low, high = (angle, high) if angle < 0.0 else (low, angle)
+        angle = low + (high - low) * rng.random()
+    return v
 
 
 class ConditionalMove(ParameterUpdate):
-    """Update theta given x by the model's kernel, then x given theta, several times.
+    """Update theta given x, then theta with x integrated out, then x given theta; several times.
 
     Parameters
     ----------
-    cycles : int
-        How often an iteration does both.
+    cycles : int, optional
+        How often an iteration does all. None: once for each column whose noise is not normal, as
+        a model may have to impute something of all these but one.
     """
 
-    def __init__(self, cycles: int = 5) -> None:
+    def __init__(self, cycles: int | None = None) -> None:
         super().__init__()
-        self.cycles = whole_number("cycles", cycles)
+        self.cycles = None if cycles is None else whole_number("cycles", cycles)
 
     def __repr__(self) -> str:
-        return f"ConditionalMove(cycles={self.cycles})"
+        return "ConditionalMove()" if self.cycles is None else f"ConditionalMove({self.cycles})"
 
     def check(self, target: Target) -> None:
         if target.column_laws is None:
             raise ValueError(
-                "ConditionalMove needs a model with update_records, and mechanisms.Attributes of "
+                "ConditionalMove needs a model with seen_records, and mechanisms.Attributes of "
                 f"its columns; got {target.abilities.name} and {target.mechanism_abilities.name}"
             )
         super().check(target)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Put in what was published as it is."""
-        self._draw(target, state)
-        return super().start(target, state)
+        """Begin with theta given what was published, in place of the records.
 
-    @staticmethod
-    def _draw(target: Target, state: ChainState) -> None:
-        draw = target.abilities.update_records
-        assert draw is not None
-        state.records = draw(state.theta, state.records, target.column_laws, state.rng)
+        That theta is off by what the noise does to it, but on the side of 0 that the release says:
+        where noise_variance is known, coefficients of the other sign may be a mode of their own,
+        with next to no mass. The first `ALONE` iterations do without step 3, which could go there.
+        """
+        tuning = super().start(target, state)
+        columns = zip(target.column_laws, state.records.T, strict=True)
+        seen = [x if law is None else most_likely_total(law) for law, x in columns]
+        state.records = np.ascontiguousarray(np.column_stack(seen))
+        laws = [law for law in target.column_laws if law is not None]
+        others = sum(not np.isin(law.family, (GAUSSIAN, EXACT)).all() for law in laws)
+        tuning |= {"history": [], "mean": None, "factor": None}
+        tuning["cycles"] = self.cycles or max(others, 1)
+        self.step(target, state, tuning)
+        return tuning
+
+    def _draw(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        """Impute what is needed, move theta with the records integrated out, and draw these."""
+        see, log_prior, maps = target.abilities.seen_records, target.log_prior, target.coordinates
+        assert see is not None
+        seen = see(state.records, target.column_laws, state.rng)
+
+        def log_density(v: Floats) -> float:
+            theta, log_jacobian = maps.from_vector(v)
+            if not log_jacobian > -math.inf:
+                return -math.inf
+            value = log_prior(theta) + log_jacobian + seen.log_p(theta)
+            return value if value < math.inf else -math.inf
+
+        if tuning["mean"] is not None:
+            now = maps.to_vector(state.theta)
+            new = elliptical_draw(log_density, now, tuning["mean"], tuning["factor"], state.rng)
+            if new is not now:
+                state.theta = maps.from_vector(new)[0]
+        state.records = seen.draw(state.theta, state.rng)
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
-        for _ in range(self.cycles):
+        for _ in range(tuning["cycles"]):
             super().step(target, state, tuning)
-            self._draw(target, state)
+            self._draw(target, state, tuning)
         return ()
+
+    def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        """Learn where theta is from the later half of warm-up, each time that it has doubled."""
+        history = tuning["history"]
+        history.append(target.coordinates.to_vector(state.theta))
+        if len(history) >= ALONE and len(history) & (len(history) - 1) == 0:
+            self._take(history, tuning)
+
+    def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
+        if len(tuning["history"]) >= ALONE:
+            self._take(tuning["history"], tuning)
+        tuning["history"] = []
+
+    @staticmethod
+    def _take(history: list[Floats], tuning: Tuning) -> None:
+        tuning["mean"], covariance = moments(np.stack(history[len(history) // 2 :]))
+        tuning["factor"] = np.linalg.cholesky(covariance)
