@@ -100,7 +100,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         type=listed(int),
-        help="mixing, models, covariate, odd, peers, ablation: n, such as 100,1000; groups: of each",
+        help="mixing, models, covariate, odd, peers, ablation: n (100,1000); groups: of each",
     )
     parser.add_argument(
         "--epsilons",
