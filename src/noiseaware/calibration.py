@@ -353,7 +353,8 @@ def _geweke_runs(
     """Return the quantities of fresh draws and of those at the ends of runs, (runs, names)."""
     rng = np.random.default_rng(seed)
     tunings = _tunings(simulation, rng, tuned)
-    fresh, ended = [], []
+    fresh: list[np.ndarray] = []
+    ended: list[np.ndarray] = []
     for _ in range(runs):
         theta, records, target = simulation.draw(rng)
         fresh.append(_quantities(target, theta, target.hold(records)))

@@ -930,7 +930,7 @@ def test_an_open_number_of_records_is_sampled_by_the_default():
     counts = drawn["posterior"]["counts"].values
     assert (counts >= 0).all()
     assert len(np.unique(counts.sum(axis=-1))) > 3
-    with pytest.raises(ValueError, match="give size, a prior for their number"):
+    with pytest.raises(ValueError, match="n_records must be given"):
         na.sample(PoissonCells(), open_release(), moves=na.moves.algorithm1(), progressbar=False)
 
 
