@@ -413,6 +413,9 @@ def geweke_of(model, law):
     return lambda: check_geweke(model, law)
 
 
+NO_JUMP = Edit(SummedRegression, "step", "if self.jumps and", "if False and")
+"""A jump, which is right, would hide what is wrong with the steps beside it."""
+
 BUGS = {
     "the scale of the wrong record": (
         lambda: check_poisson(None, 55),
@@ -431,11 +434,12 @@ BUGS = {
     "the way back of the coefficients": (
         lambda: check_poisson(None, 58),
         (Edit(SummedRegression, "_move_coefficients",
-              "0.5 * (forward @ forward - backward @ backward) / b", "0.0"),),
+              "0.5 * (forward @ forward - backward @ backward) / b", "0.0"), NO_JUMP),
     ),
     "a walk that does not see the cells": (
         lambda: check_poisson(None, 58),
-        (Edit(SummedRegression, "_walk", "self._height(there) - self._height(point)", "0.0"),),
+        (Edit(SummedRegression, "_walk", "self._height(there) - self._height(point)", "0.0"),
+         NO_JUMP),
     ),
     "effects that walk without their prior": (
         lambda: check_groups(64),
@@ -452,9 +456,22 @@ BUGS = {
         lambda: check_without_data(62),
         (Edit(SummedRegression, "_slice_spread", "(1.0 - size) * t", "(0.0 - size) * t"),),
     ),
-    "the density of the fresh dispersion": (
+    "a jump without its density": (
         check_negative_binomial,
-        (Edit(SummedRegression, "_move_dispersion", "correction = 3.0 *", "correction = -3.0 *"),),
+        (Edit(SummedRegression, "_jump", "log_ratio = 0.5 *", "log_ratio = 0.0 *"),),
+    ),
+    "a jump without the posterior": (
+        lambda: check_poisson(None, 58),
+        (Edit(SummedRegression, "_jump", "self._log_posterior(place) - self._log_posterior(point)",
+              "0.0"),),
+    ),
+    "a dispersion without its prior": (
+        check_negative_binomial,
+        (Edit(SummedRegression, "_log_posterior", "- point.dispersion /", "- 0.0 /"),),
+    ),
+    "a dispersion without its Jacobian": (
+        check_negative_binomial,
+        (Edit(SummedRegression, "_log_posterior", "math.log(point.dispersion) -", "-"),),
     ),
     "the polynomials of another release": (
         geweke_of("poisson", "laplace"),

@@ -30,7 +30,12 @@ from there overshoots, so that such places are seldom entered, and then seldom l
     delta = 2.4 / sqrt(dimension) H_0^{-1/2} z,
 
 with the H_0 that warm-up saw on average, is symmetric and does not care (2.4: Roberts, Gelman and
-Gilks 1997). Coefficients and effects are moved by both.
+Gilks 1997). Coefficients and effects are moved by both. And where small counts are hidden by wide
+noise, the posterior of the intercept has a long tail on one side, which steps cross slowly: a jump
+draws y = (beta, log dispersion) from a Student t with the mean and covariance that warm-up saw, q,
+wherever y is. With u - C beta held (C: see below), it is accepted with probability min(1, r),
+
+    r = p(y', u' | s) q(y) / (p(y, u | s) q(y')),        u' = u + C (beta' - beta).
 
 **The blocks**, one pass each:
 
@@ -42,8 +47,10 @@ Gilks 1997). Coefficients and effects are moved by both.
   accepted by itself;
 - *spread, effects along*: in (log spread, u / spread) the effects follow their spread. In every
   fourth iteration, of one factor after another;
-- *dispersion*: in every second iteration, a step in its logarithm, or, as often, a draw of
-  Student's t with the mean and the spread that warm-up saw, which does not depend on where it is.
+- *dispersion*: a step in its logarithm;
+- *coefficients and dispersion*, by a jump.
+
+With many cells the last two, and the walks, are made in some iterations only.
 
 And without any: the intercept against a factor's effects, (b_0 + d, u - d), which no cell sees; d
 has a normal conditional. The spread given its effects, by slice sampling. Spreads are so moved
@@ -80,7 +87,15 @@ FARTHEST = 25.0
 """Largest |log dispersion|, and |log spread| in units of its scale: there is no mass beyond."""
 
 FEW = 1000
-"""Cells below which every block is moved in every iteration, and the dispersion three times."""
+"""Cells below which every block is moved in every iteration, by `JUMPS` jumps among others."""
+
+JUMPS = 2
+
+MOST_JUMPED = 12
+"""Coefficients that a jump draws together; of a model with more it draws the dispersion alone."""
+
+DOF = 5.0
+"""Degrees of freedom of a jump."""
 
 DENSE = 2000
 """Effects in all up to which the regression of u on beta is solved for all factors together."""
@@ -121,6 +136,8 @@ class SummedRegression:
         self.prior_mean[0] = model.intercept_mean
         self.precision = np.full(p, model.coefficient_sd**-2.0)
         self.precision[0] = model.intercept_sd**-2.0
+        self.jumped = p if p <= MOST_JUMPED else 0
+        self.jumps = self.jumped > 0 or model.code == NEGATIVE_BINOMIAL
 
     # ------------------------------------------------------------------ a point
 
@@ -217,7 +234,8 @@ class SummedRegression:
             "steps": {name: StepSize(1.0, 0.65, 0.02, 1.0) for name in self._blocks()},
             "count": 0,
             "turn": 0,
-            "dispersion": (math.log(dispersion or 1.0), 1.0),
+            "mean": self._place(point),
+            "root": np.eye(len(self._place(point))),
             "information": None,
             "fits": CellFits(),
             "path": [0.0, *np.zeros((2, self.n)), 0.0, 0.0],
@@ -362,9 +380,11 @@ class SummedRegression:
             if few or (turn % 4 == 1 and turn // 4 % len(self.sizes) == k):
                 point = self._move_spread(point, k, tuning, rng, accepted)
             point = self._slice_spread(point, k, rng)
-        if self.model.code == NEGATIVE_BINOMIAL:
-            for _ in range(3 if few else turn % 2):
-                point = self._move_dispersion(point, tuning, rng, accepted)
+        if self.model.code == NEGATIVE_BINOMIAL and (few or turn % 4 == 2):
+            point = self._walk_dispersion(point, tuning, rng, accepted)
+        if self.jumps and (few or turn % 2 == 1):
+            for _ in range(JUMPS if few else 1):
+                point = self._jump(point, tuning, rng, accepted)
         return point, math.fsum(accepted) / len(accepted)
 
     def forget(self, tuning: dict[str, Any]) -> None:
@@ -380,12 +400,13 @@ class SummedRegression:
         tuning["information"] = (1.0 - share) * old + share * point.information
         for step in tuning["steps"].values():
             step.tune(count)
-        if self.model.code == NEGATIVE_BINOMIAL:
-            middle, spread = tuning["dispersion"]
-            away = math.log(point.dispersion) - middle
+        if self.jumps:
+            away = self._place(point) - tuning["mean"]
             share = 1.0 / min(count / 2.0 + 2.0, 200.0)
-            spread = math.sqrt((1.0 - share) * (spread**2 + share * away**2))
-            tuning["dispersion"] = (middle + share * away, max(spread, 1e-3))
+            # A Cholesky factor of (1 - share) (R R' + share away away').
+            more = np.column_stack([tuning["root"], math.sqrt(share) * away])
+            tuning["root"] = math.sqrt(1.0 - share) * np.linalg.qr(more.T, mode="r").T
+            tuning["mean"] = tuning["mean"] + share * away
         if count >= 16 and count & (count - 1) == 0:
             self.learn_following(point, tuning)
         self._learn_path(point, tuning)
@@ -582,28 +603,51 @@ class SummedRegression:
         spread[k] = math.exp(slice_draw(log_density, math.log(spread[k]), width, rng))
         return point._replace(spread=spread)
 
-    def _move_dispersion(
+    def _walk_dispersion(
         self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Take a random step in log dispersion; the density of the logarithm has the factor d."""
-        step, (middle, spread) = tuning["steps"]["dispersion"], tuning["dispersion"]
-        now, correction = math.log(point.dispersion), 0.0
-        fresh = rng.random() < 0.5
-        if fresh:
-            t = middle + spread * rng.standard_t(5.0)
-            # Student's t with 5 degrees of freedom, here over there.
-            here, there = (now - middle) / spread, (t - middle) / spread
-            correction = 3.0 * (math.log1p(there**2 / 5.0) - math.log1p(here**2 / 5.0))
-        else:
-            t = now + step.size * rng.normal()
+        """Take a random step in log dispersion."""
+        step = tuning["steps"]["dispersion"]
+        t = math.log(point.dispersion) + step.size * rng.normal()
         if abs(t) > FARTHEST:
             return point
-        dispersion, delta = math.exp(t), t - now
-        place = self.at(point.beta, point.effects, point.spread, dispersion, tuning["fits"])
-        log_ratio = float((place.summed.log_p - point.summed.log_p).sum()) + delta + correction
-        log_ratio -= (dispersion - point.dispersion) / self.model.dispersion_mean
-        if not fresh:
-            step.note(log_ratio)
+        place = (point.beta, point.effects, point.spread, math.exp(t))
+        there = self.at(*place, tuning["fits"])
+        log_ratio = self._log_posterior(there) - self._log_posterior(point)
+        return there if self._decide(step, log_ratio, rng, accepted) else point
+
+    def _log_posterior(self, point: Point) -> float:
+        """Return the log density of (beta, u, log dispersion), up to a constant."""
+        value = self._height(point)
+        if self.model.code == NEGATIVE_BINOMIAL:
+            value += math.log(point.dispersion) - point.dispersion / self.model.dispersion_mean
+        return value
+
+    def _place(self, point: Point) -> Floats:
+        """Return what `_jump` moves, as one vector: the coefficients, and log dispersion."""
+        beta = point.beta[: self.jumped]
+        if self.model.code != NEGATIVE_BINOMIAL:
+            return beta
+        return np.append(beta, math.log(point.dispersion))
+
+    def _jump(
+        self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
+    ) -> Point:
+        """Draw coefficients and dispersion together, wherever they are, the effects following."""
+        mean, root, here = tuning["mean"], tuning["root"], self._place(point)
+        k = len(here)
+        z = rng.normal(size=k) * math.sqrt(DOF / rng.chisquare(DOF))
+        there, back = mean + root @ z, np.linalg.solve(root, here - mean)
+        log_ratio = 0.5 * (DOF + k) * (math.log1p(z @ z / DOF) - math.log1p(back @ back / DOF))
+        delta = np.zeros(len(point.beta))
+        delta[: self.jumped] = (there - here)[: self.jumped]
+        dispersion = point.dispersion
+        if self.model.code == NEGATIVE_BINOMIAL:
+            if abs(there[-1]) > FARTHEST:
+                return point
+            dispersion = math.exp(there[-1])
+        place = self._moved(point._replace(dispersion=dispersion), delta, tuning)
+        log_ratio += self._log_posterior(place) - self._log_posterior(point)
         accept = bool(math.log(1.0 - rng.random()) < log_ratio)
         accepted.append(float(accept))
         return place if accept else point
