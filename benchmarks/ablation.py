@@ -110,7 +110,7 @@ def no_near() -> Patches:
 
 def enough(factor: float) -> Callable[[], Patches]:
     """Return a part: an iteration is made longer sooner, or later."""
-    value = {few: factor * time for few, time in tuning.ENOUGH.items()}
+    value = factor * tuning.ENOUGH
     return lambda: [mock.patch.object(owner, "ENOUGH", value) for owner in (interweave, tuning)]
 
 

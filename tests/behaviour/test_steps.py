@@ -32,7 +32,7 @@ class Plain:
 
 
 def choose(gains, others=NOTHING, most=2.6):
-    limits = {"least": [0] * 3, "most": most, "few": False}
+    limits = {"least": [0] * 3, "most": most}
     return choose_steps([Plain()] * 3, np.array(gains), others, COST, **limits)
 
 
@@ -66,7 +66,7 @@ def test_walks_and_the_prior_get_their_share():
     walks = [Walk(index, 0, given_u=True), Walk(index, 0, given_u=False)]
     proposals = [PriorJump(), *walks, Jump(index, 0)]
     gains = np.array([[0.0, 0.0], [0.001, 0.001], [0.001, 0.001], [0.1, 0.1]])
-    limits = {"least": [0] * 4, "most": 20.0, "few": True}
+    limits = {"least": [0] * 4, "most": 20.0}
     steps = choose_steps(proposals, gains, NOTHING, costs(100, Work(), proposals), **limits)
     total = sum(steps[1:])
     assert total >= 10
@@ -75,8 +75,8 @@ def test_walks_and_the_prior_get_their_share():
 
 
 def test_a_late_draw_is_dearer_than_its_cost():
-    assert price(4.0, 1.0, few=False) == 8.0
-    assert price(8.0, 1.0, few=False) == 4 * price(4.0, 1.0, few=False)
+    assert price(3.0, 1.0) == 6.0
+    assert price(6.0, 1.0) == 4 * price(3.0, 1.0)
 
 
 def test_a_chain_with_a_slow_part_is_seen():

@@ -257,7 +257,7 @@ COST = Costs(start=0.4, build=0.4, each=np.zeros(0), holds=[], fresh=0.5)
 
 
 def test_what_makes_an_effective_draw_cheapest_is_done_in_most_iterations():
-    plain, mirrored = {"few": True, "mirrored": False}, {"few": True, "mirrored": True}
+    plain, mirrored = {"mirrored": False}, {"mirrored": True}
     times = [[2.9, 2.0, 1.8], [1.7, 1.25, 1.1]]
     assert choose_brief(times, COST, (1.5, 3.0), **plain)[0] == (1, 1)
     # What comes after it costs the same whatever it is, and then more steps are worth it.

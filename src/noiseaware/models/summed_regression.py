@@ -405,7 +405,7 @@ class SummedRegression:
             share = 1.0 / min(count / 2.0 + 2.0, 200.0)
             # A Cholesky factor of (1 - share) (R R' + share away away').
             more = np.column_stack([tuning["root"], math.sqrt(share) * away])
-            tuning["root"] = math.sqrt(1.0 - share) * np.linalg.qr(more.T, mode="r").T
+            tuning["root"] = math.sqrt(1.0 - share) * np.asarray(np.linalg.qr(more.T, mode="r")).T
             tuning["mean"] = tuning["mean"] + share * away
         if count >= 16 and count & (count - 1) == 0:
             self.learn_following(point, tuning)

@@ -162,6 +162,6 @@ class Interweave(ReadyMove):
             many = max(1.0, LONGEST / one_iteration(target.n, target.work))
             longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else many)
             most = min(MOST_CYCLES, longest / (1.0 + cost))
-            tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH[few]), most)))
+            tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH), most)))
         if tuning["cycles"] == 1:
             tuning["brief"] = [k for k, (can, _) in enumerate(able) if can.brief]

@@ -294,8 +294,7 @@ class Transport(ReadyMove):
             if proposal.if_needed:
                 steps[which] = 0
                 gains, others = _gains(tuning)
-                few = are_few(here.target.n, here.target.work)
-                if self.steps or expected_time(gains, others, steps) > ENOUGH[few]:
+                if self.steps or expected_time(gains, others, steps) > ENOUGH:
                     proposal.learn_formula(here, geometry)
                     steps[which] = self.steps or 1
 
@@ -315,15 +314,15 @@ class Transport(ReadyMove):
     def _choose_brief(self, target: Target, tuning: Tuning) -> None:
         """Choose whether iterations are mirror images, and whether the others are drawn afresh."""
         images, cost = tuning["images"], costs(target.n, target.work)
-        few, recent = are_few(target.n, target.work), images[len(images) // 2 :]
+        recent = images[len(images) // 2 :]
         mirrored = math.fsum(recent) > 0.5 * len(recent)
         if self.steps is None:
             most = int((1 + tuning["outlook"][1]) / cost.fresh)
             halves = [looks[len(looks) // 2 :] for looks in tuning["looks"]]
             times = [times_afresh(looks, most) for looks in halves if looks]
-            chosen = choose_brief(times, cost, tuning["outlook"], few, mirrored)
+            chosen = choose_brief(times, cost, tuning["outlook"], mirrored)
             tuning["brief"], tuning["outlook"] = chosen
-        if mirrored and tuning["outlook"][0] < ENOUGH[few]:
+        if mirrored and tuning["outlook"][0] < ENOUGH:
             tuning["centre"] = tuning["geometry"].mean.copy()
 
     def brief(
@@ -378,12 +377,11 @@ class Transport(ReadyMove):
                     cost,
                     least=least,
                     most=most,
-                    few=few,
                     besides=option.cost,
                 )
             time = max(slower * expected_time(gains, rest, steps), option.time)
             besides = option.cost + cost.total(steps)
-            if (now := price(time, besides, few)) < lowest:
+            if (now := price(time, besides)) < lowest:
                 lowest, chosen = now, steps
                 tuning["option"], tuning["outlook"] = which, (time, besides)
         tuning["steps"] = chosen
