@@ -292,3 +292,10 @@ def test_the_bug_is_caught(bug):
     check, edits = BUGS[bug]
     with planted(*edits), pytest.raises(AssertionError):
         check()
+
+
+def test_known_features_without_names_are_not_called_as_the_noisy_ones_are():
+    model = na.models.ErrorsInVariables(1, np.array([[-1.0], [0.5]]))
+    assert list(model.parameters[0].labels) == [
+        f"coefficients[{name}]" for name in ("intercept", "x1 (known)", "x1")
+    ]

@@ -116,7 +116,9 @@ class ErrorsInVariables(ReadyModel):
         noisy = self._noisy = NormalVectors(FEATURES, q, np.zeros(q), self.feature_covariance)
         self.feature_covariance = noisy.covariance
         self.column_names = [*noisy.labels, "y"]
-        names = ["intercept", *columns]
+        # Columns without names are called x1, x2, ..., as the noisy features are.
+        known = [f"{name} (known)" if name in noisy.labels else name for name in columns]
+        names = ["intercept", *known]
         dims, coords = ("feature", "known"), {"feature": noisy.labels, "known": names}
         self.parameters = (
             labelled("coefficients", "real", "coefficient", [*names, *noisy.labels]),
