@@ -249,6 +249,9 @@ class ModelAbilities(Named):
     Checks."""
 
     # Records whose columns are released one by one (`moves.ConditionalMove`).
+    mirror_parameters: Draw | None = None
+    """(theta, rng) -> theta', its own inverse with a determinant of 1 or -1, which the rng may
+    choose among several: to another sign that a release may leave open. `moves.ConditionalMove`."""
     seen_records: Draw | None = None
     """(records, laws, rng) -> what is seen of the records, with more imputed given them if need be:
     `log_p(theta)`, with the records integrated out, and `draw(theta, rng)` of these, as

@@ -283,6 +283,14 @@ BUGS = {
         lambda: check_two("laplace", 95),
         (Edit(ConditionalMove, "_draw", "log_prior(theta) + ", ""),),
     ),
+    "images that do not see the release": (
+        lambda: test_a_sign_that_is_left_open_is_sampled(),
+        (Edit(ConditionalMove, "_draw", "seen.log_p(image) - seen.log_p(state.theta)", "0.0"),),
+    ),
+    "images without their prior": (
+        lambda: check_two("laplace", 95),
+        (Edit(ConditionalMove, "_draw", "log_prior(image) - log_prior(state.theta)", "0.0"),),
+    ),
 }  # fmt: skip
 
 
@@ -299,3 +307,49 @@ def test_known_features_without_names_are_not_called_as_the_noisy_ones_are():
     assert list(model.parameters[0].labels) == [
         f"coefficients[{name}]" for name in ("intercept", "x1 (known)", "x1")
     ]
+
+
+class First:
+    """A generator that always picks the same feature."""
+
+    def __init__(self, which):
+        self.integers = lambda _: which
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_mirror_image_of_the_image_is_where_it_began(which):
+    """And the volume is as it was, by differences."""
+    rng = np.random.default_rng(SEED)
+    model = ErrorsInVariables(2, {"z": [0.2, -1.0, 0.7]})
+    theta = model.sample_prior(rng)
+    image = model.mirror_parameters(theta, First(which))
+    back = model.mirror_parameters(image, First(which))
+    np.testing.assert_allclose(back["coefficients"], theta["coefficients"], rtol=1e-12)
+    z, slopes = model._known(3), theta["feature_coefficients"]
+    means = [
+        z @ t["coefficients"][:2] + z @ slopes.T @ t["coefficients"][2:] for t in (theta, image)
+    ]
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-12)
+
+    def moved(change):
+        there = {**theta, "coefficients": theta["coefficients"] + change}
+        return model.mirror_parameters(there, First(which))["coefficients"]
+
+    jacobian = np.array([moved(e) - moved(0.0 * e) for e in np.eye(4)])
+    assert abs(abs(np.linalg.det(jacobian)) - 1.0) < 1e-9
+
+
+def test_a_sign_that_is_left_open_is_sampled():
+    """Ten records, a known noise_variance: every chain sees both signs of the coefficient."""
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=10)
+    y = 1.5 * x + 0.3 * rng.normal(size=10)
+    mechanism = Attributes([LocalLaplace(NUMBER, scale=2.0), LocalExact(integer_valued=False)])
+    values = np.column_stack([x + rng.laplace(scale=2.0, size=10), y]).ravel()
+    model = ErrorsInVariables(1, noise_variance=0.09)
+    posterior = na.sample(
+        model, na.Release(values, mechanism, 10), random_seed=1, progressbar=False, draws=400
+    )
+    below = (posterior["posterior"]["coefficients"].values[..., 1] < 0.0).mean(axis=1)
+    assert below.min() > 0.1
+    assert below.max() < 0.3

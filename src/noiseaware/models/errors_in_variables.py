@@ -219,6 +219,19 @@ class ErrorsInVariables(ReadyModel):
         if not np.isfinite(read_floats("records", records, self.n_features + 1)).all():
             raise ValueError("records must be finite; got NaN or an infinite number")
 
+    def mirror_parameters(self, theta: Theta, rng: Generator) -> Theta:
+        """Return theta with the sign of one noisy feature's coefficient changed.
+
+        (a, b_j) -> (a + 2 b_j C_j, -b_j), C_j being the coefficients of the feature: the mean of y
+        given the known features stays.
+        """
+        beta = np.array(theta["coefficients"], dtype=np.float64)
+        j = int(rng.integers(self.n_features))
+        own = len(beta) - self.n_features + j
+        beta[: len(beta) - self.n_features] += 2.0 * beta[own] * theta["feature_coefficients"][j]
+        beta[own] *= -1.0
+        return {**theta, "coefficients": beta}
+
     def seen_records(
         self, records: Floats, laws: list[CellLaws | None], rng: Generator
     ) -> SeenNormals:

@@ -6,11 +6,16 @@ and draws them given theta. An iteration
 1. updates theta given the records, by the model's own kernel for p(theta | x);
 2. imputes what the model needs beside the release, given the records: w, which may be nothing;
 3. moves theta so that p(theta | s_dp, w) is invariant, whatever the records are;
-4. draws the records from p(x | theta, s_dp, w).
+4. offers the mirror image of theta, if the model has one (`mirror_parameters`);
+5. draws the records from p(x | theta, s_dp, w).
 
-Steps 3 and 4 together leave p(theta, x | s_dp, w) invariant. Where noise is wide, records are
+Steps 3 to 5 together leave p(theta, x | s_dp, w) invariant. Where noise is wide, records are
 nearly free, and theta given the records hardly moves: it is step 3 that does. A column that is
 published as it is never moves.
+
+**Step 4.** Wide noise may leave the sign of a coefficient open, and no step leads from one sign to
+the other. theta is the image of its image theta', and volumes stay, so that theta' is accepted with
+probability min(1, p(theta') p(s_dp, w | theta') / (p(theta) p(s_dp, w | theta))).
 
 **Step 3** is elliptical slice sampling (Murray, Adams and MacKay 2010) around a distribution that
 warm-up has learned. Let t be Student's with mean m, scale matrix L L' and nu degrees of freedom, v
@@ -145,6 +150,13 @@ class ConditionalMove(ParameterUpdate):
             new = elliptical_draw(log_density, now, tuning["mean"], tuning["factor"], state.rng)
             if new is not now:
                 state.theta = maps.from_vector(new)[0]
+        mirror = target.abilities.mirror_parameters
+        if mirror is not None:
+            image = mirror(state.theta, state.rng)
+            log_ratio = log_prior(image) - log_prior(state.theta)
+            log_ratio += seen.log_p(image) - seen.log_p(state.theta)
+            if -state.rng.standard_exponential() < log_ratio < math.inf:
+                state.theta = image
         state.records = seen.draw(state.theta, state.rng)
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
