@@ -340,7 +340,11 @@ def test_the_mirror_image_of_the_image_is_where_it_began(which):
 
 
 def test_a_sign_that_is_left_open_is_sampled():
-    """Ten records, a known noise_variance: every chain sees both signs of the coefficient."""
+    """Ten records, a known noise_variance: P(b < 0) is 0.1958, by 8 million draws of the prior.
+
+    These are weighted by p(s_dp | theta), in closed form with x integrated out; the error is 0.001.
+    That of the mean of the chains is about 0.015.
+    """
     rng = np.random.default_rng(10)
     x = rng.normal(size=10)
     y = 1.5 * x + 0.3 * rng.normal(size=10)
@@ -351,5 +355,5 @@ def test_a_sign_that_is_left_open_is_sampled():
         model, na.Release(values, mechanism, 10), random_seed=1, progressbar=False, draws=400
     )
     below = (posterior["posterior"]["coefficients"].values[..., 1] < 0.0).mean(axis=1)
-    assert below.min() > 0.1
-    assert below.max() < 0.3
+    assert abs(below.mean() - 0.1958) < 0.08
+    assert below.min() > 0.05
