@@ -17,8 +17,10 @@ which is right for every S and R, whether the release sees a difference or not.
 
 **Which S and R.** Before sampling, a few records are made and mirrored, by each pair of S and R if
 they are few: v_j and u_k change their signs, or do not. The pairs that leave t_i(x_i) of every
-record as it is are the ones worth proposing; for most releases there are none, and then the move is
-not part of the sampler. One of the pairs is drawn at random in each iteration.
+record as it is, at several theta from the prior, are the ones worth proposing; for most releases
+there are none, and then the move is not part of the sampler. (At one theta a few whole numbers may
+stay as they are by chance: those of a logistic regression, without the sign of its intercept.) One
+of the pairs is drawn at random in each iteration.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from noiseaware.sampler.pieces import PIECE
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
-LOOK_AT = 32
-"""Records that are mirrored to see whether their statistics change."""
+LOOK_AT, DRAWS = 32, 8
+"""Records that are mirrored to see whether their statistics change, and how many theta make them.
+"""
 
 MOST_SIGNS = 10
 """Up to so many coordinates of v and u, all 2^10 pairs are tried, in some hundredths of a second;
@@ -54,24 +57,29 @@ def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
         return []
     rng = np.random.default_rng(0)
     coordinates, width = target.coordinates, innovations.width
-    v = coordinates.to_vector(target.sample_prior(rng))
-    size = len(v)
+    size = coordinates.size
     found = [signs for signs in _candidates(size, width) if (signs[:size] < 0.0).any()]
     # A few records rule out nearly all; the others may be of groups that the few are not in.
     differ = able.uses_index or target.mechanism_abilities.statistic is not None
     places = {0, min(LOOK_AT, target.n)}
     if differ:
         places |= {*range(LOOK_AT, target.n, PIECE), target.n}
-    for begin, end in itertools.pairwise(sorted(places)):
+    for _, (begin, end) in itertools.product(range(DRAWS), itertools.pairwise(sorted(places))):
+        if not found:
+            break
+        v = coordinates.to_vector(target.sample_prior(rng))
         u = innovations.draw(end - begin, rng)
-
-        def look(signs: np.ndarray, begin: int = begin, u: np.ndarray = u) -> np.ndarray:
-            theta, _ = coordinates.from_vector(signs[:size] * v)
-            return target.statistic(target.build(theta, u * signs[size:], begin), begin)
-
-        now = look(np.ones(size + width))
-        found = [s for s in found if np.allclose(look(s), now, rtol=1e-9, atol=1e-12)]
+        now = _statistics(target, v, u, begin)
+        mirrored = [_statistics(target, s[:size] * v, s[size:] * u, begin) for s in found]
+        same = [np.allclose(there, now, rtol=1e-9, atol=1e-12) for there in mirrored]
+        found = list(itertools.compress(found, same))
     return [(signs[:size], signs[size:]) for signs in found]
+
+
+def _statistics(target: Target, v: np.ndarray, u: np.ndarray, begin: int) -> np.ndarray:
+    """Return t_i(x_i) of the records from `begin` on that u makes at v."""
+    theta, _ = target.coordinates.from_vector(v)
+    return target.statistic(target.build(theta, u, begin), begin)
 
 
 def _candidates(size: int, width: int) -> list[np.ndarray]:
