@@ -196,7 +196,11 @@ class GroupMove(SteppedMove):
         log_ratio = proposal.propose(now, proposal.prepare(1, rng), 0, there)
         proposed[others] = there
         log_ratio += here.follow(proposed)
-        accept = -rng.standard_exponential() < log_ratio < math.inf
+        wait = rng.standard_exponential()
+        # Looking for the way back costs as much as solving did: only where it decides.
+        if log_ratio > -math.inf and (tuning["warming"] or -wait < log_ratio):
+            log_ratio = log_ratio if here.leads_back() else -math.inf
+        accept = -wait < log_ratio < math.inf
         if accept:
             here.v = here.v_new
         if tuning["warming"]:
@@ -344,22 +348,27 @@ class Groups:
         return None
 
     def follow(self, proposed: np.ndarray) -> float:
-        """Let the levels of a proposed v follow, so that all H_g stay; return log r but for q."""
+        """Let the levels of a proposed v follow, so that all H_g stay; return log r but for q.
+
+        It may be accepted only if it `leads_back`.
+        """
         spread_of = self.target.coordinates.spread_of
         with np.errstate(all="ignore"):
             held, before = self.hold(self.v, self.total)
-            wider = spread_of(proposed) / spread_of(self.v)
-            found = self.solve(proposed, before * wider, held)
+            self.wider = spread_of(proposed) / spread_of(self.v)
+            found = self.solve(proposed, before * self.wider, held)
             if found is None:
                 return -math.inf
-            v, total = found
-            held, after = self.hold(v, total)
-            back = self.v.copy()
-            back[self.levels] = v[self.levels]
-            returned = self.solve(back, after / wider, held)
-            if returned is None or not np.allclose(returned[0], self.v, rtol=1e-6, atol=1e-6):
-                return -math.inf
-            self.v_new = v
-            log_volume = float(np.log(np.abs(before / after)).sum())
-            log_ratio = self.log_prior(v) - self.log_prior(self.v) + log_volume
+            self.v_new, total = found
+            self.held_new, self.slope_new = self.hold(self.v_new, total)
+            log_volume = float(np.log(np.abs(before / self.slope_new)).sum())
+            log_ratio = self.log_prior(self.v_new) - self.log_prior(self.v) + log_volume
             return log_ratio + self.target.log_g(total) - self.target.log_g(self.total)
+
+    def leads_back(self) -> bool:
+        """Whether the solver comes back from the last proposal to where the move is."""
+        back = self.v.copy()
+        back[self.levels] = self.v_new[self.levels]
+        with np.errstate(all="ignore"):
+            returned = self.solve(back, self.slope_new / self.wider, self.held_new)
+        return returned is not None and np.allclose(returned[0], self.v, rtol=1e-6, atol=1e-6)

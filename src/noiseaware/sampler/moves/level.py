@@ -276,7 +276,11 @@ class LevelMove(ReadyMove):
             only_n = target.size is not None and state.rng.random() < 0.5
             size = tuning["n_size" if only_n else "size"]
             log_ratio = here.propose(state.rng, size.size, warming, only_n)
-            accept = float(-state.rng.standard_exponential() < log_ratio < math.inf)
+            wait = state.rng.standard_exponential()
+            # Looking for the way back costs as much as solving did: only where it decides.
+            if log_ratio > -math.inf and (warming or -wait < log_ratio) and not here.leads_back():
+                log_ratio = -math.inf
+            accept = float(-wait < log_ratio < math.inf)
             if accept:
                 here.accept(state)
             if warming:
@@ -381,10 +385,11 @@ class Level:
     ) -> float:
         """Make a proposal, and return the log of its ratio r; minus infinity if there is none.
 
-        With size s, a record and a coordinate of t are redrawn with probability min(1, s^2), so
-        that theta follows by about s of its sampling error. A step of s 2.4 / sqrt(dimension)
-        posterior standard deviations is the best for a normal target (Roberts, Gelman and Gilks
-        1997). In warm-up, and far from the release, t goes there at once.
+        It may be accepted only if it `leads_back`. With size s, a record and a coordinate of t are
+        redrawn with probability min(1, s^2), so that theta follows by about s of its sampling
+        error. A step of s 2.4 / sqrt(dimension) posterior standard deviations is the best for a
+        normal target (Roberts, Gelman and Gilks 1997). In warm-up, and far from the release, t goes
+        there at once.
         """
         frame, target, n = self.frame, self.target, len(self.u)
         assert target.abilities.innovations is not None  # `check` saw to it
@@ -406,15 +411,12 @@ class Level:
         drawn = not (warming and np.abs(t - released).max() > CLOSE)
         if not drawn:
             t_new, log_ratio = released, 0.0
-        along = frame.free @ a_step + frame.with_size * math.log(len(self.u_new) / n)
+        self.along = frame.free @ a_step + frame.with_size * math.log(len(self.u_new) / n)
         slopes = frame.slopes(self.total_at, self.v, self.u)
-        there = frame.solve(self.total_at, self.v + along, self.u_new, slopes, t_new)
+        there = frame.solve(self.total_at, self.v + self.along, self.u_new, slopes, t_new)
         if there is None:
             return -math.inf
-        slopes_new = frame.slopes(self.total_at, there, self.u_new)
-        back = frame.solve(self.total_at, there - along, self.u, slopes_new, t)
-        if back is None or not np.allclose(back, self.v, rtol=1e-6, atol=1e-9):
-            return -math.inf
+        self.slopes_new = frame.slopes(self.total_at, there, self.u_new)
         self.v_new = there
         self.theta, log_jacobian = target.coordinates.from_vector(there)
         self.records, total = target.rebuild(self.theta, self.u_new)
@@ -423,8 +425,14 @@ class Level:
         return (
             log_ratio + target.log_prior(self.theta) + log_jacobian - self.log_prior
             + target.log_g(total) - target.log_g(self.total)
-            + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(slopes_new)[1]
+            + np.linalg.slogdet(slopes)[1] - np.linalg.slogdet(self.slopes_new)[1]
         )  # fmt: skip
+
+    def leads_back(self) -> bool:
+        """Whether the solver comes back from the last proposal to where the move is."""
+        start, t = self.v_new - self.along, self.frame.of_total(self.total)
+        back = self.frame.solve(self.total_at, start, self.u, self.slopes_new, t)
+        return back is not None and np.allclose(back, self.v, rtol=1e-6, atol=1e-9)
 
     def step_free(self, rng: np.random.Generator, size: float) -> tuple[np.ndarray, float]:
         """Return a' - a, and log q(a | a') - log q(a' | a)."""
