@@ -83,19 +83,32 @@ _ONE = np.ones(1)
 
 
 @njit(cache=True, nogil=True)
-def _normalise(logs, records):
-    """Write the shares exp(log G_j) / sum_l exp(log G_l) of each row."""
-    k = logs.shape[1]
+def _subtract_highest(logs, records):
+    """Write log G_j less the highest of its row."""
     for i in range(logs.shape[0]):
         highest = -math.inf
-        for j in range(k):
+        for j in range(logs.shape[1]):
             highest = max(highest, logs[i, j])
+        for j in range(logs.shape[1]):
+            records[i, j] = logs[i, j] - highest
+
+
+@njit(cache=True, nogil=True)
+def _divide_by_sum(records):
+    """Divide each row by its sum; no share is below the smallest double."""
+    for i in range(records.shape[0]):
         total = 0.0
-        for j in range(k):
-            records[i, j] = math.exp(logs[i, j] - highest)
+        for j in range(records.shape[1]):
             total += records[i, j]
-        for j in range(k):
+        for j in range(records.shape[1]):
             records[i, j] = max(records[i, j] / total, SMALLEST)
+
+
+def _normalise(logs: Floats, records: Floats) -> None:
+    """Write the shares exp(log G_j) / sum_l exp(log G_l) of each row."""
+    _subtract_highest(logs, records)
+    np.exp(records, out=records)  # vector instructions, which a compiled loop does not get
+    _divide_by_sum(records)
 
 
 def _build_records(alpha, innovations, records):

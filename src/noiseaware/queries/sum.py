@@ -217,8 +217,8 @@ class Shares(Described):
         """Return the sum of `statistic` over the records."""
         array = np.asarray(records, dtype=np.float64)
         check_columns(array, self.n_parts)
-        squares = [np.einsum("ij,ij->j", array, array)] if self.squares else []
-        return np.concatenate((array.sum(axis=0), *squares))
+        ones = np.ones(len(array))  # BLAS adds up narrow rows ten times as fast as `sum` does
+        return np.concatenate((ones @ array, *((ones @ (array * array),) if self.squares else ())))
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
