@@ -109,7 +109,8 @@ there are fewer estimates, so that an attempt at the start takes about so many l
 later as many in an iteration."""
 
 LOOK_EVERY = 8
-"""In every eighth iteration of warm-up the ratio of the mirror image is looked at."""
+"""In every eighth iteration of warm-up the ratio of the mirror image is looked at, and proposals
+are made that are not worth their cost as far as is known."""
 
 NOTHING = np.empty(0)
 """A vector that is not known yet."""
@@ -206,6 +207,7 @@ class Transport(ReadyMove):
         return {
             "proposals": proposals,
             "steps": [self.steps or int(not proposal.if_needed) for proposal in proposals],
+            "seldom": [False] * len(proposals),
             "warming": True,
             "count": 0,
             "geometry": geometry,
@@ -236,10 +238,11 @@ class Transport(ReadyMove):
             if tuning["fresh"] and state.iteration % LOOK_EVERY == 0:
                 for looks, proposal in zip(tuning["looks"], tuning["fresh"], strict=True):
                     looks.append(look_afresh(target, state, proposal))
-        accepted = 0
+        accepted = tried = 0
         for which, (proposal, steps) in enumerate(zip(tuning["proposals"], numbers, strict=True)):
-            if steps == 0:
+            if steps == 0 or (tuning["seldom"][which] and state.iteration % LOOK_EVERY):
                 continue
+            tried += steps
             if proposal.needs_v:
                 here.find_v()
             proposal.condition_on(target, here.row)
@@ -265,7 +268,7 @@ class Transport(ReadyMove):
             tuning["geometry"].history.append(here.v.copy())
             if len(here.row.lean):
                 tuning["means"].append(here.row.own().mean(axis=0))
-        return (accepted / sum(numbers),)
+        return (accepted / max(tried, 1),)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
         """Tune the walks; after 1, 2, 4, ... iterations, learn the geometry anew."""
@@ -286,6 +289,9 @@ class Transport(ReadyMove):
                 proposal.set_geometry(geometry)
             if count >= FIRST_WINDOW:
                 self._use_formula(here, tuning)
+                if self.steps is None:
+                    best = self._best_steps(target, tuning, _gains(tuning)[1])
+                    tuning["seldom"] = [steps == 0 for steps in best]
 
     def _use_formula(self, here: Position, tuning: Tuning) -> None:
         """Use a formula where an effective draw would cost too many iterations without one."""
@@ -309,6 +315,7 @@ class Transport(ReadyMove):
             self._choose(target, tuning)
             self._choose_brief(target, tuning)
         nothing: dict[str, Any] = {name: [] for name in ("means", "images", "looks")}
+        nothing["seldom"] = [False] * len(tuning["proposals"])
         tuning.update(nothing, geometry=None, gains=None, warming=False, options=None)
 
     def _choose_brief(self, target: Target, tuning: Tuning) -> None:
@@ -354,31 +361,35 @@ class Transport(ReadyMove):
             here.put_into(state)
         return here.log_g
 
-    def _choose(self, target: Target, tuning: Tuning) -> None:
-        """Choose the steps, unless they are given, and what other moves do beside them."""
-        proposals = tuning["proposals"]
-        gains, others = _gains(tuning)
-        cost = costs(target.n, target.work, proposals, sized=target.size is not None)
-        few = are_few(target.n, target.work)
+    def _best_steps(
+        self, target: Target, tuning: Tuning, others: np.ndarray, besides: float = 0.0
+    ) -> list[int]:
+        """Return the steps of each proposal beside moves that gain, and cost, so much."""
+        proposals, few = tuning["proposals"], are_few(target.n, target.work)
         # One warm-up may be too hopeful; with few records a step of each costs little.
         each = not target.abilities.can_update or (few and target.formula() is None)
-        least = [int(each and steps > 0) for steps in tuning["steps"]]
-        most, lowest, chosen = MOST_COST[few], math.inf, tuning["steps"]
+        return choose_steps(
+            proposals,
+            _gains(tuning)[0],
+            others,
+            costs(target.n, target.work, proposals, sized=target.size is not None),
+            least=[int(each and steps > 0) for steps in tuning["steps"]],
+            most=MOST_COST[few],
+            besides=besides,
+        )
+
+    def _choose(self, target: Target, tuning: Tuning) -> None:
+        """Choose the steps, unless they are given, and what other moves do beside them."""
+        gains, others = _gains(tuning)
+        cost = costs(target.n, target.work, tuning["proposals"], sized=target.size is not None)
+        lowest, chosen = math.inf, tuning["steps"]
         history = np.stack(tuning["geometry"].history[len(tuning["geometry"].history) // 2 :])
         slower = slowness(history, expected_time(gains, others, tuning["steps"]))
         for which, option in enumerate(tuning["options"] or [AS_BEFORE]):
             rest = np.clip(1 - (1 - others) * option.left, 0.0, 1.0)
             steps = tuning["steps"]
             if self.steps is None:
-                steps = choose_steps(
-                    proposals,
-                    gains,
-                    rest,
-                    cost,
-                    least=least,
-                    most=most,
-                    besides=option.cost,
-                )
+                steps = self._best_steps(target, tuning, rest, option.cost)
             time = max(slower * expected_time(gains, rest, steps), option.time)
             besides = option.cost + cost.total(steps)
             if (now := price(time, besides)) < lowest:
