@@ -124,7 +124,7 @@ class Grouped(CompiledModel):
         if index is None:
             if n > self.n_records:
                 raise ValueError(f"n must be at most the model's {self.n_records} records; got {n}")
-            index = np.arange(n)
+            return self._group_of[:n]
         index = np.asarray(index)
         if index.shape != (n,):
             raise ValueError(f"index must have shape ({n},), one per record; got {index.shape}")

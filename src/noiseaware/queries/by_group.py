@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from noiseaware.basics.arguments import as_labels, refuse, whole_number
 from noiseaware.basics.described import Described, query_words
 from noiseaware.basics.frames import as_array
-from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.contract import Floats, Neighbours, Query, Reading, check_query, query_abilities
 from noiseaware.queries.arguments import check_norm
 from noiseaware.queries.counts import Count, possible_counts
@@ -50,6 +49,18 @@ def place_rows(groups, rows, n_groups, placed):
         placed[i, 0] = group * d
         for j in range(d):
             placed[i, 1 + j] = rows[i, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def add_to_groups(groups, rows, totals):
+    """Add each row (n, d) to that of its group in `totals` (G, d). As `place_rows`."""
+    for i in range(rows.shape[0]):
+        group = groups[i]
+        if not 0 <= group < totals.shape[0]:
+            return False
+        for j in range(rows.shape[1]):
+            totals[group, j] += rows[i, j]
     return True
 
 
@@ -185,17 +196,23 @@ class ByGroup(GroupedQuery):
 
     def total(self, records: ArrayLike) -> Floats:
         """Return the total, (G d,), without a row of all columns for each record."""
-        total = np.zeros(len(self.names))
-        add_placed(self._placed(records), total)
-        return total
+        groups, rows = self._rows(records)
+        totals = np.zeros((self.n_groups, rows.shape[1]))
+        if not add_to_groups(groups, rows, totals):
+            self.check_records(records)  # says which record it is
+        return totals.ravel()
+
+    def _rows(self, records: ArrayLike) -> tuple[NDArray[np.int64], Floats]:
+        """Return the group of each record, (n,), and t of the record, (n, d)."""
+        groups, rest = _split(records)
+        return groups, np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
 
     def _placed(self, records: ArrayLike) -> Floats:
         """Return the first column of each record's group, and t of the record, (n, 1 + d)."""
-        groups, rest = _split(records)
-        rows = np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
+        groups, rows = self._rows(records)
         placed = np.empty((len(rows), 1 + rows.shape[1]))
         if not place_rows(groups, rows, self.n_groups, placed):
-            self.check_records(records)  # says which record it is
+            self.check_records(records)
         return placed
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
