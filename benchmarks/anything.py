@@ -76,13 +76,15 @@ def number_query(rng, centre=0.0, positive=False, whole=False):
             Q.Sum(0, top, integer_valued=True),
             Q.Sum(int(min(1, top - 1)), top, integer_valued=True),
             Q.Histogram(edges=[0, 1, top + 1, top + 5]),
+            Q.Moments(1, 0, top),
             Q.Count(0),
         )
     lower, upper = clamps(rng, centre)
     if positive:
         lower, upper = float(pick(rng, 0.0, 0.3)), float(pick(rng, 1.0, 5.0, 0.5))
     edges = np.cumsum([lower, *rng.uniform(0.2, 2.0, size=3)]).tolist()
-    return pick(rng, Q.Sum(lower, upper), Q.Sum(lower, upper), Q.Histogram(edges=edges))
+    moments = Q.Moments(1, lower, upper)
+    return pick(rng, Q.Sum(lower, upper), moments, Q.Histogram(edges=edges))
 
 
 def design(rng, n, q=1):

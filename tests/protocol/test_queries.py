@@ -97,6 +97,11 @@ CASES = {
         FLOATS[:, None],
         products_by_formula(FLOATS[:, None], [-2.0], [3.0]),
     ),
+    "moments of plain numbers": (
+        queries.Moments(1, -2.0, 3.0),
+        FLOATS,
+        products_by_formula(FLOATS[:, None], [-2.0], [3.0]),
+    ),
     "class-feature counts": (
         queries.ClassFeatureCounts(3, [2, 4]),
         CLASSES,
@@ -411,7 +416,7 @@ def test_the_total_is_the_sum_of_the_statistics(case):
     query, records, expected = CASES[case]
     np.testing.assert_allclose(query.total(records), expected.sum(axis=0), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="records must have shape"):
-        query.total(records[:, 0])
+        query.total(records[:, :, np.newaxis])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -607,7 +612,7 @@ def test_bad_arguments(make, message):
         ("shares", np.zeros((5, 2)), r"shape \(n, 3\); got shape \(5, 2\)"),
         ("shares", np.zeros(3), r"shape \(n, 3\); got shape \(3,\)"),
         ("moments", np.zeros((5, 3)), r"shape \(n, 4\); got shape \(5, 3\)"),
-        ("moments of one column", np.zeros(5), r"shape \(n, 1\); got shape \(5,\)"),
+        ("moments of one column", np.zeros((5, 2)), r"shape \(n, 1\); got shape \(5, 2\)"),
         ("sum", np.zeros((5, 2)), r"shape \(n,\); got shape \(5, 2\)"),
         ("sum of vectors", np.zeros((5, 2)), r"shape \(n, 4\); got shape \(5, 2\)"),
         ("sum of vectors", np.zeros(4), r"shape \(n, 4\); got shape \(4,\)"),

@@ -138,9 +138,14 @@ class MomentsQuery(Clamping):
 
     def _read(self, records: ArrayLike) -> Floats:
         """Return the records as floats, (n, q)."""
-        records = as_float_records(records, self)
+        records = self._rows(as_float_records(records, self))
         self._check_columns(records)  # or compiled code would read past the end
         return records
+
+    def _rows(self, records: NDArray[Any]) -> NDArray[Any]:
+        """Return records of one column as rows, where a model has them as plain numbers (n,)."""
+        plain = len(self._moments.centre) == 1 and records.ndim == 1
+        return records[:, np.newaxis] if plain else records
 
     def reading(self, totals: Floats, n: int) -> Reading:
         """Return the mean, (q,), and a positive semidefinite scatter matrix, (q, q), of records.
@@ -204,7 +209,7 @@ class MomentsQuery(Clamping):
 
     def check_records(self, records: ArrayLike) -> None:
         """Raise ValueError unless the records are finite numbers of shape (n, q)."""
-        records = as_array(records, self)
+        records = self._rows(as_array(records, self))
         self._check_columns(records)
         check_numbers(records)
 
@@ -224,7 +229,8 @@ def product_names(columns: list[str]) -> list[str]:
 class Moments(MomentsQuery):
     """The sums, squares and products of all columns, each clamped and then scaled to [-1, 1].
 
-    Records are floats (n, n_columns).
+    Records are floats (n, n_columns); with one column they may be plain numbers (n,), as those of
+    `Normal` are.
 
     Parameters
     ----------

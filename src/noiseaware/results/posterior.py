@@ -291,7 +291,7 @@ def summary(posterior: DataTree, **options: Any) -> Any:
             value = float(frame.loc[row, name])
             spread = float(frame.loc[row, "sd"]) if "sd" in frame.columns else abs(value)
             frame.loc[row, name] = _rounded(name, value, spread)
-    made, known = _summary_type()(frame), Units.of(posterior)
+    made, known = _summary_type()(frame.infer_objects()), Units.of(posterior)
     made.attrs["shown"] = {row: [known.named(row), known.scale(row)] for row in frame.index}
     return made
 
@@ -303,7 +303,7 @@ def _summary_type() -> Any:
 
     class Summary(DataFrame):
         def _texts(self) -> DataFrame:
-            texts = DataFrame(self).copy()
+            texts = DataFrame(self).astype(object)
             shown = {row: self.attrs.get("shown", {}).get(row, [row, 1.0]) for row in self.index}
             spread = self["sd"] if "sd" in self else dict.fromkeys(self.index)
             for name in self.columns:
