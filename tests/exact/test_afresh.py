@@ -11,12 +11,12 @@ from scipy import special, stats
 
 import noiseaware as na
 from exact.enumeration import TOLERANCE, Scripted, threshold
-from exact.transport import FiniteTheta, Told
+from exact.transport import FiniteTheta, Told, laws_of, log_q
 from mutants.planting import Edit, planted
 from noiseaware.sampler import chain
 from noiseaware.sampler.default import default_moves
 from noiseaware.sampler.moves import afresh
-from noiseaware.sampler.moves.proposals import DOF, Jump, PriorJump
+from noiseaware.sampler.moves.proposals import Jump, PriorJump
 from noiseaware.sampler.moves.tuning import NOT_BRIEF, Costs, choose_brief
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
@@ -245,12 +245,12 @@ def test_the_time_that_is_expected_is_about_what_it_takes(steps):
 
 def test_the_density_of_a_jump_is_that_of_its_draws():
     proposal = Jump(np.array([2, 0]), 0)
-    proposal.mean, proposal.factor = np.array([0.5, -1.0]), np.array([[1.5, 0.0], [0.4, 0.7]])
-    shape = proposal.factor @ proposal.factor.T
-    law = stats.multivariate_t(proposal.mean, shape, df=DOF)
+    shapes = [[1.5, 0.6], [0.6, 0.7]], [[9.0, -1.0], [-1.0, 4.0]]
+    proposal.laws = laws_of([[0.5, -1.0], [3.0, 0.0]], shapes)
     v, w = np.array([0.3, 9.0, -1.2]), np.array([-4.0, 9.0, 2.0])
     found = proposal.log_density(v) - proposal.log_density(w)
-    assert found == pytest.approx(law.logpdf(v[[2, 0]]) - law.logpdf(w[[2, 0]]), abs=1e-12)
+    expected = log_q(proposal.laws, v[[2, 0]]) - log_q(proposal.laws, w[[2, 0]])
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 COST = Costs(start=0.4, build=0.4, each=np.zeros(0), holds=[], fresh=0.5)

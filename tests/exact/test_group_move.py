@@ -12,12 +12,13 @@ import pytest
 from scipy import stats
 
 import noiseaware as na
+from exact.transport import laws_of, log_q
 from mutants.planting import Edit, planted, same
 from noiseaware.basics.linear_algebra import add_placed
 from noiseaware.mechanisms.terms import LAPLACE
 from noiseaware.models import grouped
 from noiseaware.sampler.moves import groups, records, transport
-from noiseaware.sampler.moves.proposals import DOF, Jump, Walk
+from noiseaware.sampler.moves.proposals import Jump, Walk
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, add_rows
 
@@ -53,7 +54,8 @@ def shared_proposals():
     """A walk, and a jump around the middle of the prior."""
     walk, jump = Walk(np.arange(3), 0, given_u=False), Jump(np.arange(3), 0)
     walk.factor, walk.step_size.size = np.diag([0.4, 0.5, 0.7]), 0.5
-    jump.mean, jump.factor = np.array([0.0, -0.5, 0.2]), np.diag([0.8, 0.7, 0.6])
+    middle = [0.0, -0.5, 0.2]
+    jump.laws = laws_of([middle, middle], [np.diag([0.64, 0.49, 0.36]), np.eye(3)])
     return [walk, jump]
 
 
@@ -296,13 +298,12 @@ def compare_follow(outcomes=(2.0, 0.3), steps=STEPS):
 
 
 def compare_jump():
-    """The ratio of a jump has the density of the Student t draw, there and back."""
+    """The ratio of a jump has the density of the draw, there and back."""
     target, state = somewhere(QUERIES["a sum"])
     noted, (_, jump) = [], shared_proposals()
     jump.record = noted.append
     tuning = {"others": OTHERS, "proposals": [jump, jump], "warming": True}
     tuning["geometry"] = groups.Geometry(np.random.default_rng(1).normal(size=(9, 3)))
-    law = stats.multivariate_t(jump.mean, jump.factor @ jump.factor.T, DOF)
     for _ in range(5):
         here = groups.Groups(target, state)
         before = here.v[OTHERS]
@@ -311,7 +312,7 @@ def compare_jump():
         proposed = here.v_new.copy()
         proposed[here.levels] = target.coordinates.to_vector(state.theta)[here.levels]
         expected = groups.Groups(target, state).follow(proposed)
-        expected += law.logpdf(before) - law.logpdf(after)
+        expected += log_q(jump.laws, before) - log_q(jump.laws, after)
         assert noted[-1] == pytest.approx(expected, abs=1e-6)
     assert len(set(noted)) == 5
 

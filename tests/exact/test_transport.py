@@ -11,7 +11,15 @@ from scipy import special, stats
 import noiseaware as na
 from exact.enumeration import Scripted, threshold
 from exact.known import BetaMixture, Gauss, assert_draws_agree, sampled
-from exact.transport import FiniteTheta, Told, check_finite, check_ratios, frozen
+from exact.transport import (
+    FiniteTheta,
+    Told,
+    check_finite,
+    check_ratios,
+    frozen,
+    laws_of,
+    log_q,
+)
 from later import all_but
 from noiseaware.maths import coordinates
 from noiseaware.maths.coordinates import Coordinates
@@ -126,10 +134,21 @@ COVARIANCE = np.array(
 BLOCK = np.ix_(INDEX, INDEX)
 
 
+WIDE_MEAN = np.array([-2.0, 5.0, 3.0, 0.5])
+WIDE = np.diag([9.0, 4.0, 16.0, 25.0]) + 0.5
+
+
+class Shape:
+    """What a proposal reads of a geometry."""
+
+    def __init__(self, mean, covariance):
+        self.mean, self.covariance = mean, covariance
+
+
 def fitted(proposal):
-    """Give a proposal its geometry, as warm-up would."""
-    proposal.factor = np.linalg.cholesky(COVARIANCE[BLOCK])
-    proposal.mean = MEAN[INDEX]
+    """Give a proposal its geometries, as warm-up would: that of the prior first."""
+    for shape in (Shape(WIDE_MEAN, WIDE), Shape(MEAN + 1.0, WIDE), Shape(MEAN, COVARIANCE)):
+        proposal.set_geometry(shape)
     return proposal
 
 
@@ -157,33 +176,41 @@ def check_walk():
         np.testing.assert_allclose(back, v, rtol=0, atol=1e-10)
 
 
+LAWS = laws_of([MEAN[INDEX], WIDE_MEAN[INDEX]], [COVARIANCE[BLOCK], WIDE[BLOCK]])
+
+
 def check_jump():
-    """The proposal is a multivariate t, and the returned ratio is t(v) / t(v')."""
+    """The proposal is a mixture of two multivariate t, and the returned ratio is q(v) / q(v')."""
     proposal = fitted(proposals.Jump(INDEX, 0))
-    law = stats.multivariate_t(MEAN[INDEX], COVARIANCE[BLOCK], df=proposals.DOF)
     rng = np.random.default_rng(5)
     v = rng.normal(size=4)
-    for _ in range(20):
-        there, log_q = proposed_from(proposal, v, proposal.prepare(1, rng))
+    for law in [0, 1] * 10:
+        normals, radius, _ = proposal.prepare(1, rng)
+        there, ratio = proposed_from(proposal, v, (normals, radius, [law]))
         assert there[1] == v[1], "only the block moves"
-        expected = law.logpdf(v[INDEX]) - law.logpdf(there[INDEX])
-        assert log_q == pytest.approx(expected, abs=1e-10)
+        expected = log_q(LAWS, v[INDEX]) - log_q(LAWS, there[INDEX])
+        assert ratio == pytest.approx(expected, abs=1e-10)
+        density = proposal.log_density(v) - proposal.log_density(there)
+        assert density == pytest.approx(expected, abs=1e-10)
         v = there
 
 
-def check_jump_is_a_t():
-    """Squared distances of t draws, divided by their number, follow F(3, dof): K-S at 1e-5."""
+def check_jump_draws():
+    """Draws have their shares (binomial), and squared distances over 3 are F(3, dof) (K-S).
+
+    False alarms: 1e-5 for each of three tests.
+    """
     proposal = fitted(proposals.Jump(INDEX, 0))
-    m = 4000
-    normals, radius = proposal.prepare(m, np.random.default_rng(6))
-    v = np.empty(4)
-    distances = []
-    inverse = np.linalg.inv(COVARIANCE[BLOCK])
-    for k in range(m):
-        proposal.propose(MEAN, (normals, radius), k, v)
-        z = v[INDEX] - MEAN[INDEX]
-        distances.append(z @ inverse @ z / 3)
-    assert stats.kstest(distances, stats.f(3, proposals.DOF).cdf).pvalue > 1e-5
+    m = 8000
+    normals, radius, laws = proposal.prepare(m, np.random.default_rng(6))
+    assert stats.binomtest(sum(laws), m, proposals.PRIOR_SHARE).pvalue > 1e-5
+    v, distances = np.empty(4), {0: [], 1: []}
+    for k, law in enumerate(laws):
+        proposal.propose(MEAN, (normals, radius, laws), k, v)
+        z = np.linalg.solve(LAWS.factors[law], v[INDEX] - LAWS.means[law])
+        distances[law].append(z @ z / 3)
+    for found in distances.values():
+        assert stats.kstest(found, stats.f(3, proposals.DOF).cdf).pvalue > 1e-5
 
 
 def test_walk_is_symmetric():
@@ -195,7 +222,7 @@ def test_jump_returns_the_ratio_of_its_density():
 
 
 def test_jump_draws_from_its_density():
-    check_jump_is_a_t()
+    check_jump_draws()
 
 
 # ------------------------------------------------------------------ the joint posterior

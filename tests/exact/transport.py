@@ -23,12 +23,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special, stats
 
 from exact.enumeration import TOLERANCE, Scripted, threshold
-from noiseaware.sampler.moves.proposals import PriorJump, Proposal
+from noiseaware.sampler.moves.proposals import DOF, PRIOR_SHARE, Laws, PriorJump, Proposal
 from noiseaware.sampler.moves.transport import Transport
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
+
+
+def laws_of(means, covariances) -> Laws:
+    """Return the laws of a jump with these locations and scale matrices."""
+    shares = np.log([1.0 - PRIOR_SHARE, PRIOR_SHARE])
+    return Laws(np.array(means), np.linalg.cholesky(np.array(covariances)), shares)
+
+
+def log_q(laws: Laws, v: np.ndarray) -> float:
+    """Return the log density of a jump, by SciPy."""
+    each = [
+        stats.multivariate_t(mean, factor @ factor.T, df=DOF).logpdf(v)
+        for mean, factor in zip(laws.means, laws.factors, strict=True)
+    ]
+    return float(special.logsumexp(each, b=[1.0 - PRIOR_SHARE, PRIOR_SHARE]))
 
 
 class Told(Proposal):

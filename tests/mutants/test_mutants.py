@@ -634,17 +634,55 @@ MUTANTS = (
     Mutant(
         "transport: the ratio of the independence proposal left out",
         transport.check_jump,
-        (Edit(proposals.Jump, "propose", "return jump(", "return 0.0 * jump("),),
+        (Edit(proposals.Jump, "propose", "return mixed_jump(", "return 0.0 * mixed_jump("),),
     ),
     Mutant(
         "transport: the ratio of the independence proposal left out, seen by the posterior",
         bernoulli_closed_form_by_transport,
-        (Edit(proposals.Jump, "propose", "return jump(", "return 0.0 * jump("),),
+        (Edit(proposals.Jump, "propose", "return mixed_jump(", "return 0.0 * mixed_jump("),),
     ),
     Mutant(
         "transport: a jump wider than its density says",
-        transport.check_jump_is_a_t,
-        (Edit(proposals, "jump", "mean[a] + radius * step", "mean[a] + 1.2 * radius * step"),),
+        transport.check_jump_draws,
+        (
+            Edit(proposals, "jump", "mean[a] + radius * step", "mean[a] + 1.2 * radius * step"),
+            same(proposals, "mixed_jump"),
+        ),
+    ),
+    Mutant(
+        "transport: jumps to the prior more often than the mixture says",
+        transport.check_jump_draws,
+        (Edit(proposals.Jump, "prepare", "< PRIOR_SHARE", "< 1.3 * PRIOR_SHARE"),),
+    ),
+    Mutant(
+        "transport: a mixture whose laws have no heights",
+        transport.check_jump,
+        (
+            Edit(proposals, "log_student", "log_height -= math.log(factor[a, a])", "pass"),
+            *(same(proposals, name) for name in ("log_mixture", "mixed_jump")),
+        ),
+    ),
+    Mutant(
+        "transport: a mixture that forgets its shares",
+        transport.check_jump,
+        (Edit(proposals, "log_mixture", "wide = log_shares[1] +", "wide ="),),
+    ),
+    Mutant(
+        "transport: the density of the law that the jump was drawn from, not of the mixture",
+        transport.check_jump,
+        (
+            Edit(
+                proposals,
+                "mixed_jump",
+                "    jump(v, index,",
+                "    return jump(v, index,",
+            ),
+        ),
+    ),
+    Mutant(
+        "transport: the prior's law learned anew with the posterior's",
+        transport.check_jump,
+        (Edit(proposals.Jump, "set_geometry", "1 if self.fitted else 2", "2"),),
     ),
     Mutant(
         "transport: a walk that is pulled to zero",
