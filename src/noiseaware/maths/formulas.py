@@ -237,7 +237,6 @@ def approximate(formula, summary, theta, room, total):
 
 @njit(cache=True, nogil=True, inline="always", **UNCOUNTED)
 def _dot(a, row_a, b, row_b, length):
-    """Return the scalar product of the first `length` numbers of two rows."""
     product = 0.0
     for k in range(length):
         product += a[row_a, k] * b[row_b, k]

@@ -215,7 +215,6 @@ def _derive(
 
 
 def _to_dict(own: Callable[[], dict[str, Any]], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the model as JSON, including the formulas."""
     written = own()
     if texts:
         written["derived"] = {**written.get("derived", {}), **texts}

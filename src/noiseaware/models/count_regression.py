@@ -11,13 +11,8 @@ and, for each grouping factor k, the group g_k(i) of the cell,
     negative-binomial    mean exp(eta_i), variance mean + dispersion * mean^2,
     binomial             x_i ~ Binomial(N_i, 1 / (1 + exp(-eta_i))), N_i trials, no exposure.
 
-Priors: the intercept is N(intercept_mean, intercept_sd^2), every other coefficient
-N(0, coefficient_sd^2), a spread half-normal with scale spread_scale (half-t with spread_df degrees
-of freedom, if given), the dispersion exponential with mean dispersion_mean.
-
-exp(eta) is clamped to between 1e-290 and 2^36, so that every count has a probability.
-
-`noiseaware.models.summed_regression` describes the sampling.
+exp(eta) is clamped to between 1e-290 and 2^36, so that every count has a probability. For the
+priors see `CountRegression`, for the sampling `noiseaware.models.summed_regression`.
 """
 
 from __future__ import annotations
@@ -63,7 +58,7 @@ class Factor(NamedTuple):
 class CountRegression(ReadyModel):
     """Regression for counts of cells, with known features, exposure and groups.
 
-        log rate_i     = log exposure_i + intercept + slopes' features_i + effects of its groups
+        log rate_i     = log exposure_i + intercept + slopes . features_i + effects of its groups
         count_i        ~ Poisson(rate_i)                   or negative binomial with this mean
         intercept      ~ N(intercept_mean, intercept_sd^2)
         slopes_j       ~ N(0, coefficient_sd^2)
@@ -84,8 +79,8 @@ class CountRegression(ReadyModel):
         The group of each cell, with any labels; each column is a grouping factor.
     coefficient_sd : float, default 2
         Prior standard deviation of each slope.
-    family : {"poisson", "negative-binomial", "binomial"}
-        The law of a count given its rate.
+    family : {"poisson", "negative-binomial", "binomial"}, default "poisson"
+        The distribution of a count given its rate.
     trials : array_like (n,), optional
         The number of trials of each binomial count.
     intercept_mean, intercept_sd : float, default 0 and 10
@@ -314,7 +309,6 @@ def _levels(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
-    """Return the one column as floats, or None."""
     if not columns:
         return None
     if len(columns) > 1:

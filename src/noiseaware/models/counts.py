@@ -67,7 +67,6 @@ class CountModel(Numbers):
     _sizes, _names = [count_cdf.LARGEST_COUNT + 1], ["the count"]
 
     def _total(self, records: NDArray[np.int64]) -> float:
-        """Return the sum of the records."""
         found = count_cdf.sum_counts(records)
         if found < 0.0:
             self.check_records(records)

@@ -113,7 +113,6 @@ def _normalise(logs: Floats, records: Floats) -> None:
 
 
 def _build_records(alpha, innovations, records):
-    """Write the shares of the gamma quantiles."""
     _normalise(log_gamma_quantiles(alpha, innovations), records)
 
 

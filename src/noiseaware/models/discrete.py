@@ -56,7 +56,6 @@ def levels_of(row, sizes):
 
 @njit(cache=True, nogil=True)
 def _edges(table, sizes):
-    """Return the edges of every row of probabilities."""
     edges = np.empty((table.shape[0], table.shape[1] + 1))
     for row in range(table.shape[0]):
         fill_edges(table, row, levels_of(row, sizes), edges)
@@ -65,7 +64,6 @@ def _edges(table, sizes):
 
 @njit(cache=True, nogil=True)
 def _build_records(table, sizes, innovations, records):
-    """Write the class and the features that each row of ``innovations`` gives."""
     edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
         y = level_of(innovations[i, 0], edges, 0, sizes[0])
@@ -356,7 +354,6 @@ class Table(ReadyModel):
     def _lay_out(
         self, levels: list[int], variables: Sequence[str] | None, *, flat: bool = False
     ) -> None:
-        """Store the levels and the names of the variables."""
         self._shape, self._axes = tuple(levels), np.array(levels, dtype=np.int64)
         self._width = None if flat else len(levels)
         self.variables = list(variable_names(variables, len(levels)))
@@ -365,12 +362,10 @@ class Table(ReadyModel):
         self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
 
     def _each(self, name: str, support: str) -> Parameter:
-        """Return a parameter with a value for each cell."""
         coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
         return Parameter(name, self._shape, support, tuple(self.variables), coords)
 
     def _cell_numbers(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n,)."""
         array = read_integers(records, self._width)
         cells = np.empty(len(array), dtype=np.int64)
         if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):

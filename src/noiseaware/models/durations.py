@@ -99,7 +99,6 @@ def _build_exponential(rate, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_exponential(rate, records, innovations):
-    """Write u_i = exp(-r x_i)."""
     for i in range(records.shape[0]):
         innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
 

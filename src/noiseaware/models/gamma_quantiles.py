@@ -250,7 +250,6 @@ def _columns(shapes, constants, ends, reach, back, given, out):
 
 
 def _fill(shapes: Floats, reach: float, back: bool, given: Floats) -> Floats:
-    """Return the result of `_columns`, with NaN in skipped columns."""
     usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
     ends = log_quantiles_at(usable[:, np.newaxis], np.array([-reach, reach]))
     out = np.full(given.shape, math.nan)

@@ -316,7 +316,6 @@ def _scan(records, spread, variance, data, scale, uniforms, normals, gamma, out)
 
 @njit(cache=True, nogil=True)
 def _scale(records, totals, sizes, factor, scaled):
-    """Write y_g + factor (x_i - y_g)."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         centre = totals[group] / sizes[group]

@@ -124,7 +124,6 @@ class YesNoGroups(Grouped):
         return self.record_values[:, 0].copy(), np.array(self.sizes, dtype=np.int64)
 
     def _read(self, theta: Theta) -> tuple[Floats]:
-        """Return the p_g."""
         return (read_parameter(theta, "proportions", (self._n_groups,)),)
 
     def _check(self, records: NDArray[np.int64]) -> None:

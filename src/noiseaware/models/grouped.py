@@ -100,7 +100,6 @@ class Grouped(CompiledModel):
             self._group_of = np.repeat(np.arange(G), self.sizes)
 
     def _read_sizes(self, sizes: Any) -> Sequence[int]:
-        """Check and store the sizes of the groups."""
         if isinstance(sizes, str) or not np.iterable(sizes):
             raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
         self.sizes = tuple(whole_number(f"the size of group {g}", n) for g, n in enumerate(sizes))
@@ -111,7 +110,6 @@ class Grouped(CompiledModel):
         return self.sizes
 
     def _each(self, name: str, support: str) -> Parameter:
-        """Return a parameter with one value for each group."""
         return labelled(name, support, "group", self._group_names)
 
     def _groups(self, n: int, index: ArrayLike | None) -> NDArray[np.int64]:
@@ -150,7 +148,6 @@ class Grouped(CompiledModel):
         return records
 
     def _totals(self, records: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the sum of the outcomes and the number of records in each group."""
         totals, sizes = np.zeros(self._n_groups), np.zeros(self._n_groups)
         yes_no = self.dtype is np.int64
         if not _add_up(self._read_records(records), yes_no, totals, sizes):
@@ -197,7 +194,6 @@ def _from_vector(v, n_groups, proportions, natural):
 
 @njit(cache=True, nogil=True)
 def _to_vector(natural, n_groups, proportions, v):
-    """Fill `v`; the inverse of `_from_vector`."""
     v[0] = natural[0]
     v[1] = math.log(max(natural[1], SMALLEST))
     for g in range(n_groups):
@@ -294,7 +290,6 @@ class Pooled(Grouped):
         return NonCentred(self.parameters)
 
     def _draw_shared(self, rng: Generator) -> tuple[float, float, Floats]:
-        """Draw mu, tau and h from the prior."""
         z = rng.standard_normal(2 + self._n_groups)
         location = float(self._hyper[0] + z[0] / math.sqrt(self._hyper[1]))
         spread = max(abs(float(z[1])) / math.sqrt(self._hyper[2]), SMALLEST)

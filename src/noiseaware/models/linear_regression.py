@@ -124,7 +124,6 @@ def _build_records(width, coefficients, noise_variance, mean, covariance, innova
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _divisors(width, noise_variance, factor):
-    """Return the inverses of the diagonal of L and of sigma."""
     w = len(width)
     inverse = np.empty(w)
     for j in range(w - 1):

@@ -62,7 +62,6 @@ def _recover_innovations(mean, variance, records, innovations):
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(mean, variance, records, out):
-    """Write log N(x_i; mu, v)."""
     if not variance > 0.0:
         out[:] = -math.inf
         return
@@ -83,7 +82,6 @@ def _draw_mean(records, variance, prior_mean, prior_precision, z):
 
 @njit(cache=True, nogil=True)
 def _sum_squares(records, mean):
-    """Return sum_i (x_i - mu)^2."""
     total = 0.0
     for i in range(records.shape[0]):
         difference = records[i] - mean

@@ -86,7 +86,6 @@ class ReadyModel:
         return np.array(max(gamma / (b + more_b), SMALLEST))
 
     def _log_density(self, name: str, theta: Theta) -> float:
-        """Return the log prior density of a single number, normalised."""
         log_density = PRIORS[self._priors[name]][2]
         return log_density(float(theta[name]), *self._prior_arguments[name])
 
@@ -182,7 +181,6 @@ class CompiledModel(ReadyModel):
         return self._read(theta)
 
     def _read_records(self, records: ArrayLike) -> NDArray[Any]:
-        """Return records as a contiguous array of the right type and shape."""
         if self.dtype is np.int64:
             return read_integers(records, self.width)
         return read_floats("records", records, self.width)
@@ -218,7 +216,6 @@ class CompiledModel(ReadyModel):
         return self._build(theta, u, (len(u),) if self.width is None else (len(u), self.width))
 
     def _build(self, theta: Theta, innovations: Floats, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return records of this shape from all innovations."""
         records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
         self.compiled.build(*self._read_possible(theta), innovations, records)
         return records

@@ -131,7 +131,6 @@ class Regression(CompiledModel):
         return np.ascontiguousarray(rows[:, -1], dtype=self._response_type)
 
     def _coefficients(self, theta: Theta) -> Floats:
-        """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
 
     def predict_response(

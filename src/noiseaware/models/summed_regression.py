@@ -184,7 +184,6 @@ class SummedRegression:
         return self.model.code, rate, np.full(len(eta), 1.0 / dispersion if dispersion else 0.0)
 
     def _some(self, which: Any, eta: Floats, dispersion: float) -> Summed:
-        """Sum out some of the cells."""
         laws = CellLaws(self.laws.family[which], self.laws.parameters[which], self.laws.table)
         return cells.sum_out(*self.law(eta, dispersion, which), laws)
 
@@ -590,7 +589,6 @@ class SummedRegression:
         return 1.0 - z if df is None else 1.0 - (df + 1.0) * z / (df + z)
 
     def _slice_spread(self, point: Point, k: int, rng: Generator) -> Point:
-        """Draw log spread given the effects, by slice sampling."""
         size, square = self.sizes[k], 0.5 * float((point.effects[k] ** 2).sum())
         centre = math.log(self.model.spread_scale)
 
@@ -607,7 +605,6 @@ class SummedRegression:
     def _walk_dispersion(
         self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Take a random-walk step in log dispersion."""
         step = tuning["steps"]["dispersion"]
         t = math.log(point.dispersion) + step.size * rng.normal()
         if abs(t) > FARTHEST:
@@ -655,5 +652,4 @@ class SummedRegression:
 
 
 def _replaced(effects: list[Floats], k: int, u: Floats) -> list[Floats]:
-    """Return the effects of all factors, with u replacing those of factor k."""
     return [*effects[:k], u, *effects[k + 1 :]]

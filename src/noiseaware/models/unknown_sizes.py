@@ -2,8 +2,8 @@
 
 The model
 ---------
-`TwoMeans`, `TwoProportions`, `StratifiedMeans` and `StratifiedProportions` are given the number of
-records in each group. Here the group of a record is as random as its outcome:
+The other models of groups are given the number of records in each group. Here the group of a
+record is as random as its outcome:
 
     shares ~ Dirichlet(a, ..., a)                    a = concentration
     group of record i ~ Categorical(shares)
