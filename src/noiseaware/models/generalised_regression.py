@@ -492,7 +492,7 @@ class LogisticRegression(GeneralisedRegression):
     Notes
     -----
     Records are float64 of shape ``(n, p + 1)``, the response (0 or 1) last, or int64 ``(n,)`` with
-    `features`. Parameters, if unknown: ``coefficients`` (p + 1,), ``feature_mean`` (p,) and
+    `features`. Parameters: ``coefficients`` (p + 1,) and, if unknown, ``feature_mean`` (p,) and
     ``feature_covariance`` (p, p).
 
     Examples
@@ -541,7 +541,7 @@ class PoissonRegression(GeneralisedRegression):
     Notes
     -----
     Records are float64 of shape ``(n, p + 1)``, the response (a count) last, or int64 ``(n,)`` with
-    `features`. Parameters, if unknown: ``coefficients`` (p + 1,), ``feature_mean`` (p,) and
+    `features`. Parameters: ``coefficients`` (p + 1,) and, if unknown, ``feature_mean`` (p,) and
     ``feature_covariance`` (p, p).
 
     Examples

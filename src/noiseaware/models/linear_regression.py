@@ -355,8 +355,9 @@ class LinearRegression(Regression):
     Notes
     -----
     Records are float64 of shape ``(n, p + 1)``, the response last, or ``(n,)`` with `features`.
-    Parameters, if unknown: ``coefficients`` (p + 1,), ``noise_variance`` (), ``feature_mean`` (p,),
-    ``feature_covariance`` (p, p). For R squared, pass ``derived={"r_squared": model.r_squared}``.
+    Parameters: ``coefficients`` (p + 1,) and, if unknown, ``noise_variance`` (), ``feature_mean``
+    (p,) and ``feature_covariance`` (p, p). For R squared, pass
+    ``derived={"r_squared": model.r_squared}``.
 
     Examples
     --------
