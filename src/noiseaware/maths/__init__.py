@@ -1,1 +1,1 @@
-"""Formulas that models and moves share: theta as a vector, counts summed out, priors, totals."""
+"""Formulas shared by models and moves: theta as a vector, counts summed out, priors, totals."""

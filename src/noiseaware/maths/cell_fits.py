@@ -1,17 +1,17 @@
-"""Sums over the counts of a cell as polynomials: the same digits, much sooner.
+"""Sums over the counts of a cell as polynomials: the same digits, much faster.
 
-`maths.cells` finds log p(s_i), E(x_i | s_i) and Var(x_i | s_i) by adding up some hundred
-weights. All three are analytic in the linear predictor eta_i and in t, the log dispersion, and once
-a chain is where its target is, it visits a small part of them,
+`maths.cells` finds log p(s_i), E(x_i | s_i) and Var(x_i | s_i) by adding up some hundred weights.
+All three are analytic in the linear predictor eta_i and in the log dispersion t, and a chain that
+has reached its target visits only a small range,
 
     |eta_i - centre_i| <= half_i,      |t - middle| <= reach.
 
-There each is interpolated at the nodes of Chebyshev. Coefficients of an analytic function fall
-geometrically, and what is left out of the series is about as large as its last terms (Trefethen
-2013, theorem 8.2). The degrees are the smallest for which the last two coefficients, in each
-direction, are below 1e-11 for log p, and 1e-6 standard deviations and variances for the moments, in
-99 of 100 cells that are looked at. In a cell where they are not, half_i is halved up to twice; if
-that does not help, half_i is 0. Outside of its range a cell is added up as ever.
+There each is interpolated at Chebyshev nodes. Coefficients of an analytic function decay
+geometrically, and the truncation error is about the size of the last terms (Trefethen 2013, theorem
+8.2). The degrees are the smallest for which, in 99 of 100 sampled cells, the last two coefficients
+in each direction are below 1e-11 for log p, and 1e-6 standard deviations and variances for the
+moments. In a cell that fails, half_i is halved up to twice, then set to 0. Outside its range a cell
+is summed directly.
 
 So log p of each cell is right to about 1e-11, and the posterior of n cells is the exact one times a
 factor within exp(+-1e-11 n), for any theta. Moments only shape proposals, and are averaged in the
@@ -34,16 +34,16 @@ from noiseaware.contract import Floats
 from noiseaware.maths.cells import Summed
 
 LOG_P, MOMENTS = 1e-11, 1e-6
-"""Largest last coefficients: of log p, and of the moments in units of the cell's own spread."""
+"""Tolerances for the last coefficients: of log p, and of moments in units of the cell's spread."""
 
 MOST = (15, 13)
-"""Most nodes, in eta and in t."""
+"""Maximum number of nodes, in eta and in t."""
 
 SAMPLE, CHUNK = 200, 2048
-"""Cells that are looked at for the degrees, and that are interpolated at a time."""
+"""Number of cells sampled to choose the degrees, and of cells interpolated at a time."""
 
 REACH, WIDTHS = 5.0, (1e-6, 2.0)
-"""The range in standard deviations of what warm-up saw; not narrower, and not wider, than these."""
+"""The range, in standard deviations seen in warm-up, and the bounds of its half width."""
 
 Walk = Callable[[Any, Floats, float], Summed]
 """(which cells, eta, t) -> their sums."""
@@ -62,7 +62,7 @@ def coefficients(
 ) -> Floats:
     """Interpolate log p, mean and variance of some cells, (3, cells, *shape).
 
-    `eta` is the centre and the half width for each cell, `t` those of t.
+    `eta` holds the centre and half width for each cell, `t` those of t.
     """
     (y, left), (z, right) = map(chebyshev, shape)
     values = np.empty((3, len(eta[0]), *shape))
@@ -74,7 +74,7 @@ def coefficients(
 
 
 def in_units(made: Floats) -> Floats:
-    """Return the absolute values of coefficients, in units of what is allowed of each."""
+    """Return the absolute values of coefficients, in units of their tolerances."""
     variance = np.abs(made[2, :, 0, 0])
     units = np.array([np.full_like(variance, LOG_P), np.sqrt(variance), variance])
     units[1:] = MOMENTS * units[1:] + 1e-12
@@ -83,9 +83,10 @@ def in_units(made: Floats) -> Floats:
 
 
 def nodes_needed(sizes: Floats, axis: int) -> int:
-    """Return how many coefficients along an axis do for 99 of 100 cells, the last two negligible.
+    """Return the number of coefficients along an axis that suffices for 99 of 100 cells.
 
-    `sizes` is (cells, nodes in eta, nodes in t), in units of what is allowed.
+    The last two must be negligible. `sizes` is (cells, nodes in eta, nodes in t), in units of the
+    tolerances.
     """
     largest = sizes.max(axis=3 - axis)
     places = np.arange(1, largest.shape[1] + 1)
@@ -94,7 +95,7 @@ def nodes_needed(sizes: Floats, axis: int) -> int:
 
 
 def too_short(sizes: Floats, shape: tuple[int, int]) -> Any:
-    """Whether one of the last two coefficients of a shape, or one beyond, is not negligible."""
+    """Return whether one of the last two coefficients of a shape, or one beyond, matters."""
     ends = sizes[:, shape[0] - 2 :].max(axis=(1, 2))
     if shape[1] > 1:
         ends = np.maximum(ends, sizes[:, :, shape[1] - 2 :].max(axis=(1, 2)))
@@ -103,7 +104,7 @@ def too_short(sizes: Floats, shape: tuple[int, int]) -> Any:
 
 @njit(cache=True, nogil=True)
 def at_dispersion(made, powers, out):
-    """Add up the series in t: (n, m, J, K) coefficients and J polynomials to (n, m, K)."""
+    """Sum the series in t: (n, m, J, K) coefficients and J polynomials to (n, m, K)."""
     for i in range(made.shape[0]):
         for q in range(made.shape[1]):
             out[i, q] = 0.0
@@ -114,7 +115,7 @@ def at_dispersion(made, powers, out):
 
 @njit(cache=True, nogil=True)
 def series(made, y):
-    """Return the sum of made[k] T_k(y), by the recurrence of Clenshaw."""
+    """Return the sum of made[k] T_k(y), by Clenshaw's recurrence."""
     one = two = 0.0
     for k in range(made.shape[0] - 1, 0, -1):
         one, two = 2.0 * y * one - two + made[k], one
@@ -135,7 +136,7 @@ def evaluate(centre, half, log_ps, moments, eta, log_p, mean, variance, outside)
 
 
 class CellFits:
-    """The polynomials of all cells; there are none until `build`.
+    """The polynomials of all cells; none until `build`.
 
     `centre` and `half` are the range of each cell, (n,), `middle` and `reach` that of t; `log_p`,
     (n, 1, J, K), and `moments`, (n, 2, J', K'), are coefficients of K polynomials in eta, J in t.
@@ -152,7 +153,7 @@ class CellFits:
     def build(
         self, walk: Walk, eta: tuple[Floats, Floats], t: tuple[float, float], two: bool
     ) -> None:
-        """Interpolate around means, `REACH` standard deviations wide; `two` if t matters."""
+        """Interpolate within `REACH` standard deviations of the means; ``two`` if t matters."""
         n, most = len(eta[0]), (MOST[0], MOST[1] if two else 1)
         centre, half = eta[0].copy(), np.clip(REACH * eta[1], *WIDTHS)
         along = (t[0], float(np.clip(REACH * t[1], *WIDTHS)))
@@ -180,7 +181,7 @@ class CellFits:
         self.log_p, self.moments, self._held = log_p, moments, []
 
     def at(self, eta: Floats, t: float) -> tuple[Summed, Any] | None:
-        """Return the sums at a theta, and which cells are left to be added up; None if all are."""
+        """Return the sums at a theta and the cells still to be summed; None if all are."""
         y = (t - self.middle) / self.reach
         if not self.centre.size or not abs(y) < 1.0:
             return None
@@ -189,7 +190,7 @@ class CellFits:
         return made, np.flatnonzero(outside)
 
     def _series(self, t: float, y: float) -> tuple[Floats, Floats]:
-        """Return the series in eta at this t; those of the last two t are held."""
+        """Return the series in eta at this t; those of the last two t are cached."""
         for held, *found in self._held:
             if held == t:
                 return found[0], found[1]

@@ -1,46 +1,46 @@
-"""A count that is only seen through noise: summed out exactly, and drawn exactly.
+"""A count seen only through noise: summed out exactly, and drawn exactly.
 
-A published cell has a true count x = 0, 1, 2, ... with a law f (Poisson, negative binomial,
-binomial), and what is seen of it has the law h(s | x). What an analysis needs of the cell is
+A published cell has a true count x = 0, 1, 2, ... with law f (Poisson, negative binomial,
+binomial), and what is seen of it has law h(s | x). An analysis needs
 
-    p(s) = sum_x f(x) h(s | x),      E(x | s),  Var(x | s),      a draw of x given s,
+    p(s) = sum_x f(x) h(s | x),      E(x | s),  Var(x | s),      a draw of x given s.
 
-and all of it comes out of a walk over the weights w(x) = f(x) h(s | x).
+A walk over the weights w(x) = f(x) h(s | x) gives them all.
 
-**The walk.** It begins at the largest weight and goes up and down, with the ratio of neighbours,
-w(x + 1) / w(x) = f(x + 1) / f(x) * h(s | x + 1) / h(s | x): one division, and under Gaussian noise,
-whose ratio shrinks by a constant factor, no exponential. (Under Gaussian noise it may begin a few
-counts off the largest weight: ratios then first grow, and the sums are the same.) It stops where
-what is left out is below `NEGLIGIBLE` times what was added up:
+**The walk.** It starts at the largest weight and goes up and down by the ratio of neighbours,
+w(x + 1) / w(x) = f(x + 1) / f(x) * h(s | x + 1) / h(s | x). This takes one division and, under
+Gaussian noise, whose ratio shrinks by a constant factor, no exponential. (Under Gaussian noise it
+may start a few counts off the largest weight: ratios then grow first, and the sums are the same.)
+The walk stops when the remainder is below `NEGLIGIBLE` times the sum so far:
 
 - where w is log-concave (Poisson, binomial, and negative binomial counts with size r >= 1, under
-  noise whose density is), ratios fall from the mode on, so with rho the last ratio, at most
-  w rho / (1 - rho) is left;
+  noise with log-concave density), ratios fall from the mode on, so with rho the last ratio, at most
+  w rho / (1 - rho) remains;
 - a negative binomial with r < 1 is log-convex, and w may have two humps, one at 0 and one near s.
-  On the way down from the upper one, w first falls and then may rise again until 0, so at most
-  x max(w(x), w(0)) is left; on the way up from 0, at most the same with the upper hump in place of
-  0, and beyond it ratios are below q = m / (m + r);
-- where h is a table, all of the table is added up.
+  Going down from the upper one, w first falls and may then rise again until 0, so at most
+  x max(w(x), w(0)) remains. Going up from 0, at most the same with the upper hump in place of 0
+  remains, and beyond that hump the ratios are below q = m / (m + r);
+- where h is a table, all of the table is summed.
 
-**A draw** needs p(s), which is known by then, and few weights: they are added up outward from the
-mean, the larger of the two next ones first, until they reach u p(s), u uniform.
+**A draw** needs p(s), known by then, and few weights: they are summed outward from the mean, the
+larger of the next two first, until they reach u p(s), u uniform.
 
 **Wide windows.** Under Gaussian noise w is smooth, and every k-th count is enough. Let t be the sum
-of w over x = c + k j, all integers j. By Poisson's formula k t differs from the sum over all
-counts by the Fourier transform W of w at multiples of 2 pi / k. Shifting the path of integration by
-i a changes |w| by little: |Gamma(x + 1)| / |Gamma(x + 1 + i a)| = prod_n sqrt(1 + a^2 / (x + 1 +
-n)^2) is at most exp(a^2 trigamma(x + 1) / 2), the factor of the noise is exp(a^2 / (2 sd^2)), and a
-gamma function in the numerator only gets smaller. So
+of w over x = c + k j, all integers j. By Poisson's summation formula k t differs from the sum over
+all counts by the Fourier transform W of w at multiples of 2 pi / k. Shifting the path of
+integration by i a changes |w| little: |Gamma(x + 1)| / |Gamma(x + 1 + i a)| =
+prod_n sqrt(1 + a^2 / (x + 1 + n)^2) is at most exp(a^2 trigamma(x + 1) / 2), the factor of the
+noise is exp(a^2 / (2 sd^2)), and a gamma function in the numerator only gets smaller. So
 
     |W(2 pi / k)| <= exp(-2 pi a / k + a^2 kappa / 2) W(0),   kappa = 1 / sd^2 + trigamma(x + 1),
 
-where x is the lower end of the window; and with a = 2 pi / (k kappa) this is exp(-2 pi^2 / (k^2
-kappa)), below 2e-16 for k <= 0.74 / sqrt(kappa). About 30 weights then do for any width. As
-every c gives the same sum to that precision, a uniform c and a draw among its counts is a draw
-among all.
+where x is the lower end of the window. With a = 2 pi / (k kappa) this is
+exp(-2 pi^2 / (k^2 kappa)), below 2e-16 for k <= 0.74 / sqrt(kappa). About 30 weights then suffice
+for any width. As every c gives the same sum to that precision, a uniform c followed by a draw among
+its counts is a draw among all.
 
-**Digits.** Probabilities are Loader's saddle-point form, which keeps the digits of large counts;
-weights are relative to the largest, and moments to where it is.
+**Digits.** Probabilities use Loader's saddle-point form, which keeps the digits of large counts;
+weights are relative to the largest, and moments to its position.
 
 References
 ----------
@@ -75,14 +75,14 @@ NEGLIGIBLE = 1e-17
 """Share of the sum that may be left out on either side."""
 
 WIDE, SHARE = 12.0, 0.74
-"""1 / sqrt(kappa) from which on not every count is added up, and k in units of it."""
+"""Counts are skipped if 1 / sqrt(kappa) exceeds the first; the second is k in units of it."""
 
 SMALLEST, LARGEST = 1e-290, 2.0**36
-"""Rates are kept between these, so that every count has a probability."""
+"""Rates are clamped to this range, so that every count has a probability."""
 
 MOST = 2**22
-"""Weights on one side of the start. A rate so far out that it needs more, where every count is
-needed, is taken as impossible: log p(s) = -inf."""
+"""Maximum number of weights on one side of the start. A rate that needs more, where no count can be
+skipped, is treated as impossible: log p(s) = -inf."""
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -102,7 +102,7 @@ def stirling(x):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def deviance(x, mean):
-    """Return x log(x / mean) + mean - x, x > 0, with its digits where the two are close."""
+    """Return x log(x / mean) + mean - x, x > 0, accurate where the two are close."""
     if abs(x - mean) > 0.1 * (x + mean):
         return x * math.log(x / mean) + mean - x
     v = (x - mean) / (x + mean)
@@ -120,7 +120,7 @@ def deviance(x, mean):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_binomial_mass(x, n, p, q):
-    """Return log of n choose x, times p^x q^(n - x); n and x need not be integers."""
+    """Return the log of n choose x, times p^x q^(n - x); n and x need not be integers."""
     if x == 0.0:
         return n * math.log1p(-p) if p < 0.1 else n * math.log(q)
     if x == n:
@@ -134,7 +134,7 @@ def log_binomial_mass(x, n, p, q):
 def log_mass(code, rate, size, x):
     """Return log f(x).
 
-    `rate` is the mean of a Poisson or negative binomial count and the odds of a binomial one;
+    `rate` is the mean of a Poisson or negative binomial count, or the odds of a binomial one;
     `size` is r of a negative binomial (variance m + m^2 / r), or the number of trials.
     """
     if code == POISSON:
@@ -162,7 +162,7 @@ def log_masses(code, rate, size, records, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def step_odds(code, rate, size):
-    """Return what `growth` takes for the rate."""
+    """Return the argument of `growth` for the rate."""
     return rate / (rate + size) if code == NEGATIVE_BINOMIAL else rate
 
 
@@ -229,7 +229,7 @@ def log_ratio(code, odds, size, family, p, table, x):
 def find_top(code, odds, size, family, p, table, guess):
     """Return the largest x with w(x) >= w(x - 1), or 0; for ratios that fall with x.
 
-    Steps of doubled length from the guess, then halving.
+    Doubles its steps from the guess, then bisects.
     """
     most = size if code == BINOMIAL else 2.0**53
     low = min(max(math.floor(guess), 0.0), most)
@@ -262,10 +262,10 @@ def find_top(code, odds, size, family, p, table, guess):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_guess(code, rate, odds, size, family, p):
-    """Return about where the largest weight is, and whether it is no further than a step away."""
+    """Return a guess of where the largest weight is, and whether it is at most a step away."""
     mean, variance = mean_and_variance(code, rate, size)
     if family >= BETWEEN:
-        # Within the interval of the noisy number that is known.
+        # Within the interval known to contain the noisy number.
         return min(max(mean, p[0]), p[2]), False
     precision = p[1] * p[1]
     x = (mean + variance * precision * p[0]) / (1.0 + variance * precision)
@@ -294,11 +294,11 @@ def first_guess(code, rate, odds, size, family, p):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def two_humps(code, odds, size, family, p, table):
-    """Return the upper of the two places where w may have a maximum, for r < 1; 0 if it has none.
+    """Return the upper of the two possible maxima of w, for r < 1; 0 if there is none.
 
-    Under Gaussian noise log w(x + 1) / w(x) rises up to about x = sd, and falls from there on.
-    Under Laplace noise it rises up to s, where it drops. Under other noise it is looked for from
-    the interval on, one by one.
+    Under Gaussian noise log w(x + 1) / w(x) rises up to about x = sd, then falls. Under Laplace
+    noise it rises up to s, where it drops. Under other noise the search goes one by one from the
+    interval on.
     """
     if family == GAUSSIAN:
         turn = math.ceil(1.0 / max(p[1], 1e-300))
@@ -318,16 +318,16 @@ def two_humps(code, odds, size, family, p, table):
 
 
 class Walk(NamedTuple):
-    """What a walk is told of a cell; the law of the count is as in `growth`."""
+    """What a walk needs to know of a cell; the law of the count is as in `growth`."""
 
     code: int
     odds: float
     size: float
     family: int
-    """The law of what is seen of it."""
+    """The law of what is seen of the cell."""
     start: float
     other: float
-    """Where the walk begins, and where w may have another maximum; the same if it has none."""
+    """Where the walk starts, and where w may have another maximum; equal if there is none."""
     peak: float
     """w(other) / w(start)."""
     convex: bool
@@ -336,7 +336,7 @@ class Walk(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def left_above(walk, x, weight, ratio, h_ratio):
-    """Return a bound on the weights above x, the last of which had this ratio to the one before."""
+    """Return a bound on the sum of weights above x; ``ratio`` is w(x) / w(x - 1)."""
     if not walk.convex:
         return weight * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf
     if x < walk.other:
@@ -347,7 +347,7 @@ def left_above(walk, x, weight, ratio, h_ratio):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def left_below(walk, x, weight, ratio):
-    """Return a bound on the weights below x, the last of which had this ratio to the one above."""
+    """Return a bound on the sum of weights below x; ``ratio`` is w(x) / w(x + 1)."""
     if not walk.convex:
         return weight * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf
     return x * max(weight, walk.peak if walk.other < walk.start else 0.0)
@@ -355,9 +355,9 @@ def left_below(walk, x, weight, ratio):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk_side(walk, p, table, side, total):
-    """Add up the weights above (side 1) or below (-1) the start, until few are left.
+    """Add up the weights above (side 1) or below (-1) the start, until the rest is negligible.
 
-    Returns sum w, sum w d and sum w d^2, the first with `total` added, d being the distance from
+    Returns sum w, sum w d and sum w d^2, the first including `total`, where d is the distance from
     the start. The weight of the start is 1.
     """
     first = second = 0.0
@@ -391,7 +391,7 @@ def walk_side(walk, p, table, side, total):
         first += weight * distance
         second += weight * distance * distance
         used += 1
-        # Bounds are only worth their time where the weight itself is small.
+        # Bounds are only worth computing where the weight itself is small.
         if weight <= NEGLIGIBLE * total:
             if side > 0.0:
                 left = left_above(walk, x, weight, ratio, factor)
@@ -414,7 +414,7 @@ def gaussian_side(a, b, odds, start, away, square, side, total):
 
     All three laws have f(x + 1) / f(x) = (a + b x) odds / (x + 1), with (a, b) = (1, 0) for Poisson
     counts, (r, 1) for negative binomial and (N, -1) for binomial ones. `away` is s - start. Returns
-    as `walk_side`.
+    the same as `walk_side`.
     """
     shrink, inverse_odds = math.exp(-square), 1.0 / odds
     first = second = d = 0.0
@@ -437,7 +437,7 @@ def gaussian_side(a, b, odds, start, away, square, side, total):
         total += weight
         first += weight * d
         second += weight * d * d
-        # w rho / (1 - rho) is left.
+        # w rho / (1 - rho) remains.
         if weight <= NEGLIGIBLE * total and weight * ratio <= NEGLIGIBLE * total * (1.0 - ratio):
             return total, first, second
     return 0.0, first, second
@@ -470,8 +470,8 @@ def walk_counts(walk, p, table):
 def draw_outward(walk, p, table, total, uniform):
     """Return the count at which the weights, added up outward from the start, reach u total.
 
-    The larger of the two next weights is added first, so that few are needed. Any order gives a
-    draw from w / total.
+    Adding the larger of the next two weights first keeps their number small. Any order gives a draw
+    from w / total.
     """
     code, odds, size, family = walk.code, walk.odds, walk.size, walk.family
     inverse_odds, gaussian, square = 1.0 / odds, family == GAUSSIAN, p[1] * p[1]
@@ -525,8 +525,8 @@ def stirling_far(z):
 def log_factorial_step(x, inverse, d, half):
     """Return log Gamma(x + d + 1/2 + half) - log Gamma(x + 1/2 + half) - d log x, above 60.
 
-    half is 1/2 or -1/2, `inverse` is 1 / x. By Stirling's formula, with its large terms taken
-    together: log Gamma(x + 1) = (x + 1/2) log x - x + ..., log Gamma(x) = (x - 1/2) log x - x + ...
+    half is 1/2 or -1/2, `inverse` is 1 / x. Uses Stirling's formula with the large terms combined:
+    log Gamma(x + 1) = (x + 1/2) log x - x + ..., log Gamma(x) = (x - 1/2) log x - x + ...
     """
     ahead = stirling_far(1.0 / (x + d)) - stirling_far(inverse)
     return (x + d + half) * math.log1p(d * inverse) - d + ahead
@@ -538,7 +538,7 @@ def log_smooth_weight(walk, square, value, d):
     code, x = walk.code, walk.start
     inverse = 1.0 / x
     y = walk.size + x if code == NEGATIVE_BINOMIAL else walk.size - x
-    # The logarithm of `growth` at x, with its factorials left to the others.
+    # The logarithm of `growth` at x, with its factorials left to the other terms.
     drift = math.log(walk.odds * inverse * (1.0 if code == POISSON else y))
     result = square * d * (value - x - 0.5 * d) + d * drift
     result -= log_factorial_step(x, inverse, d, 0.5)
@@ -551,9 +551,9 @@ def log_smooth_weight(walk, square, value, d):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def stride_of(walk, square, reach):
-    """Return k, such that every k-th count is enough; 1 if all are needed.
+    """Return k such that every k-th count is enough; 1 if all are needed.
 
-    `square` is 1 / sd^2 of the noise; infinite for noise that is not smooth.
+    `square` is 1 / sd^2 of the noise, infinite for noise that is not smooth.
     """
     x = walk.start
     low = x - reach
@@ -570,7 +570,7 @@ def stride_of(walk, square, reach):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def reach_of(walk, p):
-    """Return how far from its largest value w is negligible, as if it were a normal density."""
+    """Return the distance from its largest value at which w is negligible, as for a normal."""
     x = max(walk.start, 1.0)
     bend = 1.0 / x
     if walk.family == GAUSSIAN:
@@ -584,7 +584,7 @@ def reach_of(walk, p):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk_strides(walk, square, value, stride, offset):
-    """As `walk_counts`, along every k-th count, `offset` from the start and on."""
+    """As `walk_counts`, over every k-th count, starting `offset` from the start."""
     total = first = second = 0.0
     for side in (1.0, -1.0):
         d = offset if side > 0.0 else offset - stride
@@ -602,7 +602,7 @@ def walk_strides(walk, square, value, stride, offset):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_strides(walk, square, value, stride, total, uniform):
-    """As `draw_outward`: a uniform offset, and then a draw along every k-th count from it."""
+    """As `draw_outward`, with a uniform offset, then a draw among every k-th count from it."""
     shifted = uniform * stride
     offset = math.floor(shifted)
     left = (shifted - offset) * total / stride
@@ -621,7 +621,7 @@ def draw_strides(walk, square, value, stride, total, uniform):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_table(code, rate, size, p, table):
-    """As `cell`, for a law h that is a table; -inf if no count of the table is possible."""
+    """As `cell`, for h given by a table; -inf if no count of the table is possible."""
     first, at, length = p[0], int(p[1]), int(p[2])
     top = -math.inf
     for k in range(length):
@@ -642,7 +642,7 @@ def sum_table(code, rate, size, p, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_table(code, rate, size, p, table, log_p, uniform):
-    """As `draw_cell`, for a law h that is a table."""
+    """As `draw_cell`, for h given by a table."""
     first, at, length = p[0], int(p[1]), int(p[2])
     left, chosen = uniform, 0
     for k in range(length):
@@ -658,11 +658,10 @@ def draw_table(code, rate, size, p, table, log_p, uniform):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def begin(code, rate, size, family, p, table, mean):
-    """Return the walk of a cell and the log weight of its start, and how to stride.
+    """Return the walk of a cell, the log weight of its start, and how to stride.
 
-    `mean` is E(x | s), where a log-concave w is large, or below 0 if it is not known. The stride is
-    1 if every count is needed; otherwise the walk and the 1 / sd^2 that are returned last go with
-    it.
+    `mean` is E(x | s), where a log-concave w is large, or negative if unknown. The stride is 1 if
+    every count is needed; otherwise it goes with the walk and the 1 / sd^2 returned last.
     """
     odds = step_odds(code, rate, size)
     convex = code == NEGATIVE_BINOMIAL and size < 1.0
@@ -686,7 +685,7 @@ def begin(code, rate, size, family, p, table, mean):
     walk = smooth = Walk(code, odds, size, family, start, other, peak, convex)
     reach, square = reach_of(walk, p), p[1] * p[1]
     if family == LAPLACE and abs(start - p[0]) > reach:
-        # All on one side of s, where Laplace noise only multiplies the odds.
+        # Everything is on one side of s, where Laplace noise only multiplies the odds.
         tilted = odds * math.exp(-p[1] if start > p[0] else p[1])
         smooth, square = Walk(code, tilted, size, family, start, other, peak, convex), 0.0
     elif family != GAUSSIAN:
@@ -696,7 +695,7 @@ def begin(code, rate, size, family, p, table, mean):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cell(code, rate, size, family, p, table, offset):
-    """Return log p(s), E(x | s) and Var(x | s); `offset` in [0, 1) is where strides begin."""
+    """Return log p(s), E(x | s) and Var(x | s); `offset` in [0, 1) sets where strides start."""
     rate = min(max(rate, SMALLEST), LARGEST)
     if family == TABLE:
         return sum_table(code, rate, size, p, table)
@@ -711,7 +710,7 @@ def cell(code, rate, size, family, p, table, offset):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_cell(code, rate, size, family, p, table, log_p, mean, uniform):
-    """Return a draw of x given s, by inversion: log p(s) says what the weights add up to."""
+    """Return a draw of x given s, by inversion; log p(s) gives the sum of the weights."""
     rate = min(max(rate, SMALLEST), LARGEST)
     if family == TABLE:
         return draw_table(code, rate, size, p, table, log_p, uniform)
@@ -726,7 +725,7 @@ def draw_cell(code, rate, size, family, p, table, log_p, mean, uniform):
 def sum_cells(code, rate, size, laws, log_p, mean, variance):
     """Fill in log p(s_i), E(x_i | s_i) and Var(x_i | s_i), for all n cells.
 
-    `rate` and `size` are those of each cell, as `log_mass` reads them; `laws` say what is seen.
+    `rate` and `size` are those of each cell, as in `log_mass`; `laws` describes what is seen.
     """
     for i in range(rate.shape[0]):
         family, p = laws.family[i], laws.parameters[i]
@@ -740,7 +739,7 @@ def sum_cells(code, rate, size, laws, log_p, mean, variance):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_cells(code, rate, size, laws, log_p, mean, uniforms, records):
-    """Fill in a draw of x_i given s_i, int64 (n,), for all cells of which something is seen."""
+    """Fill in draws of x_i given s_i, int64 (n,), for all cells of which something is seen."""
     for i in range(rate.shape[0]):
         family, p = laws.family[i], laws.parameters[i]
         if not (family == GAUSSIAN and p[1] == 0.0):
@@ -749,7 +748,7 @@ def draw_cells(code, rate, size, laws, log_p, mean, uniforms, records):
 
 
 class Summed(NamedTuple):
-    """What `sum_out` returns, (n,) each: log p(s_i), E(x_i | s_i) and Var(x_i | s_i)."""
+    """The result of `sum_out`, (n,) each: log p(s_i), E(x_i | s_i) and Var(x_i | s_i)."""
 
     log_p: Floats
     mean: Floats
@@ -766,7 +765,7 @@ def sum_out(code: int, rate: Floats, size: Floats, laws: CellLaws) -> Summed:
 def draw_out(
     code: int, rate: Floats, size: Floats, laws: CellLaws, summed: Summed, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw every cell given what is seen of it; `summed` is what `sum_out` returns for it."""
+    """Draw every cell given what is seen of it; `summed` is the result of `sum_out`."""
     records = np.empty(len(rate), dtype=np.int64)
     uniforms = rng.random(len(rate))
     draw_cells(code, rate, size, laws, summed.log_p, summed.mean, uniforms, records)
@@ -777,7 +776,7 @@ def draw_out(
 
 
 def draw_counts(code: int, rate: Any, size: Any, rng: np.random.Generator) -> Any:
-    """Draw from the law f itself."""
+    """Draw from the law f."""
     rate = np.clip(rate, SMALLEST, LARGEST)
     if code == BINOMIAL:
         return rng.binomial(size.astype(np.int64), rate / (1.0 + rate))

@@ -1,8 +1,7 @@
-"""The supports of parameters: what is inside, and coordinates without constraints.
+"""The supports of parameters: membership, and unconstrained coordinates.
 
-Each parameter declares a support; here are the maps v -> theta from a real vector onto it, in
-which moves and kernels propose, with the logarithm of the Jacobian determinant that a density
-needs when it changes coordinates:
+Each parameter declares a support. Moves and kernels propose in a real vector v, mapped onto the
+support by theta(v); a density that changes coordinates needs the Jacobian determinant:
 
     density of v at v  =  density of theta at theta(v)  *  |d theta / d v|.
 
@@ -20,15 +19,15 @@ theta_j (1[j = k] - theta_k), whose determinant is the product of all J entries 
 lemma). For a covariance it is with respect to the lower triangle: |d(L L') / d L| = 2^p prod_i
 L_ii^(p - i + 1), and the logarithm of the diagonal gives one more factor L_ii; i counts from 1.
 
-**At the edge of a support** doubles end before the mass of a sparse prior does: under
-Beta(.01, .01) a third of the mass is so close to 1 that it rounds to 1, and under Gamma(.001, .001)
+**At the edge of a support** doubles end before the mass of a sparse prior does. Under
+Beta(.01, .01) a third of the mass is so close to 1 that it rounds to 1; under Gamma(.001, .001)
 half of it is below the smallest double. A draw from there is kept as the last double, which stands
-for all that rounds to it; as records see no difference, a draw of theta given x or from the prior
-is as right as anywhere else. But v is not known there, and a density of v at that point would
-be wrong. So a density of v is only used in the set V of those v that theta(v) gives back to at
-least six digits: outside of V the log of the Jacobian is minus infinity. A Metropolis or a slice
-step that proposes nothing outside of V, and from outside of V stays where it is, leaves p(theta)
-invariant: it is the step for p(theta) restricted to V, and the identity elsewhere.
+for everything that rounds to it. Records see no difference, so draws of theta given x or from the
+prior remain correct. But v is not known there, so a density of v at that point would be wrong.
+Therefore a density of v is used only in the set V of those v that theta(v) gives back to at least
+six digits; outside V the log Jacobian is minus infinity. A Metropolis or slice step that proposes
+nothing outside V, and stays put if it starts outside V, leaves p(theta) invariant: it is the step
+for p(theta) restricted to V, and the identity elsewhere.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ REAL, POSITIVE, UNIT, SIMPLEX, COVARIANCE = range(5)
 
 
 class Support(NamedTuple):
-    """What the package knows of one support; a new one is a row of `SUPPORTS` and a map below."""
+    """A support; a new one needs a row of `SUPPORTS` and a map below."""
 
     code: int
-    """Which map `constrain` and `unconstrain` use."""
+    """The code of its map in `constrain` and `unconstrain`."""
     words: str
     """What its values must be, for messages."""
     inside: Callable[[np.ndarray], Any]
-    """Whether an array of finite numbers is in it."""
+    """Whether an array of finite numbers is inside."""
     cut: Callable[[tuple[int, ...]], tuple[int, int, int]]
-    """Shape of a parameter -> its rows, their width, and how many free coordinates it has."""
+    """Maps a parameter's shape to its number of rows, their width, and its free coordinates."""
 
 
 def _whole(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -93,13 +92,13 @@ SUPPORTS = {
 }
 
 _TINY = 1e-300
-"""Probabilities below it are treated as it, so that a logarithm stays finite."""
+"""Smaller probabilities are set to this, so that logarithms stay finite."""
 
 FARTHEST = 660.0
-"""|log theta| in V is at most this: exp(-660) is about 1e-287, and a few factors less a double."""
+"""Largest |log theta| in V: exp(-660) is about 1e-287, which leaves room for a few factors."""
 
 FARTHEST_LOGIT = 23.0
-"""logit(theta) in V is at most this: 1 - theta is 1e-10 there, of which a double has six digits."""
+"""Largest logit(theta) in V: there 1 - theta is 1e-10, of which a double has six digits."""
 
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
@@ -124,10 +123,10 @@ def fill_simplex(v, source, natural, start, width):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def constrain(layout, v, natural):
-    """Fill `natural` with theta(v); return the log of the Jacobian, minus infinity outside of V.
+    """Fill `natural` with theta(v); return the log of the Jacobian, minus infinity outside V.
 
-    Each row of `layout` is one parameter: code, where it starts in `natural` and in `v`, its
-    number of rows, and their width.
+    Each row of `layout` is one parameter: code, its start in `natural` and in `v`, its number of
+    rows, and their width.
     """
     log_jacobian = 0.0
     for k in range(layout.shape[0]):
@@ -154,7 +153,7 @@ def constrain(layout, v, natural):
                     v, at + r * (width - 1), natural, to + r * width, width
                 )
         else:
-            # L takes the place of its lower triangle, then L L' from the last row to the first.
+            # L occupies its lower triangle; then L L', from the last row to the first.
             position = at
             for i in range(width):
                 row = to + i * width
@@ -214,8 +213,8 @@ def unconstrain(layout, natural, v):
 class Coordinates:
     """The maps between theta and one real vector v, for a tuple of parameters.
 
-    `size` is the length of v and `natural_size` that of theta, all its parameters one after
-    another; `layout` has the parameters' places in both, as `constrain` reads them.
+    `size` is the length of v; `natural_size` is that of theta with its parameters concatenated.
+    `layout` holds the places of the parameters in both, as for `constrain`.
     """
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
@@ -227,7 +226,7 @@ class Coordinates:
             support = SUPPORTS[parameter.support]
             rows, width, free = support.cut(parameter.shape)
             layout.append((support.code, to, at, rows, width))
-            # One number is found as an array without axes, several as a vector.
+            # A scalar parameter is an array without axes, others are read as a vector.
             place = slice(to, to + parameter.size) if parameter.shape else (to, ...)
             self._places.append((parameter.name, place, parameter.shape))
             to += parameter.size
@@ -246,7 +245,7 @@ class Coordinates:
         return v
 
     def from_vector(self, v: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
-        """Return theta(v), in arrays of its own, and the log of the Jacobian, -inf outside of V."""
+        """Return theta(v), in new arrays, and the log of the Jacobian, -inf outside V."""
         natural = np.empty(self.natural_size)
         log_jacobian = self._constrain(v, natural)
         theta = {
@@ -264,9 +263,9 @@ class Coordinates:
     def blocks(self, largest: int) -> list[np.ndarray]:
         """Cut v into blocks of coordinates that are proposed together.
 
-        Everything is one block while it has at most `largest` coordinates. Otherwise each
-        parameter is, and a parameter that is itself too large is cut along its first axes; a table,
-        whose entries all depend on one another, is cut anywhere.
+        Everything is one block if it has at most `largest` coordinates. Otherwise each parameter
+        is a block. One that is still too large is cut along its first axes, or, if it is a table,
+        whose entries all depend on one another, anywhere.
         """
         if self.size <= largest:
             return [np.arange(self.size)]
@@ -287,7 +286,7 @@ class Coordinates:
 
 
 def check_theta(where: str, theta: Any, parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """Return theta if it holds the declared parameters, in their supports; raise if not."""
+    """Return theta if it holds the declared parameters, in their supports; otherwise raise."""
     if not isinstance(theta, dict):
         raise TypeError(f"{where} must return a dict of parameters; got {type(theta).__name__}")
     names = [p.name for p in parameters]

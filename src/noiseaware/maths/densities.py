@@ -1,4 +1,4 @@
-"""Log densities of the priors that models share, and formulas with them."""
+"""Log densities of the priors that models share."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def log_inverse_wishart(covariance, df, scale_factor, constant):
 
 @njit(cache=True, nogil=True, inline="always")
 def log_inverse_wishart_at(factor, size, df, scale_factor, constant, column):
-    """Return `log_inverse_wishart` for Sigma = L L' with ``factor`` = L; ``column`` is room."""
+    """Return `log_inverse_wishart` for Sigma = L L', ``factor`` = L; ``column`` is work space."""
     half_log_determinant = 0.0
     for j in range(size):
         half_log_determinant += math.log(factor[j, j])

@@ -1,16 +1,15 @@
-"""What the total of the records is, about, for a given theta: fast, and without the records.
+"""Approximations of the total of the records at a given theta: fast, and without the records.
 
-The transport move holds the innovations u and asks for T(F(u; theta)) at many theta. For a linear
-regression and its moments there is a formula that is close, at a cost that does not grow with n. It
-is not used in place of T: `sampler.moves.formula` explores with it and then decides with T itself,
-so that a formula that is off costs acceptance and never exactness. A model returns one from
-`formula`.
+The transport move holds the innovations u and evaluates T(F(u; theta)) at many theta. For a linear
+regression and its moments an approximate formula costs the same for every n. It never replaces T:
+`sampler.moves.formula` explores with the formula, then decides with T itself, so that its error
+costs acceptance and never exactness. A model provides it by its method `formula`.
 
-With z = (1, x, y) the scaled record without clamping and w = (1, u), the model's
-construction is z = G w, G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' =
-G U G' with U = sum_i w_i w_i', which is computed once for all theta. `approximate` stops there.
+With z = (1, x, y) the scaled record before clamping and w = (1, u), the model's construction is
+z = G w, with G a lower triangular matrix that depends on theta only. So sum_i z_i z_i' = G U G'
+with U = sum_i w_i w_i', computed once for all theta. `approximate` stops there.
 
-`clamped` goes on to what clamping to [-1, 1] does if the z_i are normal, with the mean and the
+`clamped` adds the effect of clamping to [-1, 1], treating the z_i as normal with the mean and
 covariance that these sums give. With a = (-1 - m)/s, b = (1 - m)/s, the normal distribution and
 density Phi and phi, and P = Phi(b) - Phi(a), one variable has
 
@@ -23,16 +22,16 @@ clamp are 1 inside and a spike at each bound),
 
     Cov(c(z), c(z')) = k P P' + k^2 / 2  (phi(a) - phi(b)) / s  (phi(a') - phi(b')) / s' + ...
 
-Without clamping this changes nothing.
+Where nothing is clamped this changes nothing.
 
-Where all of theta is unknown there are as many totals as parameters, and the formula without
-clamping can be solved for theta. With U = C C' and a wanted sum_i z_i z_i' = D D' (Cholesky
-factors; there is no solution if it is not positive definite), G = D C^-1, and theta is read off G
-row by row. The volume element of that map: with z_0 = 1, ..., z_{p+1} = y and D_00 fixed, |d(D D')
-/ dD| is prod_{i >= 1} D_ii^(p+2-i) up to a constant, D_ii = G_ii C_ii, and G's rows are linear in
-the feature means, in the factor L of the feature covariance, in sigma, and, with determinant prod_k
-L_kk, in the coefficients. In the coordinates v = (coefficients, log sigma^2, means, L with the
-logarithm of its diagonal) that makes
+If all of theta is unknown there are as many totals as parameters, and the formula without clamping
+can be solved for theta. With U = C C' and a target sum_i z_i z_i' = D D' (Cholesky factors; there
+is no solution if it is not positive definite), G = D C^-1, and theta is read off G row by row. The
+volume element of that map: with z_0 = 1, ..., z_{p+1} = y and D_00 fixed, |d(D D') / dD| is
+prod_{i >= 1} D_ii^(p+2-i) up to a constant, D_ii = G_ii C_ii, and the rows of G are linear in the
+feature means, in the factor L of the feature covariance, in sigma, and, with determinant
+prod_k L_kk, in the coefficients. In the coordinates v = (coefficients, log sigma^2, means, L with
+the logarithm of its diagonal) this gives
 
     log |dT / dv| = sum_{i=1}^p (p + 4 - i) log L_ii + log sigma^2 + a constant.
 """
@@ -95,7 +94,7 @@ class RegressionFormula(NamedTuple):
         return out
 
     def totals(self, natural: Floats, summary: Floats) -> tuple[Floats, Floats]:
-        """Return the total at theta, its parameters one after another, unclamped and clamped."""
+        """Return the total at theta (parameters concatenated), unclamped and clamped."""
         p = len(self.mean)
         unclamped = np.full((p + 1) * (p + 4) // 2, np.nan)
         total = np.empty_like(unclamped)
@@ -104,7 +103,7 @@ class RegressionFormula(NamedTuple):
 
 
 class RegressionTheta(NamedTuple):
-    """Theta of a regression, known parts included."""
+    """Theta of a regression, including its known parts."""
 
     coefficients: Floats
     noise_variance: Floats
@@ -113,7 +112,7 @@ class RegressionTheta(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for the calculations: G, G U, a Cholesky factor, and clamped moments."""
+    """Work space: G, G U, a Cholesky factor, and clamped moments."""
 
     loadings: Floats
     products: Floats
@@ -123,7 +122,7 @@ class Room(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def make_room(formula):
-    """Return room for the calculations of a formula."""
+    """Return the work space of a formula."""
     p = formula.mean.shape[0]
     square = (p + 2, p + 2)
     return Room(np.empty(square), np.empty(square), np.empty(square), np.empty((p + 1, 5)))
@@ -131,7 +130,7 @@ def make_room(formula):
 
 @njit(cache=True, nogil=True)
 def read_theta(formula, natural):
-    """Return theta as views of `natural`, all its parameters one after another."""
+    """Return theta as views of `natural`, its parameters concatenated."""
     p = formula.mean.shape[0]
     at = p + 1
     noise_variance, mean, covariance = formula.noise_variance, formula.mean, formula.covariance
@@ -162,12 +161,12 @@ def sum_products(innovations, out):
             out[k, j] = out[j, k]
 
 
-# Inlined, as what follows: a call counts references to every array in the tuples that it is handed.
+# Inlined, like the functions below: a call counts references to every array in its tuples.
 @njit(cache=True, nogil=True, inline="always", **UNCOUNTED)
 def log_prior(formula, theta, factor, column):
     """Return log p(theta) up to a constant: normal, inverse gamma, normal, inverse Wishart.
 
-    `factor` is the Cholesky factor of the covariance, `column` room for p numbers.
+    `factor` is the Cholesky factor of the covariance, `column` work space for p numbers.
     """
     prior = formula.prior
     result = log_normal_iid(theta.coefficients, 0.0, prior.coefficient_sd)
@@ -184,10 +183,10 @@ def log_prior(formula, theta, factor, column):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always", **UNCOUNTED)
 def approximate(formula, summary, theta, room, total):
-    """Fill `total`, (d,), with about T without clamping; return log p(theta) up to a constant.
+    """Fill `total`, (d,), with T approximated without clamping; return log p(theta) + constant.
 
-    `summary` is what the formula's `summarise` gave. Outside the support `total` is left as it is,
-    and minus infinity returned.
+    `summary` is the result of `summarise`. Outside the support, `total` is left unchanged and minus
+    infinity returned.
     """
     p = theta.mean.shape[0]
     size, y = p + 2, p + 1
@@ -238,7 +237,6 @@ def approximate(formula, summary, theta, room, total):
 
 @njit(cache=True, nogil=True, inline="always", **UNCOUNTED)
 def _dot(a, row_a, b, row_b, length):
-    """Return the scalar product of the first `length` numbers of two rows."""
     product = 0.0
     for k in range(length):
         product += a[row_a, k] * b[row_b, k]
@@ -247,14 +245,14 @@ def _dot(a, row_a, b, row_b, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always", **UNCOUNTED)
 def clamped(n, unclamped, moments, total):
-    """Fill `total` with what clamping makes of the sums that `approximate` gave.
+    """Fill `total` with the clamped version of the sums from `approximate`.
 
-    `moments` is room for the clamped moments, (p + 1, 5).
+    `moments` is work space for the clamped moments, (p + 1, 5).
     """
     p = moments.shape[0] - 1
     pair = 2 * p + 2
     for j in range(p + 1):
-        # The features and then y: the sum, the sum of squares, and where both stand.
+        # The features, then y: the positions of the sum and the sum of squares.
         at = p + 2 + j if j < p else 0
         at_square = pair if j < p else p + 1
         pair += p - j
@@ -271,7 +269,7 @@ def clamped(n, unclamped, moments, total):
 
 @njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def _clamp_one(mean, square, moments, j):
-    """Put mean, E c, E c^2, P and (phi(a) - phi(b)) / s of variable j into `moments`."""
+    """Write mean, E c, E c^2, P and (phi(a) - phi(b)) / s of variable j into `moments`."""
     variance = max(square - mean * mean, 1e-12)
     moments[j, 0], moments[j, 1], moments[j, 2] = mean, mean, square
     moments[j, 3], moments[j, 4] = 1.0, 0.0
@@ -295,7 +293,7 @@ def _clamp_one(mean, square, moments, j):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def _clamp_two(product, moments, j, k):
-    """Return E c(z) c(z') from E z z' and what `_clamp_one` put into `moments`."""
+    """Return E c(z) c(z') from E z z' and the `moments` of `_clamp_one`."""
     covariance = product - moments[j, 0] * moments[k, 0]
     return (
         moments[j, 1] * moments[k, 1]
@@ -306,7 +304,7 @@ def _clamp_two(product, moments, j, k):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_totals(formula, natural, summary, unclamped, total):
-    """Fill in what `RegressionFormula.totals` returns."""
+    """Fill in the results of `RegressionFormula.totals`."""
     room = make_room(formula)
     approximate(formula, summary, read_theta(formula, natural), room, unclamped)
     clamped(summary[0, 0], unclamped, room.moments, total)
@@ -314,7 +312,7 @@ def fill_totals(formula, natural, summary, unclamped, total):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def log_volume(p, v):
-    """Return log |dT / dv| up to a constant, T by the formula without clamping; see `solve`."""
+    """Return log |dT / dv| up to a constant, for T by the formula without clamping; see `solve`."""
     at = 2 * p + 1
     result = v[p + 1]
     for i in range(1, p + 1):
@@ -325,7 +323,7 @@ def log_volume(p, v):
 
 @njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def solve(formula, summary, total, v, room):
-    """Fill `v` so that the formula without clamping gives `total`; return whether there is one.
+    """Fill `v` so that the formula without clamping gives `total`; return whether this is possible.
 
     As `approximate`, with v as in `noiseaware.maths.coordinates`; all of theta is unknown.
     """

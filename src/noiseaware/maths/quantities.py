@@ -1,10 +1,10 @@
-"""Quantities that follow from theta, by a formula in text or by a function: a mean, a ratio, odds.
+"""Quantities derived from theta, by a formula or a function: a mean, a ratio, odds.
 
-A model may declare some of its own (`derived` and `derive` in `noiseaware.contract`). Here a user
-adds others to any model: `with_quantities` returns a copy of the model that has them too, so that
-they are in its posterior, its summary, the report, plans and studies, like the model's own.
+A model may declare its own (`derived` and `derive` in `noiseaware.contract`). `with_quantities`
+adds others to any model: it returns a copy that also has them, so that they appear in its
+posterior, its summary, the report, plans and studies, like the model's own.
 
-A formula is text, such as "shape / rate" or "exp(coefficients[1])". It is read by Python's parser
+A formula is text, such as "shape / rate" or "exp(coefficients[1])". It is parsed by Python's parser
 and evaluated here, node by node: numbers, parameters, their entries, + - * / **, and the functions
 of `FUNCTIONS`. Anything else is an error; nothing is ever executed.
 """
@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
     "min": np.min,
     "max": np.max,
 }
-"""What a formula may call; the last four make one number of a vector."""
+"""The functions that a formula may call; the last four reduce a vector to one number."""
 
 OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -128,22 +128,22 @@ Quantity = Callable[[Mapping[str, Any]], Any]
 
 
 def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
-    """Return a copy of a model with more quantities that follow from its parameters.
+    """Return a copy of a model with additional quantities derived from its parameters.
 
     Parameters
     ----------
     model
         Any model.
     derived : mapping
-        For each name a formula in text, such as ``"sqrt(shape) / rate"``, or a function that is
-        given one theta, a dict of arrays of the declared shapes, and returns a number or an array.
-        Where the number of records is not known, theta has it as ``n_records``.
+        For each name, a formula such as ``"sqrt(shape) / rate"``, or a function of one theta (a
+        dict of arrays of the declared shapes) that returns a number or an array. If the number of
+        records is unknown, theta includes it as ``n_records``.
 
     Returns
     -------
     model
-        The same model, with these quantities among its derived ones. Its `to_dict` has the
-        formulas; functions cannot be written.
+        The same model, with these among its derived quantities. Its `to_dict` includes formulas;
+        functions cannot be written.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def with_quantities(model: Model, derived: Mapping[str, str | Quantity]) -> Any:
 def _declared(
     name: str, function: Quantity, theta: Theta, parameters: Sequence[Parameter]
 ) -> Parameter:
-    """Return the quantity as a parameter: its shape as it comes out, labels of one as long."""
+    """Return the quantity as a parameter, labelled like one of the model's of its shape, if any."""
     try:
         shape = np.shape(np.asarray(function(theta), dtype=np.float64))
     except (TypeError, KeyError, IndexError) as error:
@@ -201,7 +201,7 @@ def _derive(
     model: Model,
     theta: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what the model derives itself, and the quantities of every draw, (..., *shape)."""
+    """Return the model's own derived quantities and the added ones, for every draw."""
     made = {} if own is None else dict(own(theta))
     first = model.parameters[0]
     array = np.asarray(theta[first.name])
@@ -215,7 +215,6 @@ def _derive(
 
 
 def _to_dict(own: Callable[[], dict[str, Any]], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the model as JSON, with the formulas."""
     written = own()
     if texts:
         written["derived"] = {**written.get("derived", {}), **texts}

@@ -1,30 +1,30 @@
-"""Normal vectors of which every entry is seen through noise: integrated out, and drawn exactly.
+"""Normal vectors with every entry seen through noise: integrated out, and drawn exactly.
 
-Record i is normal with mean m_i and covariance matrix C, k entries, and each entry has its own law
-h_j(s_ij | x_ij) of what is seen of it: the number with Gaussian or Laplace noise, an interval of
-such a number (withheld, clamped, rounded), the number itself, or nothing. Wanted are p(s | theta)
+Record i is normal with mean m_i and covariance matrix C, k entries. Each entry has its own law
+h_j(s_ij | x_ij) of what is seen of it: the number with Gaussian or Laplace noise, an interval for
+such a number (withheld, clamped, rounded), the number itself, or nothing. Required are p(s | theta)
 with the records integrated out, and a draw of the records given theta and s.
 
-**One column** j has a closed form, if all that is seen of the others is normal: numbers y_il with
+**One column** j has a closed form if everything seen of the others is normal: numbers y_il with
 noise of variance d_il (0: exact; infinite: nothing). Given these, x_ij is normal with a mean a and
-a variance v, the same for all kinds of laws (`given_numbers`), and p(s_ij | a, v) is, up to a
+a variance v (`given_numbers`), whatever the law of column j, and p(s_ij | a, v) is, up to a
 constant,
 
-- Gaussian noise of variance d: the normal density with mean a and variance v + d at s, and for an
-  interval the probability of it;
+- Gaussian noise of variance d: the normal density with mean a and variance v + d at s, or for an
+  interval its probability;
 - Laplace noise of rate b: with e = (s - a) / sqrt v, the integrals of N(x; a, v) exp(-b |s - x|)
   over x < s and over x > s are exp(b^2 v / 2 -+ b (s - a)) Phi(+-e - b sqrt v). As (e - b sqrt v)^2
   = e^2 - 2 b (s - a) + b^2 v, both are exp(-e^2 / 2) M(+-e - b sqrt v), M(t) = Phi(t) exp(t^2 / 2),
-  which has its digits for any b.
+  which keeps its digits for any b.
 
-**What is not normal** elsewhere is made so by imputing a little more, given the records: the noisy
-number of an interval, which is x plus noise inside of it; and the variance d of Laplace noise,
-which is normal with an exponential variance of mean 2 / b^2 (Andrews and Mallows 1974). Given the
-noise e, d has the density d^(-1/2) exp(-e^2 / (2 d) - b^2 d / 2), so that 1 / d is inverse Gaussian
-with mean b / |e| and shape b^2. In column j only the variances of intervals under Laplace noise
-are imputed. What is imputed is a draw given the records; theta can then be moved, with the records
-integrated out, and the records be drawn given theta and the rest: p(theta, x | s) is invariant.
-Which column is j is drawn by lot among those that would need it.
+**Non-normal entries** of other columns are made normal by imputing more, given the records. For an
+interval this is the noisy number, x plus noise, inside it. For Laplace noise it is the variance d:
+Laplace noise is normal with an exponential variance of mean 2 / b^2 (Andrews and Mallows 1974).
+Given the noise e, d has density d^(-1/2) exp(-e^2 / (2 d) - b^2 d / 2), so 1 / d is inverse
+Gaussian with mean b / |e| and shape b^2. In column j only the variances of intervals under Laplace
+noise are imputed. These imputations are draws given the records; theta may then move with the
+records integrated out, and the records be drawn given theta and the rest: p(theta, x | s) is
+invariant. Column j is drawn at random among those that would need imputation.
 
 References
 ----------
@@ -53,15 +53,15 @@ from noiseaware.mechanisms.terms import BETWEEN, GAUSSIAN, LAPLACE, CellLaws
 
 
 class Column(NamedTuple):
-    """What is seen of a column: a number between `low` and `high` with noise, (n,) each."""
+    """What is seen of a column: a noisy number between `low` and `high`, (n,) each."""
 
     low: Floats
     high: Floats
-    """The same where the number is known."""
+    """Equal to `low` where the number is known."""
     variance: Floats
-    """Of Gaussian noise: 0 if there is none, infinite if nothing is seen."""
+    """Variance of Gaussian noise: 0 if there is none, infinite if nothing is seen."""
     rate: Floats
-    """1 / scale of Laplace noise; 0 if it is Gaussian."""
+    """1 / scale of Laplace noise; 0 if the noise is Gaussian."""
 
 
 # ------------------------------------------------------------------ one column integrated out
@@ -69,11 +69,11 @@ class Column(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def given_numbers(covariance, noise, away, mean, variance):
-    """Return log p(y) up to a constant, y the numbers that are seen; -inf if C is no covariance.
+    """Return log p(y) up to a constant, y the numbers seen; -inf if C is no covariance matrix.
 
-    `away` is y - m and `noise` its variance, (n, k), infinite where there is no number. Writes
-    E(x | y) - m and Var(x_j | y), (n, k). With R R' = C + D, rows and columns of what is seen, and
-    T = R^{-1} C, rows of what is seen, these are T' R^{-1} (y - m) and C_jj - sum_a T_aj^2.
+    `away` is y - m and `noise` its variance, (n, k), infinite where nothing is seen. Writes
+    E(x | y) - m and Var(x_j | y), (n, k). With R R' = C + D over the rows and columns seen, and
+    T = R^{-1} C over the rows seen, these are T' R^{-1} (y - m) and C_jj - sum_a T_aj^2.
     """
     n, k = noise.shape
     root, solved, u = np.empty((k, k)), np.empty((k, k)), np.empty(k)
@@ -130,7 +130,7 @@ def log_column(column, mean, variance):
 
 
 def draw_between(low: Floats, high: Floats, rng: Generator) -> Floats:
-    """Draw standard normals between two numbers each."""
+    """Draw standard normals, each truncated to an interval."""
     turn = low > -high  # the upper tail, in which there are no digits
     low, high = np.where(turn, -high, low), np.where(turn, -low, high)
     u = rng.random(len(low))
@@ -142,10 +142,10 @@ def draw_between(low: Floats, high: Floats, rng: Generator) -> Floats:
 
 
 def draw_laplace_between(low: Floats, high: Floats, rng: Generator) -> Floats:
-    """Draw Laplace noise of scale 1 between two numbers each.
+    """Draw Laplace noise of scale 1, each truncated to an interval.
 
-    Of the parts to the left and to the right of 0 one is empty, or both begin there; each is a
-    truncated exponential distribution, from `first` on, and with 1 - exp(-length) of its mass.
+    Of the parts to the left and right of 0 one is empty, or both begin there. Each is an
+    exponential distribution from `first` on, truncated to have 1 - exp(-length) of its mass.
     """
     first = np.maximum(np.stack([-high, low]), 0.0)
     share = -np.expm1(first - np.maximum(np.stack([-low, high]), 0.0))
@@ -156,11 +156,11 @@ def draw_laplace_between(low: Floats, high: Floats, rng: Generator) -> Floats:
 
 
 def draw_variance(rate: Floats, noise: Floats, rng: Generator) -> Floats:
-    """Draw the variance of Laplace noise that is normal, given the noise.
+    """Draw the variance of Laplace noise as a scale mixture of normals, given the noise.
 
-    By Michael, Schucany and Haas, for its inverse. With A = |e| / b and H = z^2 / (2 b^2), z
-    standard normal, the two roots are A + H + sqrt(H (H + 2 A)) and A^2 over it, the first of
-    which is drawn with probability first / (first + A).
+    Its inverse is drawn by the method of Michael, Schucany and Haas. With A = |e| / b and
+    H = z^2 / (2 b^2), z standard normal, the two roots are A + H + sqrt(H (H + 2 A)) and A^2
+    divided by it; the first is drawn with probability first / (first + A).
     """
     A, H = np.abs(noise) / rate, 0.5 * (rng.standard_normal(len(rate)) / rate) ** 2
     first = A + H + np.sqrt(H * (H + 2.0 * A))
@@ -170,10 +170,10 @@ def draw_variance(rate: Floats, noise: Floats, rng: Generator) -> Floats:
 def draw_column(column: Column, mean: Floats, variance: Floats, rng: Generator) -> Floats:
     """Draw x_ij, normal with a mean and a variance, given what is seen of it.
 
-    Under Gaussian noise of variance d the noisy number y comes first, which is normal with mean a
-    and variance v + d, inside its interval; then x given y, with weight v / (v + d) of y. Under
-    Laplace noise x is to the left of s with the share of that integral, and there normal with mean
-    a + b v; to the right with mean a - b v.
+    Under Gaussian noise of variance d the noisy number y comes first, normal with mean a and
+    variance v + d, inside its interval; then x given y, with weight v / (v + d) of y. Under Laplace
+    noise x is to the left of s with the share of that integral, and there normal with mean a + b v;
+    to the right with mean a - b v.
     """
     low, high, d, b = column
     sd, y, apart = np.sqrt(variance), low.copy(), low < high
@@ -198,7 +198,7 @@ def draw_column(column: Column, mean: Floats, variance: Floats, rng: Generator) 
 
 
 def read_column(law: CellLaws | None, n: int) -> Column:
-    """Return what is seen of a column; None is nothing."""
+    """Return what is seen of a column; None means nothing."""
     if law is None:
         return Column(np.zeros(n), np.zeros(n), np.full(n, math.inf), np.zeros(n))
     family, (low, inverse, high) = law.family, law.parameters.T[:3]
@@ -211,10 +211,10 @@ def read_column(law: CellLaws | None, n: int) -> Column:
 
 
 def impute(column: Column, x: Floats, numbers: bool, rng: Generator) -> Column:
-    """Return a column with what is imputed of it given x, its entries of the records.
+    """Return a column with its imputations given x, its entries of the records.
 
-    Variances of intervals under Laplace noise; for `numbers`, of all Laplace noise, and the noisy
-    numbers of intervals.
+    These are the variances of intervals under Laplace noise; with `numbers`, also of all Laplace
+    noise, and the noisy numbers of intervals.
     """
     low, high, variance, rate = column
     sharp, apart = rate > 0.0, low < high
@@ -234,10 +234,10 @@ def impute(column: Column, x: Floats, numbers: bool, rng: Generator) -> Column:
 
 
 class SeenNormals:
-    """Records that are seen through noise, with what is imputed of it.
+    """Records seen through noise, with their imputations.
 
-    ``law`` is theta -> the mean of each record, (n, k), and C; ``laws`` is what is seen of each
-    column.
+    ``law`` maps theta to the mean of each record, (n, k), and C; ``laws`` describes what is seen of
+    each column.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class SeenNormals:
         self._noise[:, j] = math.inf
 
     def _given(self, theta: Theta) -> tuple[float, Floats, Floats]:
-        """Return log p of the numbers, and mean and variance of column j given these."""
+        """Return log p of the numbers, and the mean and variance of column j given these."""
         means, covariance = self._law(theta)
         change, variance = np.empty_like(means), np.empty_like(means)
         away = self._values - means
@@ -266,14 +266,14 @@ class SeenNormals:
         return log_p, means[:, self._j] + change[:, self._j], variance[:, self._j]
 
     def log_p(self, theta: Theta) -> float:
-        """Return log p(s, w | theta), w being what is imputed, up to a constant."""
+        """Return log p(s, w | theta), w the imputations, up to a constant."""
         log_p, mean, variance = self._given(theta)
         return log_p + log_column(self._column, mean, variance) if log_p > -math.inf else log_p
 
     def draw(self, theta: Theta, rng: Generator) -> Floats:
-        """Draw the records given theta, s and what is imputed.
+        """Draw the records given theta, s and the imputations.
 
-        Column j first. Given its x_j the rest is normal: with (x~, y~) a draw of records and of
+        Column j comes first. Given its x_j the rest is normal: with (x~, y~) a draw of records and
         numbers from the model, x~ + C R^{-1} (y - y~), R = C + D, is a draw given y (Hoffman and
         Ribak 1991).
         """

@@ -1,8 +1,8 @@
-"""What made the confidential records: a prior, a distribution of records, p(theta | x).
+"""Models of the confidential records: a prior, a distribution of records, p(theta | x).
 
-A model of yours is a plain class; nothing has to be inherited. Those of the package derive from the
-classes of `ready.py`, a family in a file, whose docstring gives the models, the full conditionals
-and the construction x = F(u; theta):
+A model of your own is a plain class; nothing has to be inherited. The package's models derive from
+the classes of `ready.py`, one family per file. The docstring of each file gives the models, the
+full conditionals and the construction x = F(u; theta):
 
 | file                                     | records                                     |
 |------------------------------------------|---------------------------------------------|
@@ -13,10 +13,10 @@ and the construction x = F(u; theta):
 | `dirichlet.py`, `normal_vectors.py`      | shares that sum to 1; rows of floats        |
 | `linear_regression.py`                   | features and a response, floats             |
 | `generalised_regression.py`              | features, and 0 or 1 or a count             |
-| `errors_in_variables.py`                 | features that were released with noise      |
+| `errors_in_variables.py`                 | features released with noise                |
 | `group_means.py`, `group_proportions.py` | a group, and a float; a group, and 0 or 1   |
-| `unknown_sizes.py`                       | the same, of groups whose sizes nobody says |
-| `count_tables.py`                        | cells of a table whose total is not known   |
+| `unknown_sizes.py`                       | the same, with groups of unknown sizes      |
+| `count_tables.py`                        | cells of a table with unknown total         |
 | `count_regression.py`                    | counts of cells with known covariates       |
 """
 
@@ -57,7 +57,7 @@ __all__ = [*MODELS.names, "derived", "from_dict"]
 
 
 def from_dict(description: Mapping[str, Any]) -> Model:
-    """Return the model of the package that ``model.to_dict()`` described.
+    """Return the package's model described by ``model.to_dict()``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Checks of what a user hands to a model.
+"""Checks of the arguments of models.
 
-Every check returns the value in the form that the models keep (a plain int, float or a fresh
-array), so that a constructor reads as a list of what it accepts.
+Each check returns the value as the models store it (a plain int or float, or a fresh array), so a
+constructor reads as a list of what it accepts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def positive_number(name: str, value: Any) -> float:
 
 
 LEAST_SHAPE = 0.03
-"""With this shape, 3e-9 of a gamma prior is below 1e-287 / rate, where the doubles are ending."""
+"""With this shape, 3e-9 of a gamma prior is below 1e-287 / rate, near the end of the doubles."""
 
 
 def prior_shape(name: str, value: Any) -> float:
@@ -55,11 +55,11 @@ def prior_shape(name: str, value: Any) -> float:
 REAL, POSITIVE, PRIOR_SHAPE = (
     {"check": check} for check in (real_number, positive_number, prior_shape)
 )
-"""The ``metadata`` of a dataclass's field: how `ReadyModel` checks the argument."""
+"""The ``metadata`` of a dataclass field: how `ReadyModel` checks the argument."""
 
 
 def not_both_known(**given: Any) -> None:
-    """Raise ValueError if neither of two parameters is None, which is what stands for unknown."""
+    """Raise ValueError if neither of two parameters is None (unknown)."""
     if all(value is not None for value in given.values()):
         names = " and ".join(given)
         values = " and ".join(f"{name}={value!r}" for name, value in given.items())
@@ -71,7 +71,7 @@ def not_both_known(**given: Any) -> None:
 def real_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return ``value`` as a fresh float64 array of finite numbers with this shape.
 
-    A plain number will do where there is room for one number only.
+    A plain number is accepted for a shape with one entry.
     """
     try:
         array = np.array(value, dtype=np.float64, order="C")
@@ -111,11 +111,11 @@ def covariance_matrix(name: str, value: ArrayLike, size: int) -> Floats:
 
 
 MOST_CELLS = 10_000_000
-"""Cells of a table; a draw of the posterior has a number for each."""
+"""Maximum number of cells of a table; a posterior draw has a number for each."""
 
 
 def table_levels(n_levels: Any, right: str) -> list[int]:
-    """Return the number of levels of each variable of a table; ``right`` is what they must be."""
+    """Return the number of levels of each variable of a table; ``right`` completes the message."""
     if np.ndim(n_levels) != 1 or len(n_levels) == 0:
         raise ValueError(f"n_levels must {right}; got {n_levels!r}")
     levels = [whole_number(f"n_levels[{k}]", count, least=2) for k, count in enumerate(n_levels)]
@@ -152,7 +152,7 @@ def feature_columns(given: Any) -> dict[str, Floats]:
 
 
 def common_length(columns: Mapping[str, Floats]) -> int | None:
-    """Return the number of records that known features have; None if there are no features."""
+    """Return the common length of known features; None if there are no features."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"features must have columns of one length; got {lengths}")
@@ -162,7 +162,7 @@ def common_length(columns: Mapping[str, Floats]) -> int | None:
 def read_parameter(theta: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Floats:
     """Return ``theta[name]`` as a contiguous float64 array; a wrong shape is an error.
 
-    The kernels index without bounds checks, so a wrong shape must not reach them.
+    The kernels index without bounds checks and rely on this.
     """
     array = np.ascontiguousarray(theta[name], dtype=np.float64)
     if array.shape != shape:
@@ -191,14 +191,14 @@ def _of_shape(name: str, array: NDArray[Any], width: int | None) -> NDArray[Any]
 
 
 def refuse_records(wrong: NDArray[np.bool_], right: str, shown: NDArray[Any]) -> None:
-    """Raise ValueError at the first wrong record: what would be right, and what it has."""
+    """Raise ValueError at the first wrong record, saying what would be right and what it has."""
     if wrong.any():
         index = int(np.argmax(wrong))
         raise ValueError(f"{right}; got {shown[index].tolist()} in record {index}")
 
 
 def check_levels(records: NDArray[np.int64], n_levels: Sequence[int], names: Sequence[str]) -> None:
-    """Raise ValueError if a column of the records has a level that the model does not have."""
+    """Raise ValueError if a column of the records has a level that the model lacks."""
     columns = records if records.ndim == 2 else records[:, np.newaxis]
     for column, count, name in zip(columns.T, n_levels, names, strict=True):
         right = f"records must hold integers from 0 to {count - 1} as {name}"

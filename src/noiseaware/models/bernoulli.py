@@ -13,8 +13,8 @@ p | x ~ Beta(a + s, b + n - s): `Bernoulli.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-u is uniform on [0, 1), and x = 1 if u < p, else 0. Given x, u is uniform on [0, p) for a one, on
-[p, 1) for a zero (`noiseaware.models.inverse_cdf`).
+u is uniform on [0, 1), and x = 1 if u < p, else 0. Given x, u is uniform on [0, p) for a one and
+on [p, 1) for a zero (`noiseaware.models.inverse_cdf`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _build_records(probability, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_innovations(probability, records, innovations):
-    """Move each uniform of ``innovations`` into [0, p) or [p, 1); False at a wrong record."""
+    """Move each uniform of ``innovations`` into [0, p) or [p, 1); False at an invalid record."""
     for i in range(records.shape[0]):
         if not 0 <= records[i] <= 1:
             return False
@@ -56,7 +56,7 @@ def _recover_innovations(probability, records, innovations):
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(probability, records, out):
-    """Write log p or log(1 - p); False at a wrong record."""
+    """Write log p or log(1 - p); False at an invalid record."""
     log_one = math.log(probability) if probability > 0.0 else -math.inf
     log_zero = math.log1p(-probability) if probability < 1.0 else -math.inf
     for i in range(records.shape[0]):
@@ -71,7 +71,7 @@ def _count_ones(records):
     strange = 0
     for i in range(records.shape[0]):
         total += records[i]
-        # 0 and 1 have no bit above the first; everything else has one.
+        # 0 and 1 have no bit above the first; every other integer has one.
         strange |= records[i] & ~1
     return total if strange == 0 else -1
 
@@ -79,10 +79,13 @@ def _count_ones(records):
 class Bernoulli(CompiledModel):
     """Independent zeros and ones with an unknown probability of a one.
 
+        x_i         ~ Bernoulli(probability)
+        probability ~ Beta(a, b)
+
     Parameters
     ----------
-    a, b : float
-        The Beta(a, b) prior; (1, 1) is uniform.
+    a, b : float, default 1
+        The prior; (1, 1) is uniform.
 
     Notes
     -----
@@ -134,11 +137,11 @@ class Bernoulli(CompiledModel):
         return self._draw(self.a + ones, self.b + len(records) - ones, rng)
 
     def from_gammas(self, logs: Floats) -> Theta:
-        """Return draws of p, the share of the second gamma of two."""
+        """Return draws of p: the share of the second of two gammas."""
         return {"probability": shares_of(logs)[:, 1]}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return p given exact counts, Beta(a + ones, b + zeros), and its estimate."""
+        """Return the posterior given exact counts, Beta(a + ones, b + zeros), and the estimate."""
         found = estimates.zeros_and_ones(reading, n)
         if found is None:
             return None

@@ -1,14 +1,14 @@
 """Draws and log densities of the conjugate families that the models share.
 
-Kernels take the random numbers they use. Two families need more than normals:
+Kernels are handed the random numbers they use. Two families need more than normals:
 
-*Dirichlet.* A Dirichlet(a_1, ..., a_J) vector is J independent gamma variables with shapes a_j,
-divided by their sum. The gammas are drawn here by the rejection method of Marsaglia and Tsang
-(2000), which uses a normal and a uniform for each attempt and accepts at least 95% of them. The
-caller hands in a *pool* of both, a little longer than the number of gammas; a kernel that comes to
-the end of the pool says so, and the caller calls it again with the same pool made longer. (The
-draws are then those of an endless stream, so nothing is biased.) For the 80 probabilities of the
-paper's naive Bayes model that is quicker than NumPy's ``standard_gamma`` with an array of shapes.
+*Dirichlet.* A Dirichlet(a_1, ..., a_J) vector consists of J independent gamma variables with shapes
+a_j, divided by their sum. The gammas are drawn by the rejection method of Marsaglia and Tsang
+(2000), which uses a normal and a uniform per attempt and accepts at least 95% of attempts. The
+caller supplies a *pool* of both, slightly larger than the number of gammas. A kernel that exhausts
+the pool says so, and the caller repeats the call with the same pool extended. (The draws are then
+those from an endless stream, so nothing is biased.) For the 80 probabilities of the paper's naive
+Bayes model this is faster than NumPy's ``standard_gamma`` with an array of shapes.
 
 For a shape below 1, gamma(a) = gamma(a + 1) V^(1/a) with V uniform (same paper). V^(1/a) underflows
 for small a, so such rows are normalised on the log scale.
@@ -23,9 +23,9 @@ Sigma = B' B with B = A^{-1} C'.
 References
 ----------
 Marsaglia and Tsang (2000), A simple method for generating gamma variables, ACM Transactions on
-Mathematical Software 26(3).
+    Mathematical Software 26(3).
 Bartlett (1933), On the theory of statistical regression, Proceedings of the Royal Society of
-Edinburgh 53.
+    Edinburgh 53.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from noiseaware.basics.linear_algebra import cholesky, copy_vector, solve_lower,
 from noiseaware.contract import Floats
 
 SMALLEST = 2.0**-1022
-"""Least value given to a probability, so that its logarithm is finite."""
+"""Smallest probability used, so that logarithms stay finite."""
 
 SIMPLEX_TOLERANCE = 1e-8
-"""How far from 1 the sum of a row of probabilities may be in `log_dirichlet`."""
+"""How far the sum of a row of probabilities may be from 1 in `log_dirichlet`."""
 
 
 @njit(cache=True, nogil=True)
 def draw_from_precision(precision, size, vector, normals):
-    """Draw from N(Q^{-1} r, Q^{-1}); True, or False if Q is not positive definite.
+    """Draw from N(Q^{-1} r, Q^{-1}); return False if Q is not positive definite.
 
-    ``precision`` holds Q in its lower triangle and is overwritten by the factor C of Q = C C';
-    ``vector`` holds r and is overwritten by the draw C^{-T} (C^{-1} r + z), z being
-    ``normals[:size]``. The mean is right because C^{-T} C^{-1} r = Q^{-1} r, the
-    covariance because C^{-T} C^{-1} = Q^{-1}.
+    ``precision`` holds Q in its lower triangle and is overwritten by the factor C of Q = C C'.
+    ``vector`` holds r and is overwritten by the draw C^{-T} (C^{-1} r + z), with z =
+    ``normals[:size]``. The mean is right because C^{-T} C^{-1} r = Q^{-1} r, the covariance because
+    C^{-T} C^{-1} = Q^{-1}.
     """
     if not cholesky(precision, size, precision):
         return False
@@ -67,7 +67,7 @@ def draw_from_precision(precision, size, vector, normals):
 def draw_normal_mean(n, sums, covariance, precisions, centres, normals, start, out):
     """Draw m | Sigma, x into ``out``: x_i ~ N(m, Sigma), m_j ~ N(centres_j, 1 / precisions_j).
 
-    It is N(mu, V) with V^{-1} = n Sigma^{-1} + diag(precisions) and
+    The conditional is N(mu, V) with V^{-1} = n Sigma^{-1} + diag(precisions) and
     V^{-1} mu = Sigma^{-1} sum_i x_i + precisions * centres; ``sums`` holds sum_i x_i. NaN if Sigma
     is not positive definite.
     """
@@ -135,11 +135,11 @@ def draw_inverse_wishart(scale, half_chi_squares, normals, start, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_gamma(shape, normals, uniforms, used):
-    """Draw gamma(shape), shape at least 1; return it and the position reached in the pool.
+    """Draw gamma(shape), shape at least 1; return it and the next position in the pool.
 
-    The position is -1 if the pool came to its end first. With d = shape - 1/3 and
-    v = (1 + z / sqrt(9 d))^3, z normal, d v is accepted if log(w) < z^2/2 + d (1 - v + log v), w
-    uniform; w < 1 - 0.0331 z^4 implies that and spares the logarithms.
+    The position is -1 if the pool is exhausted. With d = shape - 1/3 and v = (1 + z / sqrt(9 d))^3,
+    z normal, d v is accepted if log(w) < z^2/2 + d (1 - v + log v), w uniform. The sufficient
+    condition w < 1 - 0.0331 z^4 spares the logarithms.
     """
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -163,8 +163,8 @@ def draw_gamma(shape, normals, uniforms, used):
 def draw_dirichlet(shapes, row, n_levels, normals, uniforms, used, boosts, out):
     """Draw Dirichlet(``shapes[row, :n_levels]``) into ``out[row, :n_levels]``.
 
-    Returns the position reached in the pool, or -1 if the pool came to its end. ``boosts`` has the
-    shape of ``shapes`` and holds the uniforms of shapes below 1; it may be empty if none is.
+    Returns the next position in the pool, or -1 if the pool is exhausted. ``boosts``, of the shape
+    of ``shapes``, holds the uniforms for shapes below 1; it may be empty if there are none.
     """
     total = 0.0
     if shapes[row, :n_levels].min() >= 1.0:
@@ -198,7 +198,7 @@ def draw_dirichlet(shapes, row, n_levels, normals, uniforms, used, boosts, out):
 
 @njit(cache=True, nogil=True)
 def normalise_rows(out):
-    """Divide each row of gammas by its sum: draws of Dirichlet distributions, in place."""
+    """Divide each row of gammas by its sum, in place, which makes Dirichlet draws."""
     for row in range(out.shape[0]):
         total = 0.0
         for j in range(out.shape[1]):
@@ -209,21 +209,21 @@ def normalise_rows(out):
 
 
 def shares_of(logs: Floats) -> Floats:
-    """Return gammas over their sum, along the last axis, of their logarithms: Dirichlet draws."""
+    """Return exp(logs) divided by its sum along the last axis: Dirichlet draws from log gammas."""
     shares: Floats = np.exp(logs - logs.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
     return np.clip(shares, SMALLEST, 1.0 - 2.0**-53, out=shares)
 
 
 def draw_log_gammas(shapes: Floats, rng: np.random.Generator) -> Floats:
-    """Draw logarithms of gammas, as Gamma(a + 1) V^(1/a): a gamma of a small a is no double."""
+    """Draw log gammas as log(Gamma(a + 1) V^(1/a)): for small a a gamma underflows."""
     logs: Floats = np.log(rng.standard_gamma(shapes + 1.0))
     return logs + np.log1p(-rng.random(shapes.shape)) / shapes
 
 
 @njit(cache=True, nogil=True)
 def log_dirichlet(probabilities, row, n_levels, exponents):
-    """Return sum_j (a_j - 1) log p_j of a row, -inf off the simplex; the exponents are a_j - 1."""
+    """Return sum_j (a_j - 1) log p_j of a row; ``exponents`` are a_j - 1; -inf off the simplex."""
     total = 0.0
     result = 0.0
     for j in range(n_levels):
@@ -245,13 +245,13 @@ def log_dirichlet(probabilities, row, n_levels, exponents):
 
 
 def log_dirichlet_constant(concentrations: Floats) -> float:
-    """Return log Gamma(sum a) - sum log Gamma(a) (density over the first J - 1 coordinates)."""
+    """Return log Gamma(sum a) - sum log Gamma(a), for the density of the first J - 1 entries."""
     return math.lgamma(concentrations.sum()) - sum(math.lgamma(a) for a in concentrations)
 
 
 def gamma_bound(shape: float, rate: float) -> float:
     """Return a value that Gamma(shape, rate) exceeds with probability below 1e-300.
 
-    P(rate G > shape + t) <= exp(-t + shape log(1 + t / shape)), by Chernoff.
+    Chernoff's bound: P(rate G > shape + t) <= exp(-t + shape log(1 + t / shape)).
     """
     return (shape + 750.0 + 60.0 * math.sqrt(shape)) / rate

@@ -5,29 +5,28 @@ A count x = 0, 1, 2, ... with mean m and size r (r = inf is the Poisson distribu
     p(x) = Gamma(x + r) / (Gamma(r) x!) (m / (m + r))^x (r / (m + r))^r,        variance m + m^2/r,
     p(x) = m^x exp(-m) / x!                                                     if r = inf.
 
-Neighbours differ by p(x) / p(x - 1) = (r + x - 1) / (r + m) m / x, so that one logarithm of a gamma
-function is enough for a whole table.
+Neighbours differ by p(x) / p(x - 1) = (r + x - 1) / (r + m) m / x, so a whole table takes a single
+log-gamma evaluation.
 
 **The construction.** With the tail Q(x) = P(X > x) and Q(-1) = 1,
 
     x = F(u)   if   Q(x) <= u < Q(x - 1),        u uniform on [0, 1):
 
-the inverse CDF from above. A small u is a large count, because floating point is fine near 0 and
-coarse (2^-53) near 1, and counts have no largest value but a smallest one. Given x, u is uniform in
-its interval.
+the inverse CDF from above. A small u gives a large count, because counts are unbounded above and
+floating point is fine near 0 but coarse (2^-53) near 1. Given x, u is uniform in its interval.
 
-**The table.** `tail_table` holds Q for the counts around the mode that have p(x) >= 2^-64, summed
-from the far end inward, so that small tails keep their digits. A count outside of it is rare and is
-looked for with `edge`, which computes Q(x) for any x: by the series p(x + 1) + p(x + 2) + ...
-(or 1 minus p(x) + p(x - 1) + ..., below the mean), or, for r < m / 100, where the series would be
-long, by the continued fraction of the incomplete beta function, Q(x) = I_{m/(m+r)}(x + 1, r)
-(Abramowitz and Stegun 1964, 26.5.24 and 26.5.8). Which counts are in the table depends on m and r
-only, so both directions see the same edges, to the last bit.
+**The table.** `tail_table` holds Q for the counts around the mode with p(x) >= 2^-64, summed from
+the far end inward so that small tails keep their digits. Counts outside are rare; `edge` finds them
+by computing Q(x) for any x. It sums the series p(x + 1) + p(x + 2) + ... (or 1 minus
+p(x) + p(x - 1) + ..., below the mean). For r < m / 100, where the series would be long, it uses the
+continued fraction of the incomplete beta function, Q(x) = I_{m/(m+r)}(x + 1, r) (Abramowitz and
+Stegun 1964, 26.5.24 and 26.5.8). Which counts are in the table depends on m and r only, so both
+directions see identical edges.
 
 **Every count owns a float**, whatever m and r are, as in `inverse_cdf`: the edges are kept strictly
-decreasing, at most 1 - (x + 1) 2^-53 and at least (2^52 - x) 2^-1074. That moves a probability by
-no more than the spacing of u times the number of counts below, and makes the round trip
-x -> u -> x exact also for a count that m and r make impossible.
+decreasing, at most 1 - (x + 1) 2^-53 and at least (2^52 - x) 2^-1074. This moves a probability by
+at most the spacing of u times the number of counts below. The round trip x -> u -> x is thus exact
+even for counts that are impossible under m and r.
 
 References
 ----------
@@ -45,30 +44,30 @@ from noiseaware.models.conjugate import SMALLEST, gamma_bound
 from noiseaware.models.inverse_cdf import SPACING, uniform_between
 
 LARGEST_COUNT = 2**52 - 1
-"""Counts up to here have an edge of their own."""
+"""Counts up to here have their own edge."""
 
 LARGEST_SIZE = 1e300
-"""Sizes above it, other than inf, are treated as it."""
+"""Larger finite sizes are set to this value."""
 
 LARGEST_PRIOR_MEAN = 1e6
-"""Counts are expected to be of this size at most."""
+"""The largest prior mean of a count that is accepted."""
 
 _DENORMAL = 2.0**-1074
 _LEAST = 2.0**-64
-"""Probability of a single count at which the table ends."""
+"""The table ends where the probability of a single count falls below this."""
 
 _CAP, _CAP_HEAVY = 2**15, 2**13
-"""Most counts of the table on either side of the mode; the second where the tail is long."""
+"""Maximum number of counts on either side of the mode; the second if the tail is long."""
 
 _HEAVY = 100.0
-"""m / r above which the tail is nearly flat, and the continued fraction is used."""
+"""If m / r exceeds this, the tail is nearly flat and the continued fraction is used."""
 
 
 def largest_mean(name: str, shape: float, rate: float) -> float:
-    """Return the mean above which a Gamma(shape, rate) prior has no mass to speak of.
+    """Return a mean beyond which a Gamma(shape, rate) prior has negligible mass.
 
-    A far-out proposal can ask for any mean, and a count of 10^15 would take forever: the models
-    treat larger means as impossible. A prior that expects such counts is refused.
+    A wild proposal can ask for any mean, and a count of 10^15 would take forever, so the models
+    treat larger means as impossible. Priors that expect such counts are rejected.
     """
     if shape / rate > LARGEST_PRIOR_MEAN:
         raise ValueError(
@@ -80,10 +79,10 @@ def largest_mean(name: str, shape: float, rate: float) -> float:
 
 @njit(cache=True, nogil=True)
 def log_rising(x, size):
-    """Return log Gamma(x + r) - log Gamma(r), also where the two are huge and nearly equal."""
+    """Return log Gamma(x + r) - log Gamma(r), accurate even if both are huge and nearly equal."""
     if size <= 1e5:
         return math.lgamma(x + size) - math.lgamma(size)
-    # The difference of two Stirling series, with its large terms taken together.
+    # The difference of two Stirling series, with the large terms combined.
     return (
         (size - 0.5) * math.log1p(x / size)
         + x * (math.log(size + x) - 1.0)
@@ -107,7 +106,7 @@ def log_mass(x, mean, size):
 
 @njit(cache=True, nogil=True)
 def odds(mean, size):
-    """Return what `growth` takes for m, so that a step of a sum has one division only."""
+    """Return the argument ``ratio`` of `growth`, so that each step of a sum divides only once."""
     return mean if size == math.inf else mean / (mean + size)
 
 
@@ -123,8 +122,8 @@ def growth(x, ratio, size):
 def _fraction(a, b, z):
     """Return the continued fraction of I_z(a, b), evaluated by Lentz's method.
 
-    I_z(a, b) = z^a (1 - z)^b Gamma(a + b) / (Gamma(a + 1) Gamma(b)) times it; it converges fast for
-    z < (a + 1) / (a + b + 2).
+    I_z(a, b) = z^a (1 - z)^b Gamma(a + b) / (Gamma(a + 1) Gamma(b)) times this fraction, which
+    converges fast for z < (a + 1) / (a + b + 2).
     """
     tiny = 1e-300
     c = 1.0
@@ -149,12 +148,12 @@ def _fraction(a, b, z):
 
 @njit(cache=True, nogil=True)
 def tail(x, mean, size):
-    """Return Q(x) = P(X > x) for any x from 0."""
+    """Return Q(x) = P(X > x) for any x >= 0."""
     if mean > _HEAVY * size:
         z = mean / (mean + size)
         if z * (x + 3.0 + size) < x + 2.0:
             return math.exp(log_mass(x + 1.0, mean, size)) * _fraction(x + 1.0, size, z)
-        # 1 - I_{1-z}(r, x + 1), whose factor in front is p(x + 1) (x + 1) / r.
+        # 1 - I_{1-z}(r, x + 1), whose leading factor is p(x + 1) (x + 1) / r.
         front = math.exp(log_mass(x + 1.0, mean, size) + math.log((x + 1.0) / size))
         return 1.0 - front * _fraction(size, x + 1.0, size / (mean + size))
     ratio = odds(mean, size)
@@ -177,7 +176,7 @@ def tail(x, mean, size):
 
 @njit(cache=True, nogil=True)
 def edge(x, mean, size):
-    """Return Q(x), moved where it has to be so that every count owns a float; Q(-1) = 1."""
+    """Return Q(x), moved if necessary so that every count owns a float; Q(-1) = 1."""
     if x < 0:
         return 1.0
     highest = 1.0 - (x + 1.0) * SPACING
@@ -187,8 +186,8 @@ def edge(x, mean, size):
 
 @njit(cache=True, nogil=True)
 def inside(mean, size):
-    """Return m and r, moved into the range in which the formulas hold."""
-    # `not` so that NaN, which a far-out proposal can be, becomes a number too.
+    """Return m and r, moved into the range where the formulas hold."""
+    # `not` also replaces NaN, which a wild proposal can produce.
     if not mean > SMALLEST:
         mean = SMALLEST
     if not size > SMALLEST:
@@ -219,7 +218,7 @@ def tail_table(mean, size):
         first -= 1
         masses[first] = masses[first + 1] / growth(middle + first + 1.0 - cap, ratio, size)
     start = middle + first - cap
-    # In place, from the far end inward: the tail above a count takes the place of its probability.
+    # In place, from the far end inward: the tail above a count replaces its probability.
     above = edge(middle + last - cap, mean, size)
     for k in range(last, first - 1, -1):
         mass = masses[k]
@@ -271,7 +270,7 @@ def count_of(u, mean, size, start, edges):
 
 @njit(cache=True, nogil=True)
 def build_counts(mean, size, innovations, records):
-    """Write the count that each innovation gives."""
+    """Write the count for each innovation."""
     mean, size = inside(mean, size)
     start, edges = tail_table(mean, size)
     for i in range(records.shape[0]):
@@ -280,7 +279,7 @@ def build_counts(mean, size, innovations, records):
 
 @njit(cache=True, nogil=True)
 def recover_counts(mean, size, records, innovations):
-    """Move each uniform of ``innovations`` into the interval of its count; False at a wrong one."""
+    """Move each uniform of ``innovations`` into its count's interval; False at an invalid count."""
     mean, size = inside(mean, size)
     start, edges = tail_table(mean, size)
     for i in range(records.shape[0]):
@@ -296,7 +295,7 @@ def recover_counts(mean, size, records, innovations):
             low = edge(x, mean, size)
             high = edges[k - 1] if k == edges.shape[0] else edge(x - 1, mean, size)
             if not low < high:
-                # Beyond what rounding can tell apart; only ever for sizes and means far out.
+                # Below the resolution of floats; only for extreme sizes and means.
                 low = np.nextafter(high, 0.0)
         innovations[i, 0] = uniform_between(low, high, innovations[i, 0])
     return True
@@ -304,7 +303,7 @@ def recover_counts(mean, size, records, innovations):
 
 @njit(cache=True, nogil=True)
 def log_masses(mean, size, records, out):
-    """Write log p(x_i); False at a wrong count."""
+    """Write log p(x_i); False at an invalid count."""
     possible = 0.0 < mean < math.inf and size > 0.0
     for i in range(records.shape[0]):
         if not 0 <= records[i] <= LARGEST_COUNT:

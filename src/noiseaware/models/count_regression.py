@@ -2,7 +2,7 @@
 
 The model
 ---------
-A record is a published cell, x_i its true count. With known features z_i (1 first), exposure E_i
+A record is a published cell; x_i is its true count. With known features z_i (1 first), exposure E_i
 and, for each grouping factor k, the group g_k(i) of the cell,
 
     eta_i = log E_i + z_i' beta + sum_k u_k[g_k(i)],        u_k[g] ~ N(0, spread_k^2),
@@ -11,13 +11,8 @@ and, for each grouping factor k, the group g_k(i) of the cell,
     negative-binomial    mean exp(eta_i), variance mean + dispersion * mean^2,
     binomial             x_i ~ Binomial(N_i, 1 / (1 + exp(-eta_i))), N_i trials, no exposure.
 
-Priors: the intercept is N(intercept_mean, intercept_sd^2), every other coefficient
-N(0, coefficient_sd^2), a spread half-normal with scale spread_scale (half-t with spread_df degrees
-of freedom, if given), the dispersion exponential with mean dispersion_mean.
-
-exp(eta) is kept between 1e-290 and 2^36, so that every count has a probability.
-
-How it is sampled: `noiseaware.models.summed_regression`.
+exp(eta) is clamped to between 1e-290 and 2^36, so that every count has a probability. For the
+priors see `CountRegression`, for the sampling `noiseaware.models.summed_regression`.
 """
 
 from __future__ import annotations
@@ -61,34 +56,47 @@ class Factor(NamedTuple):
 
 @dataclass(repr=False, eq=False)
 class CountRegression(ReadyModel):
-    """Counts of cells, regressed on known features, with exposure and groups.
+    """Regression for counts of cells, with known features, exposure and groups.
+
+        log rate_i     = log exposure_i + intercept + slopes . features_i + effects of its groups
+        count_i        ~ Poisson(rate_i)                   or negative binomial with this mean
+        intercept      ~ N(intercept_mean, intercept_sd^2)
+        slopes_j       ~ N(0, coefficient_sd^2)
+        effects_g      ~ N(0, spread^2)                    one spread per grouping factor
+        spread         ~ half-normal(spread_scale)
+        dispersion     ~ Exponential(mean dispersion_mean)
+
+    The variance of a negative binomial count is rate + dispersion rate^2. For the binomial family,
+    the right-hand side of the first line, without exposure, is the log odds of each trial.
 
     Parameters
     ----------
     features : frame, array (n, p), or mapping from names to columns, optional
-        What is known of each cell; the intercept is added. A frame's columns keep their names.
+        Known features of each cell; the intercept is added. A frame's columns keep their names.
     exposure : array_like (n,), optional
-        What a count is proportional to, such as the population. Not for `"binomial"`.
+        What the count is proportional to, such as the population. Not for `"binomial"`.
     groups : array_like (n,), frame, or mapping, optional
-        The group of each cell, any labels; several columns are several grouping factors.
-    coefficient_sd : float
-        Standard deviation of the normal prior of each coefficient but the intercept.
-    family : {"poisson", "negative-binomial", "binomial"}
-        The law of a count given its rate.
+        The group of each cell, with any labels; each column is a grouping factor.
+    coefficient_sd : float, default 2
+        Prior standard deviation of each slope.
+    family : {"poisson", "negative-binomial", "binomial"}, default "poisson"
+        The distribution of a count given its rate.
     trials : array_like (n,), optional
-        N_i of a binomial count.
-    intercept_mean, intercept_sd : float
-        The normal prior of the intercept.
-    spread_scale, spread_df : float
-        The prior of the spread between groups: half-normal with this scale, or half-t.
-    dispersion_mean : float
-        Mean of the exponential prior of the dispersion; the variance of a count is m + d m^2.
+        The number of trials of each binomial count.
+    intercept_mean, intercept_sd : float, default 0 and 10
+        The prior of the intercept.
+    spread_scale : float, default 1
+        The scale of the prior of each spread.
+    spread_df : float, optional
+        If given, the prior of each spread is half-t with these degrees of freedom.
+    dispersion_mean : float, default 1
+        The prior mean of the dispersion.
 
     Notes
     -----
-    Records are int64 of shape ``(n,)``, from 0. Parameters: ``coefficients`` (p + 1,), intercept
-    first; with groups ``spread``, one for each factor, and ``effects_<factor>``; ``dispersion``
-    if the family has it.
+    Records are int64 of shape ``(n,)``, from 0. Parameters: ``coefficients`` (p + 1,), the
+    intercept first; with groups, ``spread``, one per factor, and ``effects_<factor>``;
+    ``dispersion`` if the family has it.
 
     Examples
     --------
@@ -135,7 +143,7 @@ class CountRegression(ReadyModel):
         self.parameters = self._parameters()
 
     def _check_sizes(self) -> None:
-        """Raise unless exposure and trials are what the family takes, and possible."""
+        """Raise unless exposure and trials are possible and fit the family."""
         if self.family == "binomial":
             if self.exposure is not None:
                 raise ValueError("exposure is not for a binomial count; give trials alone")
@@ -177,7 +185,7 @@ class CountRegression(ReadyModel):
         return np.asarray(index)
 
     def _eta(self, theta: Theta, n: int, index: ArrayLike | None) -> Floats:
-        """Return eta of n cells: those with these numbers, or the first n."""
+        """Return eta of n cells: those in ``index``, or the first n."""
         chosen = self._index(n, index)
         beta = np.asarray(theta["coefficients"], dtype=np.float64)
         eta = np.full(n, beta[0])
@@ -203,7 +211,7 @@ class CountRegression(ReadyModel):
 
     @property
     def misfit(self) -> str:
-        """What to do about a release that varies more than the model allows."""
+        """Advice for a release that varies more than the model allows."""
         kind = self.family.replace("poisson", "Poisson").replace("-", " ")
         options = ['family = "negative-binomial"'] if self.family == "poisson" else []
         options += [] if self.factors else ["groups"]
@@ -263,7 +271,7 @@ class CountRegression(ReadyModel):
         return cells.draw_counts(*self.count_law(theta, n, index), rng)
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
-        """Return log f(x_i | theta) of each cell, (n,); of the first cells, if there are fewer."""
+        """Return log f(x_i | theta), (n,), for the first n cells."""
         array = read_integers(records, None)
         out = np.empty(len(array))
         cells.log_masses(*self.count_law(theta, len(array)), array, out)
@@ -288,20 +296,19 @@ class CountRegression(ReadyModel):
 
 
 def lone_groups(name: str, labels: NDArray[Any]) -> str:
-    """Say how many groups have one cell, which is allowed, and worth knowing; "" if none."""
+    """Say how many groups consist of one cell, which is allowed but notable; "" if none."""
     counts = np.unique(labels.astype(str), return_counts=True)[1]
     alone = int((counts == 1).sum())
     return f"{alone} of the {len(counts)} groups of {name!r} with one cell" if alone else ""
 
 
 def _levels(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the different labels, sorted, and which one each cell has."""
+    """Return the distinct labels, sorted, and the level of each cell."""
     levels, codes = np.unique(labels, return_inverse=True)
     return levels.tolist(), codes.reshape(-1).astype(np.int64)
 
 
 def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
-    """Return the one column as floats, or None."""
     if not columns:
         return None
     if len(columns) > 1:
@@ -317,7 +324,7 @@ def _only(name: str, columns: Mapping[str, NDArray[Any]]) -> Floats | None:
 def _common_length(
     columns: Mapping[str, NDArray[Any]], single: Mapping[str, Mapping[str, NDArray[Any]]]
 ) -> int | None:
-    """Return the number of cells; ValueError if two columns have different ones."""
+    """Return the number of cells; ValueError if columns differ in length."""
     lengths = {f"column {name!r}": len(column) for name, column in columns.items()}
     lengths |= {name: len(next(iter(found.values()))) for name, found in single.items() if found}
     if not lengths:

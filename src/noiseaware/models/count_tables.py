@@ -1,38 +1,38 @@
-"""Tables of Poisson counts: the number of records in each cell is unknown, and so is their total.
+"""Tables of Poisson counts, with the number of records in each cell and in total unknown.
 
-The cells c are all combinations of the levels of some variables, and the counts are independent,
-x_c ~ Poisson(m_c). Where the number of records is published, the same x are conditioned on their
-sum: a chain then stays on the tables with this sum, and nothing else changes.
+The cells c are all combinations of the levels of some variables, with independent counts
+x_c ~ Poisson(m_c). If the number of records is published, the same x are conditioned on their sum:
+the chain stays on tables with this sum, and nothing else changes.
 
 Gamma means
 -----------
-`PoissonTable` has m_c ~ Gamma(a_c, b_c), with the density proportional to m^(a-1) exp(-b m).
-Integrating m_c out of Poisson(x_c; m_c) Gamma(m_c; a_c, b_c) leaves
+`PoissonTable` has m_c ~ Gamma(a_c, b_c), with density proportional to m^(a-1) exp(-b m).
+Integrating m_c out of Poisson(x_c; m_c) Gamma(m_c; a_c, b_c) gives
 
     p(x_c) proportional to Gamma(a_c + x_c) / x_c! (1 + b_c)^-x_c,
 
-a negative binomial: `CountsPrior` with the concentrations a_c and the slopes -log(1 + b_c). Given
-x_c, m_c is Gamma(a_c + x_c, b_c + 1).
+a negative binomial: `CountsPrior` with concentrations a_c and slopes -log(1 + b_c). Given x_c,
+m_c is Gamma(a_c + x_c, b_c + 1).
 
 Normal log means
 ----------------
     log m = D b,        b_j ~ N(mu_j, s_j^2), independently.
 
-`LogNormalTable`: D is the identity, so that each m_c is log-normal. `LogLinearTable`: b are an
-intercept, the effects of each variable, and those of the interactions that are chosen. The effects
-of a variable with J levels are Q g, with g in R^(J-1) and Q (J, J - 1) orthonormal with columns
-that sum to 0 (Helmert's): they add up to 0, and with g ~ N(0, s^2 I) all levels are alike. The
-effects of an interaction are the Kronecker product of the Q of its variables times g; so D has
+In `LogNormalTable`, D is the identity, so each m_c is log-normal. In `LogLinearTable`, b consists
+of an intercept, the effects of each variable, and those of the chosen interactions. The effects of
+a variable with J levels are Q g, with g in R^(J-1) and Q (J, J - 1) orthonormal with columns that
+sum to 0 (Helmert's): they add up to 0, and with g ~ N(0, s^2 I) all levels are exchangeable. The
+effects of an interaction are the Kronecker product of the Q of its variables times g, so D has
 orthogonal columns.
 
-The kernel for p(b | x) goes along the columns e of a matrix E, one after another, from b to b + t e
-by a slice step (`slice_sampling.py`) in
+The kernel for p(b | x) goes through the columns e of a matrix E, moving from b to b + t e by a
+slice step (`slice_sampling.py`) in
 
     l(t) = t sum_c d_c x_c - sum_c m_c exp(d_c t) - sum_j (b_j + t e_j - mu_j)^2 / (2 s_j^2),
 
-d = D e, with the sums over the cells and coefficients that it changes. E may be any function of the
-counts, which are held: with H = D' diag(x + 1/2) D + diag(1 / s^2), about minus the Hessian of
-log p(b | x), and its Cholesky factor L, E = L^-T makes the steps nearly independent. Of
+d = D e, with sums over the cells and coefficients that change. E may be any function of the counts,
+which are held fixed. H = D' diag(x + 1/2) D + diag(1 / s^2) approximates minus the Hessian of
+log p(b | x); with its Cholesky factor L, E = L^-T makes the steps nearly independent. For
 `LogNormalTable` H is diagonal, and E = I.
 """
 
@@ -60,14 +60,14 @@ from noiseaware.registry import MODELS
 
 
 class CountTable(Table):
-    """The cells of a table of counts; a model adds the law of their means."""
+    """The cells of a table of counts; a subclass adds the law of their means."""
 
     example: ClassVar[dict[str, Any]] = {"n_levels": [3, 2]}
     random_size = True
     n_levels: int | list[int]
 
     def _prepare(self, n_levels: int | Sequence[int], variables: Sequence[str] | None) -> None:
-        """Hold the levels and the names of the variables; one number: cells without variables."""
+        """Store the levels and names of the variables; one number means cells without variables."""
         flat = np.ndim(n_levels) == 0
         right = "be the number of cells, or list the number of levels of each variable"
         levels = table_levels([n_levels] if flat else n_levels, right)
@@ -93,7 +93,7 @@ class CountTable(Table):
         return self._log_means(theta)[self._cell_numbers(records)]
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta given all the records of a table."""
+        """Return a new theta given all records of a table."""
         counts = np.bincount(self._cell_numbers(records), minlength=self.n_cells)
         return self.update_from_counts(theta, counts, rng)
 
@@ -105,21 +105,24 @@ class CountTable(Table):
 class PoissonTable(CountTable):
     """A table of independent Poisson counts whose means have gamma priors.
 
+        counts_c ~ Poisson(means_c)
+        means_c  ~ Gamma(shape, rate)
+
     Parameters
     ----------
     n_levels : int or sequence of int
         The number of cells, or J_1, ..., J_K, the levels of each variable; each at least 2.
-    shape, rate : float or array_like, shape (J_1, ..., J_K)
-        The Gamma(shape, rate) prior of a cell's mean, one for all cells or one for each. Its mean
-        is shape / rate.
+    shape, rate : float or array_like, shape (J_1, ..., J_K), default 1 and 0.01
+        The prior, one number for all cells or one for each. The prior mean is shape / rate, by
+        default 100 records per cell.
     variables : sequence of str, optional
-        K names, which become the dimensions of the posterior.
+        K names, used as dimensions of the posterior.
 
     Notes
     -----
-    Records are int64 of shape ``(n, K)``, from 0, or ``(n,)`` if `n_levels` is one number.
-    Parameter: ``means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
-    The number of records need not be known: a release says ``n_records=None``.
+    Records are int64 of shape ``(n, K)``, levels from 0, or ``(n,)`` if `n_levels` is one number.
+    Parameter: ``means`` (J_1, ..., J_K). The posterior also has ``counts``, the true table. If the
+    number of records is unknown, set ``n_records=None`` in the release.
 
     Examples
     --------
@@ -169,7 +172,7 @@ class PoissonTable(CountTable):
         return {"means": np.maximum(drawn, SMALLEST)}
 
     def from_gammas(self, logs: Floats) -> Theta:
-        """Return draws of the means of which these are the logarithms times b + 1."""
+        """Return draws of the means, given the logarithms of (b + 1) times the means."""
         means = np.exp(logs).reshape(-1, *self._shape) / (self._b + 1.0)
         return {"means": np.maximum(means, SMALLEST)}
 
@@ -177,11 +180,11 @@ class PoissonTable(CountTable):
 # ------------------------------------------------------------------ normal log means
 
 MOST_ENTRIES = 2**27
-"""Of D, 1 GiB."""
+"""Maximum size of D: 1 GiB."""
 
 LARGEST_LOG = 40.0
-"""The log of a mean is held below this number, e^40 = 2e17, in the kernel: beyond it a count is no
-integer that a double can hold. The prior of a table of use does not get there."""
+"""Largest log mean in the kernel: a count beyond e^40 = 2e17 is not exact as a double. Realistic
+priors do not reach it."""
 
 
 @njit(cache=True, nogil=True)
@@ -198,10 +201,10 @@ def log_target(t, total, cells, weights, logs, centre, precision):
 
 @njit(cache=True, nogil=True)
 def scan(b, logs, counts, steps, changes, prior, rng):
-    """Move b along each direction by a slice step, in place, and the log m_c with it.
+    """Move b, and log m_c with it, in place, by a slice step along each direction.
 
-    `steps` are the columns of E, and `changes` those of D E: where each begins, rows and values.
-    The prior is a parabola in t, highest at `centre`.
+    `steps` holds the columns of E, `changes` those of D E, in sparse form: where each column
+    begins, its rows and its values. The log prior is a parabola in t with its top at `centre`.
     """
     start, entry, amount = steps
     first, cell, change = changes
@@ -230,10 +233,10 @@ def _columns(matrix: sparse.csc_array) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 class NormalTable(CountTable):
-    """A table whose log means are D b; a model says what D is, and the prior of b."""
+    """A table whose log means are D b; a subclass defines D and the prior of b."""
 
     def _normal(self, design: sparse.csc_array, centres: Floats, sds: Floats) -> None:
-        """Hold D, (C, P), and the prior of b."""
+        """Store D, (C, P), and the prior of b."""
         self._design, self._centres, self._sds = design, centres, sds
         self.log_linear = LogLinear(design, centres, sds**-2.0, LARGEST_LOG)
         self._log_constant = float(-np.log(sds).sum() - 0.5 * len(sds) * LOG_2PI)
@@ -274,20 +277,23 @@ class NormalTable(CountTable):
 class LogNormalTable(NormalTable):
     """A table of independent Poisson counts whose means have log-normal priors.
 
+        counts_c    ~ Poisson(exp(log_means_c))
+        log_means_c ~ N(log_mean, log_sd^2)
+
     Parameters
     ----------
     n_levels : int or sequence of int
         The number of cells, or J_1, ..., J_K, the levels of each variable; each at least 2.
-    log_mean, log_sd : float
-        Mean and standard deviation of the log of a cell's mean.
+    log_mean, log_sd : float, default 3 and 1.5
+        The prior; the default median is e^3, about 20 records per cell.
     variables : sequence of str, optional
-        K names, which become the dimensions of the posterior.
+        K names, used as dimensions of the posterior.
 
     Notes
     -----
-    Records are int64 of shape ``(n, K)``, from 0, or ``(n,)`` if `n_levels` is one number.
-    Parameter: ``log_means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
-    The number of records need not be known: a release says ``n_records=None``.
+    Records are int64 of shape ``(n, K)``, levels from 0, or ``(n,)`` if `n_levels` is one number.
+    Parameter: ``log_means`` (J_1, ..., J_K). The posterior also has ``counts``, the true table. If
+    the number of records is unknown, set ``n_records=None`` in the release.
 
     Examples
     --------
@@ -318,27 +324,34 @@ class LogNormalTable(NormalTable):
 
 
 class LogLinearTable(NormalTable):
-    """A table of Poisson counts whose log means are sums of effects and chosen interactions.
+    """A table of independent Poisson counts with a log-linear model of effects and interactions.
+
+        counts_c        ~ Poisson(means_c)
+        log means       = intercept + effects of each variable + interactions
+        intercept       ~ N(intercept_mean, intercept_sd^2)
+        coefficients_j  ~ N(0, effect_sd^2)      of effects and interactions
+
+    The effects of a variable sum to 0 over its levels.
 
     Parameters
     ----------
     n_levels : sequence of int
         J_1, ..., J_K, the levels of each variable, each at least 2.
     interactions : sequence of sequences, optional
-        Sets of variables, by their names or numbers, that depend on one another beyond the effects
-        of each; the interactions of their subsets are included. None: all pairs.
-    intercept_mean, intercept_sd : float
-        Mean and standard deviation of the average log mean.
-    effect_sd : float
-        Standard deviation of the coefficients of effects and interactions.
+        Sets of interacting variables, by name or number; the interactions of their subsets are
+        included. Default: all pairs.
+    intercept_mean, intercept_sd : float, default 3 and 3
+        The prior of the average log mean.
+    effect_sd : float, default 1
+        Prior standard deviation of each coefficient except the intercept.
     variables : sequence of str, optional
-        K names, which become the dimensions of the posterior.
+        K names, used as dimensions of the posterior.
 
     Notes
     -----
-    Records are int64 of shape ``(n, K)``, from 0. Parameter: ``coefficients`` (P,), the intercept
-    first. Derived: ``means`` (J_1, ..., J_K). The posterior has ``counts`` too, the true table.
-    The number of records need not be known: a release says ``n_records=None``.
+    Records are int64 of shape ``(n, K)``, levels from 0. Parameter: ``coefficients`` (P,), the
+    intercept first. Derived: ``means`` (J_1, ..., J_K). The posterior also has ``counts``, the true
+    table. If the number of records is unknown, set ``n_records=None`` in the release.
 
     Examples
     --------
@@ -379,7 +392,7 @@ class LogLinearTable(NormalTable):
         self.derived = (self._each("means", "positive"),)
 
     def _numbers(self, part: Sequence[int | str]) -> list[int]:
-        """Return the numbers of a set of variables, given by names or numbers."""
+        """Return the numbers of a set of variables, given by name or number."""
         listed = [] if isinstance(part, str) else list(part)
         found = [self.variables.index(v) if v in self.variables else v for v in listed]
         K = len(self.variables)
@@ -391,7 +404,7 @@ class LogLinearTable(NormalTable):
         return sorted(int(k) for k in found)
 
     def _terms(self, interactions: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Return the sets of variables with effects: each alone, and all within interactions."""
+        """Return the sets of variables with effects: single ones, and all within interactions."""
         found: set[tuple[int, ...]] = {(k,) for k in range(len(self._shape))}
         for part in interactions:
             found |= {t for size in range(2, len(part) + 1) for t in combinations(part, size)}

@@ -1,14 +1,14 @@
-"""Counts: with an unknown rate, or with an unknown mean and dispersion.
+"""Counts with an unknown rate, or with an unknown mean and dispersion.
 
 A record is an integer from 0. u is uniform on [0, 1) and x is the inverse CDF at u, counted from
-above; given x, u is uniform in the interval that gives x (`count_cdf.py`).
+above; given x, u is uniform in the interval of x (`count_cdf.py`).
 
 Poisson
 -------
     x_i ~ Poisson(lambda),      P(x_i = x) = lambda^x exp(-lambda) / x!
     lambda ~ Gamma(a, b)        a = rate_shape, b = rate_rate
 
-The likelihood of n records with the sum s is prop. to lambda^s exp(-n lambda), so
+The likelihood of n records with sum s is prop. to lambda^s exp(-n lambda), so
 lambda | x ~ Gamma(a + s, b + n): `Poisson.update_parameters` is an exact draw.
 
 Negative binomial
@@ -16,15 +16,15 @@ Negative binomial
 With mean m, dispersion d and r = 1/d,
 
     P(x_i = x) = Gamma(x + r) / (Gamma(r) x!) (m / (m + r))^x (r / (m + r))^r,
-    E(x_i) = m,      Var(x_i) = m + d m^2:
+    E(x_i) = m,      Var(x_i) = m + d m^2.
 
-a Poisson count whose rate is itself gamma distributed, with mean m and squared coefficient of
+This is a Poisson count whose rate is gamma distributed with mean m and squared coefficient of
 variation d; d -> 0 is the Poisson distribution. (r is called size in R and phi in Stan.)
 
     m ~ Gamma(a_m, b_m),      d ~ Gamma(a_d, b_d)        shape and rate, independent
 
-Mean and dispersion are the parametrisation that mixes: their Fisher information is diagonal, where
-shape and probability are strongly correlated.
+Mean and dispersion mix well because their Fisher information is diagonal, whereas shape and
+probability are strongly correlated.
 
 **The kernel.** With n records, their sum s, and w_x of them equal to x, the posterior density in
 (log m, log d) is, up to a constant,
@@ -32,10 +32,9 @@ shape and probability are strongly correlated.
     sum_x w_x [log Gamma(x + r) - log Gamma(r)] + s log(m / (m + r)) - n r log(1 + m / r)
         + a_m log m - b_m m + a_d log d - b_d d,
 
-the last line being the priors with the Jacobian m d of the logarithms. `update_parameters` draws
-log m and then log d, each by a slice step; the width uses d and the records for log m, and is 1 for
-log d. Only the sum over w_x costs more than a few operations, and the draw of log m does not need
-it.
+where the last line is the priors with the Jacobian m d of the logarithms. `update_parameters` draws
+log m and then log d, each by a slice step. The slice width for log m depends on d and the records;
+for log d it is 1. Only the sum over w_x is expensive, and the draw of log m does not need it.
 """
 
 from __future__ import annotations
@@ -68,7 +67,6 @@ class CountModel(Numbers):
     _sizes, _names = [count_cdf.LARGEST_COUNT + 1], ["the count"]
 
     def _total(self, records: NDArray[np.int64]) -> float:
-        """Return the sum of the records."""
         found = count_cdf.sum_counts(records)
         if found < 0.0:
             self.check_records(records)
@@ -79,15 +77,17 @@ class CountModel(Numbers):
 class Poisson(CountModel):
     """Independent counts with an unknown rate.
 
+        x_i  ~ Poisson(rate)
+        rate ~ Gamma(rate_shape, rate_rate)
+
     Parameters
     ----------
-    rate_shape, rate_rate : float
-        The Gamma(shape, rate) prior of the rate; its mean is shape / rate. The defaults
-        are an exponential distribution with mean 10.
+    rate_shape, rate_rate : float, default 1 and 0.1
+        The prior mean is shape / rate; the default is exponential with mean 10.
 
     Notes
     -----
-    Records are int64 of shape ``(n,)``, from 0. Parameter: ``rate`` ().
+    Records are int64 of shape ``(n,)``, from 0. Parameter: ``rate`` (), the mean count.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class Poisson(CountModel):
         return {"rate": self._draw_number("rate", rng, self._total(records), len(records))}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the rate given an exact sum S, Gamma(a + S, b + n), and its estimate S / n."""
+        """Return the posterior given an exact sum S, Gamma(a + S, b + n), and the estimate."""
         if reading.kind != "sum":
             return None
         total = max(reading.values, 0.0)
@@ -128,16 +128,16 @@ class Poisson(CountModel):
 # ------------------------------------------------------------------ negative binomial
 
 _FARTHEST = 690.0
-"""Largest |log m| and |log d|: beyond it, exp has no room. No prior has mass there to speak of."""
+"""Largest |log m| and |log d|, so that exp cannot overflow; prior mass beyond is negligible."""
 
 _POOL = 48
-"""Uniforms for a scan; it needs about 15, and asks for more in the rare case."""
+"""Uniforms for a scan, which needs about 15 and rarely asks for more."""
 
 
 def tabulate(records: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return the different counts and how many records have each.
+    """Return the distinct counts and how many records have each.
 
-    Where the counts spread so far that few are equal, each record is listed by itself.
+    If the counts are so spread out that few are equal, each record is listed separately.
     """
     if records.max(initial=0) > 4 * len(records):
         return records.astype(np.float64), np.ones(len(records))
@@ -153,7 +153,7 @@ class Given(NamedTuple):
     total: float
     """s, the sum of the records."""
     values: Floats
-    """The different counts x."""
+    """The distinct counts x."""
     weights: Floats
     """w_x of each."""
     mean_shape: float
@@ -164,7 +164,7 @@ class Given(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _log_mean_density(log_mean, log_dispersion, given):
-    """Return the log density in log m, without what does not depend on it."""
+    """Return the log density in log m, up to a constant."""
     if not abs(log_mean) < _FARTHEST:
         return -math.inf
     mean, size = math.exp(log_mean), 1.0 / math.exp(log_dispersion)
@@ -175,7 +175,7 @@ def _log_mean_density(log_mean, log_dispersion, given):
 
 @njit(cache=True, nogil=True)
 def _log_dispersion_density(log_dispersion, log_mean, given):
-    """Return the log density in log d, without what does not depend on it."""
+    """Return the log density in log d, up to a constant."""
     if not abs(log_dispersion) < _FARTHEST:
         return -math.inf
     mean, dispersion = math.exp(log_mean), math.exp(log_dispersion)
@@ -189,8 +189,8 @@ def _log_dispersion_density(log_dispersion, log_mean, given):
 
 @njit(cache=True, nogil=True)
 def _scan(log_mean, log_dispersion, given, uniforms):
-    """Draw log m given log d, then log d given log m; last, the position in the pool."""
-    # About 3 posterior standard deviations of log m: its information is n / (1/m + d) + a_m.
+    """Draw log m given log d, then log d given log m; return both and the place in the pool."""
+    # About 3 posterior standard deviations of log m, whose information is n / (1/m + d) + a_m.
     typical = (given.total + given.mean_shape) / (given.n + given.mean_rate)
     information = given.n / (1.0 / typical + math.exp(log_dispersion)) + given.mean_shape
     width, rest = 3.0 / math.sqrt(information), (log_dispersion, given)
@@ -206,15 +206,18 @@ def _scan(log_mean, log_dispersion, given, uniforms):
 class NegativeBinomial(CountModel):
     """Independent counts with an unknown mean and dispersion.
 
+        x_i        ~ NegativeBinomial,     E(x_i) = mean,  Var(x_i) = mean + dispersion mean^2
+        mean       ~ Gamma(mean_shape, mean_rate)
+        dispersion ~ Gamma(dispersion_shape, dispersion_rate)
+
+    Dispersion 0 is the Poisson distribution.
+
     Parameters
     ----------
-    mean_shape, mean_rate : float
-        The Gamma(shape, rate) prior of the mean m. The defaults are an exponential
-        distribution with mean 10.
-    dispersion_shape, dispersion_rate : float
-        The Gamma(shape, rate) prior of the dispersion d; the variance of a count is m + d m^2.
-        The defaults are an exponential distribution with mean 1, whose mode is d = 0, the
-        Poisson distribution.
+    mean_shape, mean_rate : float, default 1 and 0.1
+        The prior mean is shape / rate; the default is exponential with mean 10.
+    dispersion_shape, dispersion_rate : float, default 1 and 1
+        The default is exponential with mean 1, whose mode is the Poisson distribution.
 
     Notes
     -----
@@ -246,7 +249,7 @@ class NegativeBinomial(CountModel):
         self.parameters = tuple(Parameter(name, (), "positive") for name in self._largest)
 
     def _read(self, theta: Theta) -> tuple[float, float]:
-        """Return the mean and the size r = 1 / dispersion; NaN for a dispersion below 0."""
+        """Return the mean and the size r = 1 / dispersion; NaN if the dispersion is negative."""
         dispersion = float(theta["dispersion"])
         size = 1.0 / max(dispersion, SMALLEST) if dispersion >= 0.0 else math.nan
         return float(theta["mean"]), size

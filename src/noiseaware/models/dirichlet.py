@@ -1,4 +1,4 @@
-"""Dirichlet compositions: records are shares that sum to 1, as of a day in a time-use survey.
+"""Dirichlet compositions: records are shares that sum to 1, such as a day in a time-use survey.
 
 The model
 ---------
@@ -12,15 +12,15 @@ A record is a row of k shares, each above 0, with sum 1.
 with m and A independent a priori. m_j is the mean of share j, and its variance is
 m_j (1 - m_j) / (A + 1).
 
-Mean and precision rather than alpha itself, for two reasons. They are what people ask for; and
-sums of shares tell about m and hardly about A, so that they have nearly independent posteriors,
-while the entries of alpha, all proportional to A, would move along a ridge together. Independent
-priors alpha_j ~ Gamma(c_j, b) are the special case a = sum_j c_j.
+There are two reasons to use mean and precision rather than alpha. They are the quantities of
+interest. And sums of shares inform about m but hardly about A, so m and A are nearly independent in
+the posterior, whereas the entries of alpha, all proportional to A, would move along a ridge.
+Independent priors alpha_j ~ Gamma(c_j, b) are the special case a = sum_j c_j.
 
 A kernel for p(m, A | x)
 ------------------------
 The likelihood is [Gamma(A) / prod_j Gamma(alpha_j)]^n exp(sum_j (alpha_j - 1) L_j) with
-L_j = sum_i log x_ij. In the coordinates v_j = log alpha_j the density of the prior is that of
+L_j = sum_i log x_ij. In the coordinates v_j = log alpha_j the prior density is that of
 (m_1, ..., m_{k-1}, A) divided by A^(k-1) (the Jacobian of alpha = A m) and times prod_j alpha_j,
 that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
 
@@ -29,29 +29,30 @@ that is, up to a constant, prod_j m_j^(c_j) A^a exp(-b A), m_j = alpha_j / A. So
 
 * As a function of one v_j it is `log_shape_density` with a = c_j, b = L_j - b,
   c = a - C, o = A - alpha_j, r = 1, m = n.
-* Along v + t (1, ..., 1), which multiplies A by exp(t) and leaves the mean unchanged, C cancels,
-  and it is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A,
+* Along v + t (1, ..., 1), which multiplies A by exp(t) and leaves the mean unchanged, C cancels.
+  It is the same density in t with a = a, b = sum_j alpha_j L_j - b A, c = 0, o = 0, r = A,
   m = n, w = alpha.
 
-`Dirichlet.update_parameters` makes a slice step in the common direction, which undoes the ridge,
-then one in each coordinate. Both are lines in v, where a step leaves p(v | x) invariant. Only the
-L_j are needed: one pass over the records.
+`Dirichlet.update_parameters` makes a slice step in the common direction, which takes care of the
+ridge, then one in each coordinate. Each step moves along a line in v and leaves p(v | x) invariant.
+Only the L_j are needed: one pass over the records.
 
 The construction x = F(u; theta)
 --------------------------------
 With u standard normal of length k and G_j the quantile of Gamma(alpha_j) at Phi(u_j) (see
 `gamma_quantiles`), x_j = G_j / sum_l G_l. The sum S of the gammas is lost, but it is independent of
-the shares and Gamma(A) distributed: u given x is found by drawing S, then
-u_j = Phi^{-1}(P(Gamma(alpha_j) <= x_j S)). Gammas are handled by their logarithms, because those of
-a small alpha_j are no doubles any more.
+the shares and Gamma(A) distributed, so u given x is found by drawing S and setting
+u_j = Phi^{-1}(P(Gamma(alpha_j) <= x_j S)). Gammas are handled by their logarithms, because for
+small alpha_j they underflow.
 
-Shares that are no doubles
---------------------------
-A share below the smallest (normal) double d is recorded as d, and d has the probability of all of
-them: prop. to d^alpha_j / alpha_j, the integral of x_j^(alpha_j - 1), where the density at d has
-d^(alpha_j - 1). With D_j of them in column j, log p(v | x) has the further term -sum_j D_j v_j: the
-slice steps have c_j - D_j for c_j in a coordinate, and a - sum_j D_j for a in the common direction.
-Given x_j = d, log x_j is log d less an exponential variable with rate alpha_j.
+Shares that underflow
+---------------------
+A share below the smallest (normal) double d is recorded as d, which then carries the probability of
+all such shares: prop. to d^alpha_j / alpha_j, the integral of x_j^(alpha_j - 1), instead of the
+density d^(alpha_j - 1) at d. With D_j of these in column j, log p(v | x) has the further term
+-sum_j D_j v_j: the slice steps replace c_j by c_j - D_j in a coordinate, and a by a - sum_j D_j in
+the common direction. Given x_j = d, log x_j is log d minus an exponential variable with rate
+alpha_j.
 """
 
 from __future__ import annotations
@@ -77,14 +78,14 @@ from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
 
 _POOL = 12
-"""Uniforms drawn for each slice step, which uses six on average."""
+"""Uniforms drawn per slice step, which uses six on average."""
 
 _ONE = np.ones(1)
 
 
 @njit(cache=True, nogil=True)
 def _subtract_highest(logs, records):
-    """Write log G_j less the highest of its row."""
+    """Write log G_j minus the maximum of its row."""
     for i in range(logs.shape[0]):
         highest = -math.inf
         for j in range(logs.shape[1]):
@@ -95,7 +96,7 @@ def _subtract_highest(logs, records):
 
 @njit(cache=True, nogil=True)
 def _divide_by_sum(records):
-    """Divide each row by its sum; no share is below the smallest double."""
+    """Divide each row by its sum; no share goes below the smallest double."""
     for i in range(records.shape[0]):
         total = 0.0
         for j in range(records.shape[1]):
@@ -112,13 +113,12 @@ def _normalise(logs: Floats, records: Floats) -> None:
 
 
 def _build_records(alpha, innovations, records):
-    """Write the shares of the gamma quantiles."""
     _normalise(log_gamma_quantiles(alpha, innovations), records)
 
 
 @njit(cache=True, nogil=True)
 def _sum_logs(records, sums, smallest):
-    """Write L_j = sum_i log x_ij, and D_j, how many of column j are the smallest double."""
+    """Write L_j = sum_i log x_ij, and D_j, how often column j is the smallest double."""
     sums[:] = smallest[:] = 0.0
     for i in range(records.shape[0]):
         for j in range(records.shape[1]):
@@ -128,7 +128,7 @@ def _sum_logs(records, sums, smallest):
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(alpha, records, out):
-    """Write log Dirichlet(x_i; alpha), the smallest double as a mass; -inf off the simplex."""
+    """Write log Dirichlet(x_i; alpha), with a mass at the smallest double; -inf off the simplex."""
     out[:] = -math.inf
     if not (alpha > 0.0).all():
         return
@@ -157,7 +157,7 @@ def _slice_scan(alpha, sums, smallest, prior, n, one, uniforms):
     """Move ``alpha`` by a step in the common direction and one in each coordinate, in place.
 
     ``sums`` holds the L_j, ``smallest`` the D_j, ``prior`` the c_j, a and b. Returns False if the
-    pool of uniforms came to its end.
+    pool of uniforms is exhausted.
     """
     k = alpha.shape[0]
     concentration, a, b = prior
@@ -187,15 +187,20 @@ def _slice_scan(alpha, sums, smallest, prior, n, one, uniforms):
 class Dirichlet(CompiledModel):
     """Independent compositions: k shares that sum to 1, with a Dirichlet distribution.
 
+        x_i       ~ Dirichlet(precision * mean)
+        mean      ~ Dirichlet(mean_concentration, ..., mean_concentration)
+        precision ~ Gamma(precision_shape, precision_rate)
+
+    Share j has mean m = mean_j and variance m (1 - m) / (precision + 1).
+
     Parameters
     ----------
     n_parts : int
         k, the number of shares.
-    mean_concentration : float or array_like, shape (k,)
-        c of the prior Dirichlet(c) of the mean shares; one number stands for all, and 1 is uniform.
-    precision_shape, precision_rate : float
-        a and b of the prior Gamma(a, b) of the precision A; its mean is a / b. A share with mean m
-        has the variance m (1 - m) / (A + 1).
+    mean_concentration : float or array_like, shape (k,), default 1
+        The prior of the mean, one number for all shares or one for each; 1 is uniform.
+    precision_shape, precision_rate : float, default 2 and 0.1
+        The prior mean of the precision is shape / rate.
 
     Notes
     -----
@@ -258,7 +263,7 @@ class Dirichlet(CompiledModel):
         return {"mean": mean[0], "precision": np.array(precision)}
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised; the mean by its first k - 1 entries."""
+        """Return log p(theta), normalised, over the first k - 1 entries of the mean."""
         mean = read_parameter(theta, "mean", (self.n_parts,))
         shares = conjugate.log_dirichlet(mean[np.newaxis], 0, self.n_parts, self._exponents)
         return self._log_density("precision", theta) + shares + self._constant
@@ -280,7 +285,7 @@ class Dirichlet(CompiledModel):
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Draw u_i given F(u_i; theta) = x_i, ``(n, k)``: the lost total S is drawn."""
+        """Draw u_i given F(u_i; theta) = x_i, ``(n, k)``; this draws the lost total S."""
         records = self._read_records(records)
         (alpha,) = self._read(theta)
         precision = alpha.sum()

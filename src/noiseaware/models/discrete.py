@@ -1,24 +1,24 @@
 """Categories with Dirichlet priors: `Categorical`, `ContingencyTable`, the base of `NaiveBayes`.
 
-A record is a class y, of I, and K features x_1, ..., x_K, feature k with J_k levels, all integers
-from 0. P(y = i) = p_i, and given y = i the features are independent, P(x_k = j) = p^k_{ij}. Each
-row of probabilities has its own Dirichlet prior, with the same concentrations a_0, a_1, ... The
-docstring of `naive_bayes.py` has the conditional of the parameters and the construction
+A record is a class y, one of I, and K features x_1, ..., x_K, feature k with J_k levels, all
+integers from 0. P(y = i) = p_i, and given y = i the features are independent, P(x_k = j) =
+p^k_{ij}. Each row of probabilities has its own Dirichlet prior, with the same concentrations
+a_0, a_1, ... See `naive_bayes.py` for the conditional of the parameters and the construction
 x = F(u; theta).
 
-A categorical variable is a class without features, K = 0: with n_j records at level j,
+A categorical variable is a class without features, K = 0. With n_j records at level j,
 p | x ~ Dirichlet(a_j + n_j)_j, an exact draw, and x is the inverse CDF of p at u, uniform on
-[0, 1). So is the cell of a table of K variables with J_1, ..., J_K levels, C = J_1 ... J_K cells in
-C order (the last variable fastest): the saturated multinomial. Nothing is assumed about how the
-variables depend on one another, and what noisy margins (`noiseaware.queries.Margins`) do not say
-stays as open as the prior leaves it.
+[0, 1). The same holds for the cell of a table of K variables with J_1, ..., J_K levels: the
+saturated multinomial, with C = J_1 ... J_K cells in C order (the last variable fastest). It assumes
+nothing about the dependence between variables; where noisy margins (`noiseaware.queries.Margins`)
+are silent, the posterior stays as wide as the prior.
 
-Of a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)): above 0 if the variables go
-together. (The odds ratio itself need not have a mean; exp of the quantiles of its logarithm are its
-quantiles.) A stated probability of 0 counts as the smallest double, as in the draws.
+For a 2 x 2 table, ``log_odds_ratio`` is log(p_00 p_11 / (p_01 p_10)), positive if the variables are
+positively associated. (The odds ratio itself need not have a mean; for its quantiles, exponentiate
+those of its logarithm.) A stated probability of 0 counts as the smallest double, as in the draws.
 
 In the compiled functions the probabilities are the rows of a ``table``, (1 + I K, J): row 0 is p,
-row i K + k is p^k_{i-}, with k from 1. J is the largest of ``sizes``, which are I, J_1, ..., J_K; a
+row i K + k is p^k_{i-}, with k from 1. ``sizes`` holds I, J_1, ..., J_K, and J is its maximum; a
 shorter row uses its first entries.
 """
 
@@ -50,13 +50,12 @@ _NO_BOOSTS = np.empty((0, 0))
 
 @njit(cache=True, nogil=True)
 def levels_of(row, sizes):
-    """Return how many levels a row of the table has."""
+    """Return the number of levels of a row of the table."""
     return sizes[0] if row == 0 else sizes[1 + (row - 1) % (sizes.shape[0] - 1)]
 
 
 @njit(cache=True, nogil=True)
 def _edges(table, sizes):
-    """Return the edges of every row of probabilities."""
     edges = np.empty((table.shape[0], table.shape[1] + 1))
     for row in range(table.shape[0]):
         fill_edges(table, row, levels_of(row, sizes), edges)
@@ -65,7 +64,6 @@ def _edges(table, sizes):
 
 @njit(cache=True, nogil=True)
 def _build_records(table, sizes, innovations, records):
-    """Write the class and the features that each row of ``innovations`` gives."""
     edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
         y = level_of(innovations[i, 0], edges, 0, sizes[0])
@@ -77,7 +75,7 @@ def _build_records(table, sizes, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_innovations(table, sizes, records, innovations):
-    """Move each uniform of ``innovations`` into the interval that gives its record's entry."""
+    """Move each uniform of ``innovations`` into the interval of its record's entry."""
     edges, levels = _edges(table, sizes), sizes[1:]
     for i in range(records.shape[0]):
         y, u = records[i, 0], innovations[i, 0]
@@ -115,7 +113,7 @@ def _log_likelihood(table, sizes, records, out):
 
 @njit(cache=True, nogil=True)
 def _draw_probabilities(records, sizes, concentrations, pool, boosts, table):
-    """Draw every Dirichlet of the conditional; with no records this is a draw from the prior."""
+    """Draw every Dirichlet of the conditional; without records, a draw from the prior."""
     normals, uniforms = pool
     levels, shapes, used = sizes[1:], np.empty(table.shape), 0
     for j in range(table.shape[1]):
@@ -149,7 +147,7 @@ def _log_prior(table, sizes, exponents):
 
 
 def concentrations(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return one concentration for all cells, as an array (), or one for each."""
+    """Return one concentration for all cells, an array (), or one for each."""
     given = arguments.real_array(name, value, () if np.ndim(value) == 0 else shape)
     if not (given > 0).all():
         raise ValueError(f"{name} must be positive; got {given.tolist()}")
@@ -157,14 +155,14 @@ def concentrations(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Float
 
 
 class Discrete(CompiledModel):
-    """Records of a class and features; a model adds names and shapes of the probabilities."""
+    """Records of a class and features; a subclass names and shapes the probabilities."""
 
     dtype = np.int64
     record_values: Any
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
     def _prepare(self, sizes: Sequence[int], concentrations: Floats, names: Sequence[str]) -> None:
-        """Work out once what every call needs; a name for each entry of a record, for messages."""
+        """Precompute what every call needs; ``names`` are the entries of a record, for messages."""
         self._sizes, self._names = tuple(sizes), names
         n_classes, *n_levels = sizes
         self._columns = np.array(sizes, dtype=np.int64)
@@ -184,20 +182,20 @@ class Discrete(CompiledModel):
 
     @cached_property
     def _cells(self) -> NDArray[np.int64]:
-        """All the records that there can be, in C order, (C, 1 + K)."""
+        """All possible records in C order, (C, 1 + K)."""
         cells = np.indices(self._sizes, dtype=np.int64).reshape(len(self._sizes), -1)
         return np.ascontiguousarray(cells.T)
 
     @cached_property
     def counts_prior(self) -> CountsPrior | None:
-        """The prior of the counts, with all the probabilities integrated out.
+        """The prior of the counts, with all probabilities integrated out.
 
-        Every row of probabilities is a Dirichlet-multinomial. That of the classes is
+        Every row of probabilities gives a Dirichlet-multinomial. For the classes it is
 
             prod_i Gamma(a_i + n_i) / Gamma(sum a + n),        n_i the records of class i,
 
-        and without features a class is a cell. That of feature k in class i is
-        prod_j Gamma(a_j + n_ikj) / Gamma(sum_{j <= J_k} a_j + n_i), n_ikj those at level j.
+        where, without features, a class is a cell. For feature k in class i it is
+        prod_j Gamma(a_j + n_ikj) / Gamma(sum_{j <= J_k} a_j + n_i), n_ikj the records at level j.
         """
         a, (n_classes, *n_levels) = self._concentrations, self._sizes
         if not n_levels:
@@ -222,12 +220,12 @@ class Discrete(CompiledModel):
         return read_parameter(theta, only.name, only.shape).reshape(1, -1), self._columns
 
     def _theta(self, tables: Floats) -> Theta:
-        """Return draws of theta, of tables (m, 1 + I K, J)."""
+        """Return draws of theta from tables (m, 1 + I K, J)."""
         (only,) = self.parameters
         return {only.name: tables.reshape(-1, *only.shape)}
 
     def _draw(self, records: NDArray[np.int64], rng: Generator) -> Theta:
-        """Draw theta given the records; with none, from the prior."""
+        """Draw theta given the records; without records, from the prior."""
         pool = rng.standard_normal(self._pool_size), rng.random(self._pool_size)
         table, boosts = np.empty(self._rows), _NO_BOOSTS
         if self._boosted:
@@ -269,18 +267,21 @@ class Discrete(CompiledModel):
 class Categorical(Discrete):
     """Independent categories with unknown probabilities.
 
+        x_i           ~ Categorical(probabilities)
+        probabilities ~ Dirichlet(concentration, ..., concentration)
+
     Parameters
     ----------
     n_levels : int
         J, at least 2.
-    concentration : float or array_like, shape (J,)
-        The Dirichlet prior's a_j; one number for all levels or one for each.
+    concentration : float or array_like, shape (J,), default 1
+        The prior, one number for all levels or one for each; 1 is uniform.
     labels : texts, optional
-        Names of the levels, for tables and pictures; 0, 1, ... if not given.
+        Names of the levels in tables and plots. Default: 0, 1, ...
 
     Notes
     -----
-    Records are int64 of shape ``(n,)``, from 0. Parameter: ``probabilities`` (J,).
+    Records are int64 of shape ``(n,)``, levels from 0. Parameter: ``probabilities`` (J,).
 
     Examples
     --------
@@ -316,7 +317,7 @@ class Categorical(Discrete):
         return super().build_records(theta, innovations).reshape(-1)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the probabilities given exact counts, a Dirichlet, and their estimate."""
+        """Return the posterior given exact counts, a Dirichlet, and the estimate."""
         if reading.kind != "counts" or len(reading.values) != self.n_levels:
             return None
         shapes = self._concentrations + reading.values
@@ -331,8 +332,8 @@ class Categorical(Discrete):
 
 @njit(cache=True, nogil=True)
 def cells_of(records, levels, cells):
-    """Write the number of each record's cell; False at a level that is out of range."""
-    # v and top - v have no sign bit exactly when v is in 0, ..., top.
+    """Write the number of each record's cell; False at a level out of range."""
+    # v and top - v both have a clear sign bit exactly when v is in 0, ..., top.
     signs = 0
     for i in range(records.shape[0]):
         cell = 0
@@ -344,16 +345,15 @@ def cells_of(records, levels, cells):
 
 
 class Table(ReadyModel):
-    """Records that are the cells of a table, in C order; a base beside that of their law."""
+    """Records that are the cells of a table, in C order; combined with a base for their law."""
 
     variables: list[str]
     _width: int | None
-    """How many variables a record has; None: one that is a plain number."""
+    """The number of variables of a record; None: a record is a plain number."""
 
     def _lay_out(
         self, levels: list[int], variables: Sequence[str] | None, *, flat: bool = False
     ) -> None:
-        """Hold the levels and the names of the variables."""
         self._shape, self._axes = tuple(levels), np.array(levels, dtype=np.int64)
         self._width = None if flat else len(levels)
         self.variables = list(variable_names(variables, len(levels)))
@@ -362,12 +362,10 @@ class Table(ReadyModel):
         self.record_values = np.ascontiguousarray(grid[:, 0] if flat else grid)
 
     def _each(self, name: str, support: str) -> Parameter:
-        """Return a parameter with a value for each cell."""
         coords = {v: range(count) for v, count in zip(self.variables, self._shape, strict=True)}
         return Parameter(name, self._shape, support, tuple(self.variables), coords)
 
     def _cell_numbers(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of each record's cell, (n,)."""
         array = read_integers(records, self._width)
         cells = np.empty(len(array), dtype=np.int64)
         if not cells_of(array.reshape(len(array), len(self._shape)), self._axes, cells):
@@ -379,23 +377,26 @@ class Table(ReadyModel):
 
 
 class ContingencyTable(Table, Discrete):
-    """Independent records of several categorical variables, with any dependence between these.
+    """Independent records of several categorical variables with unrestricted dependence.
+
+        P(record in cell c) = cell_probabilities_c
+        cell_probabilities  ~ Dirichlet(concentration, ..., concentration)
 
     Parameters
     ----------
     n_levels : sequence of int
         J_1, ..., J_K, each at least 2.
-    concentration : float or array_like, shape (J_1, ..., J_K)
-        The Dirichlet prior's a_c; one number for all cells or one for each.
+    concentration : float or array_like, shape (J_1, ..., J_K), default 1
+        The prior, one number for all cells or one for each; 1 is uniform.
     variables : sequence of str, optional
-        K names, which become the dimensions of the posterior; ``variable1``, ... if there are none.
+        K names, used as dimensions of the posterior. Default: ``variable1``, ...
 
     Notes
     -----
-    Records are int64 of shape ``(n, K)``, from 0. Parameter: ``cell_probabilities``
-    (J_1, ..., J_K), which add up to 1 over all cells. A margin of the posterior is a sum over
-    dimensions: ``posterior["cell_probabilities"].sum("age")``. Derived, of a 2 x 2 table:
-    ``log_odds_ratio`` (), that of level 1 of both variables.
+    Records are int64 of shape ``(n, K)``, levels from 0. Parameter: ``cell_probabilities``
+    (J_1, ..., J_K), with sum 1 over all cells. A margin of the posterior is a sum over dimensions:
+    ``posterior["cell_probabilities"].sum("age")``. Derived, for a 2 x 2 table only:
+    ``log_odds_ratio`` (), of level 1 of both variables.
 
     Examples
     --------
@@ -434,7 +435,7 @@ class ContingencyTable(Table, Discrete):
         return self.record_values.take(super().build_records(theta, innovations)[:, 0], axis=0)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the log odds ratio of a 2 x 2 table at draws of theta; of others, nothing."""
+        """Return the log odds ratio of a 2 x 2 table at draws of theta; for others, nothing."""
         if not self.derived:
             return {}
         logs = np.log(np.maximum(theta["cell_probabilities"], SMALLEST))

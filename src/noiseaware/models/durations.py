@@ -1,4 +1,4 @@
-"""Durations: exponential ones, and gamma ones with an unknown shape, an unknown rate, or both.
+"""Durations: exponential, or gamma with an unknown shape, an unknown rate, or both.
 
 Exponential
 -----------
@@ -9,9 +9,9 @@ A record is a float of at least 0.
 
 The likelihood is r^n exp(-r sum_i x_i), so r | x ~ Gamma(a + n, b + sum_i x_i): an exact draw.
 
-x = -log(u) / r with u uniform, inverted by u = exp(-r x). u is the probability of lasting longer
-than x, and not that of ending before it, because a double is finer near 0 than near 1: that keeps
-the digits of long durations. (The records that u = 0 and x = 0 would give, infinity and u = 1, are
+The construction is x = -log(u) / r with u uniform; the inverse is u = exp(-r x). u is the
+probability of lasting longer than x, not of ending before it: doubles are finer near 0 than near 1,
+so this keeps the digits of long durations. (u = 0 and x = 0 would give infinity and u = 1, and are
 moved by one unit of rounding; u = 0 has probability 2^-53.)
 
 Gamma
@@ -22,7 +22,7 @@ A record is a float above 0.
     k ~ Gamma(a_k, b_k)                         a_k = shape_shape, b_k = shape_rate
     r ~ Gamma(a_r, b_r)                         a_r = rate_shape, b_r = rate_rate
 
-with k and r independent a priori; either may be known instead. The mean of a record is k / r, its
+with k and r independent a priori; either may be known. The mean of a record is k / r, its
 coefficient of variation 1 / sqrt(k); k = 1 is the exponential distribution.
 
 **The full conditionals.** Write S = sum_i x_i and L = sum_i log x_i. The likelihood is
@@ -41,24 +41,24 @@ coefficient of variation 1 / sqrt(k); k = 1 is the exponential distribution.
   r unknown: b = L - b_k - n log(b_r + S), m = 1, o = a_r, r = n;
   r known: b = L - b_k + n log r, m = 0.
 
-`Gamma.update_parameters` makes a slice step in log k, then draws r given k. Given x, k and r are
-strongly correlated (the mean k / r is known far better than either), and a scan that held one to
-draw the other would crawl; with r integrated out, the two are drawn together. It costs one pass
-over the records, for S and L.
+`Gamma.update_parameters` makes a slice step in log k, then draws r given k, in one pass over the
+records, for S and L. Given x, k and r are strongly correlated (the mean k / r is known far better
+than either), so a scan that drew each given the other would mix slowly. Integrating r out draws the
+two together.
 
 **The construction.** x = Q(u; k) / r, where u is standard normal and Q(u; k) is the quantile of
-Gamma(k, 1) at Phi(u); see `gamma_quantiles`. It is inverted by u = Phi^{-1}(P(Gamma(k, 1) <= r x)).
+Gamma(k, 1) at Phi(u); see `gamma_quantiles`. The inverse is u = Phi^{-1}(P(Gamma(k, 1) <= r x)).
 
-**Durations that are no doubles.** A small k makes durations below the smallest (normal) double d:
-one in ten at k = 0.003. They are recorded as d, which queries cannot tell from them, and d then has
-the probability of all of them,
+**Durations that underflow.** A small k makes durations below the smallest (normal) double d: one in
+ten at k = 0.003. They are recorded as d, which queries cannot tell apart, and d then carries the
+probability of them all,
 
     P(x <= d) = (r d)^k / Gamma(k + 1)     (exp(-r x) is 1 there)
 
 in place of a density. The density at d is r^k d^(k-1) / Gamma(k): the two differ by the factor
-d / k. So each such record adds -log k to log p(k | x), with log d for log x; in `log_shape_density`
-a is a_k less the number of them. The conditional of r has r^(n k) either way. Given x = d,
-P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
+d / k. So each such record adds -log k to log p(k | x), with log d for log x: in
+`log_shape_density`, a is a_k minus the number of such records. The conditional of r has r^(n k)
+either way. Given x = d, P(Gamma(k, 1) <= r x) is uniform on (0, P(x <= d)).
 """
 
 from __future__ import annotations
@@ -99,7 +99,6 @@ def _build_exponential(rate, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_exponential(rate, records, innovations):
-    """Write u_i = exp(-r x_i)."""
     for i in range(records.shape[0]):
         innovations[i, 0] = min(max(math.exp(-rate * records[i]), _LEAST), _MOST)
 
@@ -115,13 +114,18 @@ def _log_exponential(rate, records, out):
 
 @dataclass(repr=False, eq=False)
 class Exponential(Numbers):
-    """Independent exponential durations with a gamma prior on their rate.
+    """Independent exponential durations with an unknown rate.
+
+        x_i  ~ Exponential(rate)            mean 1 / rate
+        rate ~ Gamma(rate_shape, rate_rate)
+
+    The rate is events per unit of time, in the unit of the records.
 
     Parameters
     ----------
-    rate_shape, rate_rate : float
-        a and b of the prior Gamma(a, b) of the rate; its mean is a / b, and a tells how much it is
-        believed: as much as a durations that sum to b.
+    rate_shape, rate_rate : float, default 2 and 1
+        The prior mean is shape / rate. The prior weighs as much as ``rate_shape`` durations with
+        sum ``rate_rate``.
 
     Notes
     -----
@@ -155,7 +159,7 @@ class Exponential(Numbers):
         return {"rate": self._draw_number("rate", rng, len(records), records.sum())}
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the rate given an exact sum S, Gamma(a + n, b + S), and its estimate n / S."""
+        """Return the posterior given an exact sum S, Gamma(a + n, b + S), and the estimate."""
         if reading.kind != "sum":
             return None
         total = max(reading.values, 0.0)
@@ -165,7 +169,7 @@ class Exponential(Numbers):
 # ------------------------------------------------------------------ gamma
 
 _POOL = 32
-"""Uniforms drawn for a slice step, which uses six on average."""
+"""Uniforms drawn per slice step, which uses six on average."""
 
 _LARGEST_EXPONENT = 709.0
 _ONE = np.ones(1)
@@ -187,7 +191,7 @@ def _build_gamma(shape, rate, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _sums(records):
-    """Return sum_i x_i, sum_i log x_i, and how many records are the smallest double."""
+    """Return sum_i x_i, sum_i log x_i, and the number of records at the smallest double."""
     total, logs, smallest = 0.0, 0.0, 0
     for x in records:
         total += x
@@ -198,7 +202,7 @@ def _sums(records):
 
 @njit(cache=True, nogil=True)
 def _log_gamma(shape, rate, records, out):
-    """Write log Gamma(x_i; k, r), log P(x <= d) at the smallest double d; -inf at 0 and below."""
+    """Write log Gamma(x_i; k, r), or log P(x <= d) at the smallest double d; -inf for x_i <= 0."""
     out[:] = -math.inf
     if not (shape > 0.0 and rate > 0.0):
         return
@@ -213,23 +217,29 @@ def _log_gamma(shape, rate, records, out):
 
 @dataclass(repr=False, eq=False)
 class Gamma(Numbers):
-    """Independent gamma durations; the shape, the rate or both unknown.
+    """Independent gamma durations with unknown shape, unknown rate, or both.
+
+        x_i   ~ Gamma(shape, rate)          mean shape / rate
+        shape ~ Gamma(shape_shape, shape_rate)
+        rate  ~ Gamma(rate_shape, rate_rate)
+
+    The rate is per unit of time, in the unit of the records.
 
     Parameters
     ----------
     shape : float, optional
-        k if it is known. None: unknown, with prior Gamma(shape_shape, shape_rate).
+        The shape, if known. Default: unknown.
     rate : float, optional
-        r if it is known. None: unknown, with prior Gamma(rate_shape, rate_rate).
-    shape_shape, shape_rate : float
-        The prior of k; its mean is shape_shape / shape_rate.
-    rate_shape, rate_rate : float
-        The prior of r; its mean is rate_shape / rate_rate.
+        The rate, if known. Default: unknown.
+    shape_shape, shape_rate : float, default 2 and 1
+        The prior mean of the shape is shape_shape / shape_rate.
+    rate_shape, rate_rate : float, default 2 and 1
+        The prior mean of the rate is rate_shape / rate_rate.
 
     Notes
     -----
-    Records are float64 of shape ``(n,)``, above 0. Parameters, those that are unknown: ``shape`` ()
-    and ``rate`` (). Derived: ``mean`` (), the shape divided by the rate.
+    Records are float64 of shape ``(n,)``, above 0. Parameters, if unknown: ``shape`` () and
+    ``rate`` (). Derived: ``mean`` (), shape / rate.
 
     Examples
     --------
@@ -283,7 +293,7 @@ class Gamma(Numbers):
     def _draw_shape(
         self, shape: float, a: float, n: int, total: float, logs: float, rng: Generator
     ) -> float:
-        """Make a slice step in log k; the terms are those of the module docstring."""
+        """Make a slice step in log k; see the module docstring for the terms."""
         slope = logs - self.shape_rate
         if self.rate is None:
             slope -= n * math.log(self.rate_rate + total)

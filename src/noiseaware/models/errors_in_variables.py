@@ -1,33 +1,37 @@
-"""Linear regression on features that were released with noise, beside others that are known.
+"""Linear regression on features released with noise, alongside known ones.
 
 The model
 ---------
 Record i is (x_i, y_i), the true values of q features and the response, q + 1 floats; z_i = (1,
 known features of record i).
 
-    x_i | z_i ~ N_q(G z_i, Sigma)                        the features that nobody sees
+    x_i | z_i ~ N_q(G z_i, Sigma)                        the unseen features
     y_i | x_i, z_i ~ N((z_i, x_i) beta, sigma^2)         the response
 
     beta_j ~ N(0, coefficient_sd^2),     G_jl ~ N(0, feature_sd^2),
     sigma^2 ~ InverseGamma(a, b),        Sigma ~ InverseWishart(df, S).
 
-A naive analysis puts the noisy numbers s_i in the place of x_i, which draws the coefficients
-towards zero. Here x_i is imputed, from the law of its noise, from y_i and from what goes with z_i.
+A naive analysis replaces x_i by its noisy value s_i, which attenuates the coefficients. Here x_i is
+imputed, from the law of its noise, from y_i and from z_i.
 
 Given the records
 -----------------
-With D the rows (z_i, x_i) and Z the rows z_i: beta is normal with precision D'D / sigma^2 + I /
-tau^2 and D'y / sigma^2 on the other side; sigma^2 is InverseGamma(a + n/2, b + |y - D beta|^2 / 2);
-G, as a vector of its rows, is normal with precision kron(Sigma^-1, Z'Z) + I / feature_sd^2 and the
-rows of Sigma^-1 X'Z on the other side; Sigma is InverseWishart(df + n, S + R'R), R = X - Z G'.
+Let D have the rows (z_i, x_i) and Z the rows z_i. The full conditionals are:
+
+* beta: normal with precision D'D / sigma^2 + I / tau^2, tau = coefficient_sd, and precision times
+  mean D'y / sigma^2;
+* sigma^2: InverseGamma(a + n/2, b + |y - D beta|^2 / 2);
+* G, as a vector of its rows: normal with precision kron(Sigma^-1, Z'Z) + I / feature_sd^2, and
+  precision times mean the rows of Sigma^-1 X'Z;
+* Sigma: InverseWishart(df + n, S + R'R), R = X - Z G'.
 
 With the records integrated out
 -------------------------------
-Given theta, (x_i, y_i) is normal with mean (G z_i, (z_i, G z_i) beta) and the covariance matrix C
-of both, each entry seen through its own noise: `maths.seen_normals` integrates them out, and draws
-them given theta. Where the noise is wide, theta given the records hardly moves: x_i is nearly free,
-so its spread, the slope and sigma^2 hold one another where they are. With x_i integrated out,
-nothing does (`moves.ConditionalMove`).
+Given theta, (x_i, y_i) is normal with mean (G z_i, (z_i, G z_i) beta) and a common covariance
+matrix C, and each entry is seen through its own noise. `maths.seen_normals` integrates the records
+out, and draws them given theta. This matters under wide noise, where theta given the records hardly
+moves: x_i is nearly free, so its spread, the slope and sigma^2 pin one another down. Integrating
+x_i out removes this dependence (`moves.ConditionalMove`).
 """
 
 from __future__ import annotations
@@ -54,36 +58,44 @@ from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 LEFT = 1e-10
-"""Share of the variance of y that is sigma^2, below which a difference has no six digits of it."""
+"""Least sigma^2 as a share of the variance of y: below it their difference has under six digits."""
 
 
 @dataclass(repr=False, eq=False)
 class ErrorsInVariables(ReadyModel):
-    """Linear regression on features that were released with noise, beside others that are known.
+    """Linear regression on features released with noise, alongside known ones.
+
+        noisy features x_i    ~ N_q(G z_i, feature_covariance),   z_i = (1, known features)
+        response y_i          ~ N((z_i, x_i) coefficients, noise_variance)
+
+        coefficients_j        ~ N(0, coefficient_sd^2)
+        G_jl                  ~ N(0, feature_sd^2)                G = feature_coefficients
+        noise_variance        ~ InverseGamma(noise_variance_shape, noise_variance_scale)
+        feature_covariance    ~ InverseWishart(q + 3, 2 I)
 
     Parameters
     ----------
-    n_features : int
-        q, the number of features that were released with noise.
+    n_features : int, default 1
+        q, the number of features released with noise.
     features : frame, array (n, p), or mapping from names to columns, optional
-        The features that are known.
-    coefficient_sd, feature_sd : float
-        Standard deviations of the normal priors of the coefficients of the response, and of those
-        of the noisy features given the known ones.
+        The known features.
+    coefficient_sd, feature_sd : float, default 2 and 2
+        Prior standard deviations of the coefficients of the response, and of those of the noisy
+        features given the known ones; both include the intercept.
     noise_variance : float, optional
-        sigma^2 if it is known. None: unknown, with an inverse-gamma prior.
+        The variance of the response given all features, if known. Default: unknown.
     feature_covariance : array_like, shape (q, q), optional
-        Sigma if it is known. None: unknown, with an inverse-Wishart prior.
-    noise_variance_shape, noise_variance_scale : float
-        a and b of InverseGamma(a, b); the prior mean is b / (a - 1).
+        The covariance of the noisy features given the known ones, if known. Default: unknown.
+    noise_variance_shape, noise_variance_scale : float, default 3 and 4
+        The prior mean is scale / (shape - 1).
 
     Notes
     -----
-    Records are float64 of shape ``(n, q + 1)``, the response last; a release is made by
-    `mechanisms.Attributes`, with `LocalExact(integer_valued=False)` for a response that is known.
-    Sigma has q + 3 degrees of freedom and S = 2 I. Parameters: ``coefficients`` (1 + p + q,),
-    intercept first, then known features, then noisy ones; ``feature_coefficients`` (q, 1 + p); and
-    ``noise_variance`` () and ``feature_covariance`` (q, q) if they are unknown.
+    Records are float64 of shape ``(n, q + 1)``, the response last. Build the release with
+    `mechanisms.Attributes`, using `LocalExact(integer_valued=False)` for a known response.
+    Parameters: ``coefficients`` (1 + p + q,), in the order intercept, known features, noisy
+    features; ``feature_coefficients`` (q, 1 + p); and, if unknown, ``noise_variance`` () and
+    ``feature_covariance`` (q, q).
 
     Examples
     --------
@@ -112,11 +124,11 @@ class ErrorsInVariables(ReadyModel):
         columns = arguments.feature_columns(self.features)
         self.features = columns or None
         self.uses_index, self.n_records = bool(columns), arguments.common_length(columns)
-        # The mean given the known features is taken away.
+        # The mean given the known features is subtracted.
         noisy = self._noisy = NormalVectors(FEATURES, q, np.zeros(q), self.feature_covariance)
         self.feature_covariance = noisy.covariance
         self.column_names = [*noisy.labels, "y"]
-        # Columns without names are called x1, x2, ..., as the noisy features are.
+        # Unnamed known columns are called x1, x2, ..., as the noisy features are.
         known = [f"{name} (known)" if name in noisy.labels else name for name in columns]
         names = ["intercept", *known]
         dims, coords = ("feature", "known"), {"feature": noisy.labels, "known": names}
@@ -129,7 +141,7 @@ class ErrorsInVariables(ReadyModel):
         self.coordinates = StraightCoordinates(self)
 
     def _known(self, n: int, index: ArrayLike | None = None) -> Floats:
-        """Return z of n records: those with these numbers, or the first n; (n, 1 + p)."""
+        """Return z of n records, those in ``index`` or the first n, (n, 1 + p)."""
         columns = list((self.features or {}).values())
         chosen = np.arange(n) if index is None else np.asarray(index)
         rows = [column[chosen % len(column)] for column in columns]
@@ -191,7 +203,7 @@ class ErrorsInVariables(ReadyModel):
     # ------------------------------------------------------------------ records
 
     def _law(self, theta: Theta, z: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of each record, (n, q + 1), and the covariance matrix of all."""
+        """Return the mean of each record, (n, q + 1), and the common covariance matrix."""
         beta, noise, slopes, sigma = self.read(theta)
         own, other = beta[z.shape[1] :], beta[: z.shape[1]]
         means = z @ slopes.T
@@ -220,10 +232,10 @@ class ErrorsInVariables(ReadyModel):
             raise ValueError("records must be finite; got NaN or an infinite number")
 
     def mirror_parameters(self, theta: Theta, rng: Generator) -> Theta:
-        """Return theta with the sign of one noisy feature's coefficient changed.
+        """Return theta with the sign of one noisy feature's coefficient flipped.
 
-        (a, b_j) -> (a + 2 b_j C_j, -b_j), C_j being the coefficients of the feature: the mean of y
-        given the known features stays.
+        (a, b_j) -> (a + 2 b_j C_j, -b_j), with C_j the coefficients of the feature, keeps the mean
+        of y given the known features.
         """
         beta = np.array(theta["coefficients"], dtype=np.float64)
         j = int(rng.integers(self.n_features))
@@ -235,7 +247,7 @@ class ErrorsInVariables(ReadyModel):
     def seen_records(
         self, records: Floats, laws: list[CellLaws | None], rng: Generator
     ) -> SeenNormals:
-        """Return the records as they are seen through noise."""
+        """Return the records as seen through noise."""
         z = self._known(len(records))
         return SeenNormals(lambda theta: self._law(theta, z), records, laws, rng)
 
@@ -245,26 +257,26 @@ class ErrorsInVariables(ReadyModel):
 
 
 def draw_normal(precision: Floats, right: Floats, rng: Generator) -> Floats:
-    """Draw from the normal distribution with this precision, and precision times mean."""
+    """Draw from the normal distribution with this precision, given precision times mean."""
     factor = np.linalg.cholesky(precision)
     mean = np.linalg.solve(factor.T, np.linalg.solve(factor, right))
     return mean + np.linalg.solve(factor.T, rng.standard_normal(len(right)))
 
 
 class StraightCoordinates:
-    """Coordinates in which what a release leaves free is nearly one of them.
+    """Coordinates that isolate what a release leaves nearly free.
 
-    Under wide noise the release says where x and y are, how much y varies and how x goes with it,
-    and little of how much x varies: in beta, sigma^2 and Sigma that is a bent ridge. The mean of y
-    is z_i' (beta_z + G' b), b the coefficients of x. These sums, and G, are the first coordinates,
-    with a Jacobian of 1; the others are
+    Under wide noise the release determines where x and y are, how much y varies and how x varies
+    with it, but hardly how much x varies: in beta, sigma^2 and Sigma this is a curved ridge. The
+    mean of y is z_i' (beta_z + G' b), b the coefficients of x. The first coordinates are these sums
+    beta_z + G' b, and G, with Jacobian 1; the others are
 
-    - sigma^2 and Sigma unknown: the covariance matrix of (y, x), by its factor, whose last entries
-      are what is nearly free. With V the variance of y and c its covariances with x, b =
-      Sigma^{-1} c and sigma^2 = V - c'b: (b, sigma^2, Sigma) in place of (c, V, Sigma) has the
+    - if sigma^2 and Sigma are both unknown: the covariance matrix of (y, x), by its factor, whose
+      last entries are the nearly free ones. With V the variance of y and c its covariances with x,
+      b = Sigma^{-1} c and sigma^2 = V - c'b: (b, sigma^2, Sigma) in place of (c, V, Sigma) has the
       Jacobian 1 / |Sigma|;
-    - one of them known, or both: u = L'b, L L' = Sigma, as V is sigma^2 + u'u; and the other one.
-      The Jacobian is 1 / |L|.
+    - if one or both are known: u = L'b, L L' = Sigma, since V is sigma^2 + u'u, and the unknown
+      one. The Jacobian is 1 / |L|.
     """
 
     def __init__(self, model: ErrorsInVariables) -> None:
@@ -292,7 +304,7 @@ class StraightCoordinates:
         return self._inner.to_vector(made)
 
     def from_vector(self, v: Floats) -> tuple[Theta, float]:
-        """Return theta(v), and the log of the Jacobian; -inf where no sigma^2 is left."""
+        """Return theta(v) and the log of the Jacobian; -inf if no positive sigma^2 remains."""
         theta, log_jacobian = self._inner.from_vector(v)
         means = theta.pop("means")
         if self._joint:

@@ -1,6 +1,6 @@
-"""Maximum likelihood estimates from totals, which noise may have moved to the edge of the possible.
+"""Maximum likelihood estimates from totals that noise may have moved to the edge of the possible.
 
-Records are simulated from an estimate, so a probability of 0 and a variance of 0 are kept away.
+Records are simulated from an estimate, so probabilities and variances are kept away from 0.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import numpy as np
 from noiseaware.contract import Floats, Reading
 
 TINY = 1e-9
-"""How close an estimated probability may come to 0, and an estimated variance relative to the
-squared range of the bounds."""
+"""Smallest estimated probability, and smallest estimated variance relative to the squared range of
+the bounds."""
 
 
 def shares(counts: Floats) -> Floats:
-    """Return counts as probabilities along the last axis, none of them 0."""
+    """Return counts as probabilities along the last axis, all above 0."""
     totals = counts.sum(axis=-1, keepdims=True)
     found = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), 1.0)
     found = np.maximum(found, TINY)
@@ -23,7 +23,7 @@ def shares(counts: Floats) -> Floats:
 
 
 def zeros_and_ones(reading: Reading | None, n: int) -> Floats | None:
-    """Return how many of n records of 0 or 1 are 0 and how many are 1, if the reading says it."""
+    """Return the numbers of zeros and of ones among n binary records, if the reading has them."""
     if reading is not None and reading.kind == "counts" and len(reading.values) == 2:
         return reading.values
     if reading is not None and reading.kind == "sum" and reading.bounds == (0.0, 1.0):
@@ -32,6 +32,6 @@ def zeros_and_ones(reading: Reading | None, n: int) -> Floats | None:
 
 
 def least_variance(reading: Reading) -> float:
-    """Return how small a variance may be estimated, for records within these bounds."""
+    """Return the smallest variance to estimate, for records within these bounds."""
     lower, upper = reading.bounds
     return TINY * float(np.max(np.subtract(upper, lower))) ** 2

@@ -1,42 +1,42 @@
 """Gamma variables from standard normals, z -> x with P(gamma <= x) = Phi(z), and back.
 
-`Gamma` and `Dirichlet` build their records with it. Normals rather than uniforms, because they
-keep the digits of both tails: a uniform near 1 has lost those of a large x.
+`Gamma` and `Dirichlet` build their records this way. Normals keep the digits of both tails; a
+uniform near 1 would lose those of a large x.
 
 Inverting the incomplete gamma function takes 0.5 to 4 us a number, and a transport move builds
-every record several times. But all n records of a column have the same shape a, so the function of
-one variable y(z) = log x is wanted at n places, and it solves a differential equation. With f the
+every record several times. But all n records of a column share the shape a, so one function of one
+variable, y(z) = log x, is wanted at n points, and it solves a differential equation. With f the
 gamma density,
 
     y' = phi(z) / (x f(x)) = exp(q),     q = log(Gamma(a) / sqrt(2 pi)) - z^2 / 2 - a y + exp(y).
 
-So on a grid of nodes, z = 0, +-h, +-2h, ..., y and its Taylor series are found from the equation,
-coefficient by coefficient: write Y, E, Q and D for the series of y, exp(y), q and y' = exp(q)
+So on a grid of nodes, z = 0, +-h, +-2h, ..., y and its Taylor series follow from the equation,
+coefficient by coefficient. Write Y, E, Q and D for the series of y, exp(y), q and y' = exp(q)
 around a node; then D_k = (k + 1) Y_{k+1}, and the logarithmic derivatives E' = Y' E and D' = Q' D
 give
 
     k E_k = sum_{j=1..k} D_{j-1} E_{k-j},     k D_k = sum_{j=1..k} j Q_j D_{k-j}.
 
 **From node to node.** The incomplete gamma function is inverted only at the two outermost nodes;
-every other node has the value of its neighbour's series. An error in y stays small on the way if
-the way is right: the solutions of the equation are P(gamma <= x) = Phi(z) + c, one for each c, and
-two of them differ by c / (x f(x)) in y. That shrinks where the density x f(x) of y rises, up to
-its mode x = a. So the nodes are filled from both ends towards the mode, and an error at an end is
-gone soon (the other way it would grow by exp(z^2 / 2)). It shrinks by about exp(-|z| h) from node
-to node, if the series can tell: the terms up to the 14th of that are right up to |z| h = 5 or so.
+every other node takes its value from its neighbour's series. Errors shrink if the nodes are filled
+in the right direction. The solutions of the equation are P(gamma <= x) = Phi(z) + c, one for each
+c, and two of them differ by c / (x f(x)) in y, which shrinks where the density x f(x) of y rises,
+up to its mode x = a. So the nodes are filled from both ends towards the mode. (In the other
+direction an error would grow by exp(z^2 / 2).) An error shrinks by about exp(-|z| h) per node, as
+far as the series resolves it: its terms up to the 14th are accurate up to |z| h = 5 or so.
 
-**How exact.** The nearest singularities of y, the complex zeros of Phi at 1.9 +- 2.8 i, are at
-least 2.8 away. With h = 1/4 the terms up to the 14th leave an error of about (1/4 / 2.8)^15 = 2e-16
-from node to node, the size of a rounding error; a z is at most h/2 from its node, and those up to
-the 10th do. Small shapes bring a bend into y, where x comes near 1, and have h = 1/8. What it comes
-to is measured against the inversion in `tests/exact/test_gamma_quantiles.py`: less than 1e-13 for
-shapes from 0.01 to 1e4 and |z| < 8.
+**Accuracy.** The nearest singularities of y, the complex zeros of Phi at 1.9 +- 2.8 i, are at least
+2.8 away. With h = 1/4 the terms up to the 14th leave an error of about (1/4 / 2.8)^15 = 2e-16 from
+node to node, the size of a rounding error; a z is at most h/2 from its node, so the terms up to the
+10th suffice. Small shapes bend y where x comes near 1, and use h = 1/8. Measured against the
+inversion (`tests/exact/test_gamma_quantiles.py`), the error is less than 1e-13 for shapes from 0.01
+to 1e4 and |z| < 8.
 
-**Back.** The same series, solved by Newton's method between the two nodes with log x between them;
-it begins at the polynomial of degree five through both that has the derivatives of z(y) there,
-dz/dy = 1 / y' and d2z/dy2 = -y'' / y'^3, and is within about (h/2)^6 / 720.
+**Back.** The same series is solved by Newton's method between the two nodes that bracket log x. It
+starts from the polynomial of degree five that matches z(y) and its derivatives dz/dy = 1 / y' and
+d2z/dy2 = -y'' / y'^3 at both nodes, with an error of about (h/2)^6 / 720.
 
-Where x itself is too small for a double (small shapes), y is still right: there
+For small shapes, x itself may underflow, but y is still right: there
 P(gamma <= x) = x^a / Gamma(a + 1) to all digits.
 """
 
@@ -54,32 +54,32 @@ from scipy import special
 from noiseaware.contract import Floats
 
 STEP, FINE_STEP, SMALL_SHAPE = 0.25, 0.125, 0.3
-"""Distance h of the nodes, and what it is for shapes below the small one, and far out."""
+"""Distance h between nodes; the finer one applies to shapes below the small one, and far out."""
 
 ORDER = 14
 HALF_ORDER = 10
-"""Degree of the Taylor polynomials from node to node, and up to half of the way."""
+"""Degrees of the Taylor polynomials from node to node, and up to half of the way."""
 
 ONE_OVER = np.array([0.0, *(1.0 / k for k in range(1, ORDER + 1))])
 """1 / k."""
 
 FAR = 12.0
 REACHES = (6.0, FAR, 37.0)
-"""Where the outermost nodes are: at the first of these that no |z| exceeds, so that a record hardly
-ever depends on which others are built with it (P(|z| > 6) is 2e-9)."""
+"""Positions of the outermost nodes. The first that no |z| exceeds is used, so a record hardly ever
+depends on those built with it (P(|z| > 6) is 2e-9)."""
 
 FARTHEST = REACHES[-1]
-"""The normals are cut off here, where Phi(-z) is still a double: P(|z| > 37) is 1e-299."""
+"""Normals are clamped here, where Phi(-z) is still a double: P(|z| > 37) is 1e-299."""
 
 MOST_STEPS = 8
-"""Of Newton's method, which needs one or two."""
+"""Maximum number of Newton steps; one or two suffice."""
 
 FEW = 200
-"""Records below which the incomplete gamma function is quicker than making the series: measured for
-one to four columns, where both take the same time at 120 to 430."""
+"""For fewer records the incomplete gamma function is faster than the series. Measured for one to
+four columns, which break even at 120 to 430 records."""
 
 CELLS = 128
-"""Of a list that says which node is near a log x."""
+"""Length of the lookup table that finds the node near a log x."""
 
 _TINY = 1e-280
 _LARGEST_EXPONENT = 709.0
@@ -90,7 +90,8 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 def _expand(shape, constant, z, y, exp_y, bends, slope):
     """Fill ``y`` (ORDER + 1) with the Taylor coefficients at a node z, given the first, y[0].
 
-    ``constant`` is log(Gamma(a) / sqrt(2 pi)); the others are room for E_k, k Q_k and D_k.
+    ``constant`` is log(Gamma(a) / sqrt(2 pi)); the remaining arguments are work space for E_k,
+    k Q_k and D_k.
     """
     exp_y[0] = math.exp(y[0])
     slope[0] = math.exp(constant - 0.5 * z * z - shape * y[0] + exp_y[0])
@@ -116,7 +117,7 @@ def _expand(shape, constant, z, y, exp_y, bends, slope):
 @njit(cache=True, nogil=True)
 def _polynomial(y, d, order):
     """Return the Taylor polynomial with coefficients y at distance d; the order is even."""
-    # Even and odd powers apart: two short chains of products are quicker than a long one.
+    # Even and odd powers apart: two short chains of products are faster than one long one.
     square = d * d
     even, odd = y[order], y[order - 1]
     for k in range(order - 2, 0, -2):
@@ -127,15 +128,15 @@ def _polynomial(y, d, order):
 
 @njit(cache=True, nogil=True)
 def fill_series(shape, constant, step, ends, series):
-    """Fill ``series`` (nodes, ORDER + 1): the nodes are h apart, half of them on each side of 0.
+    """Fill ``series`` (nodes, ORDER + 1), for nodes h apart, half of them on each side of 0.
 
-    ``ends`` holds y at the first and at the last node.
+    ``ends`` holds y at the first and last node.
     """
     nodes = series.shape[0]
     exp_y, bends, slope = np.empty(ORDER), np.empty(ORDER), np.empty(ORDER)
     last = nodes - 1
     middle = last // 2
-    # From above while x is above the mode a, then from below up to where that ended.
+    # Downwards while x is above the mode a, then upwards to meet it.
     at = last
     series[at, 0] = ends[1]
     _expand(shape, constant, step * (at - middle), series[at], exp_y, bends, slope)
@@ -160,14 +161,14 @@ def _evaluate(series, step, reach, normals, out):
 
 @njit(cache=True, nogil=True)
 def _between(series, step, starts):
-    """Fill ``starts`` (nodes - 1, 6): z less a node, a polynomial in (y - y_0) / (y_1 - y_0)."""
+    """Fill ``starts`` (nodes - 1, 6): z minus a node as a polynomial in (y - y_0) / (y_1 - y_0)."""
     for low in range(starts.shape[0]):
         here, there = series[low], series[low + 1]
         width = there[0] - here[0]
-        # The first derivatives by t, and half of the second.
+        # The first derivatives in t, and half of the second.
         slope, end = width / here[1], width / there[1]
         bend, end_bend = -here[2] * slope**2 / here[1], -there[2] * end**2 / there[1]
-        # What the cubic to fifth powers have to add at t = 1: to the value, slope and half bend.
+        # What the cubic to quintic terms must add at t = 1: to value, slope and half bend.
         value, first, second = step - slope - bend, end - slope - 2.0 * bend, end_bend - bend
         row = starts[low]
         row[0], row[1], row[2] = 0.0, slope, bend
@@ -218,7 +219,7 @@ def _invert(series, step, logs, out):
 def log_quantiles_at(shape: ArrayLike, nodes: Floats) -> Floats:
     """Return log x with P(gamma(shape) <= x) = Phi(z) for each z, by inversion.
 
-    ``nodes`` is in increasing order; ``shape`` is a number, or a column ``(k, 1)`` of them.
+    ``nodes`` is increasing; ``shape`` is a number, or a column ``(k, 1)``.
     """
     lower = int(np.searchsorted(nodes, 1.0, side="right"))
     x = np.empty(np.broadcast_shapes(np.shape(shape), nodes.shape))
@@ -234,7 +235,7 @@ def log_quantiles_at(shape: ArrayLike, nodes: Floats) -> Floats:
 def _columns(shapes, constants, ends, reach, back, given, out):
     """Fill ``out`` with y(z) for the z in ``given``, or if ``back`` with z for the y in it.
 
-    The columns have shapes of their own; one whose shape is not a positive number is left.
+    Each column has its own shape; columns whose shape is not a positive number are skipped.
     """
     for j in range(shapes.shape[0]):
         if not 0.0 < shapes[j] < math.inf:
@@ -249,7 +250,6 @@ def _columns(shapes, constants, ends, reach, back, given, out):
 
 
 def _fill(shapes: Floats, reach: float, back: bool, given: Floats) -> Floats:
-    """Return what `_columns` fills in; the rest is NaN."""
     usable = np.where((shapes > 0.0) & (shapes < math.inf), shapes, 1.0)
     ends = log_quantiles_at(usable[:, np.newaxis], np.array([-reach, reach]))
     out = np.full(given.shape, math.nan)
@@ -267,7 +267,7 @@ def log_gamma_quantiles(shapes: Floats, normals: Floats) -> Floats:
 
 
 def gamma_scores(shapes: Floats, logs: Floats) -> Floats:
-    """Return z with Phi(z) = P(gamma(shapes[j]) <= x), ``(n, k)`` as the log x are: the inverse."""
+    """Return z with Phi(z) = P(gamma(shapes[j]) <= x), ``(n, k)``, given log x: the inverse."""
     if len(logs) < FEW:
         return _scores_by_tails(np.broadcast_to(shapes, logs.shape), logs)
     scores = _fill(shapes, REACHES[0], True, logs)
@@ -278,7 +278,7 @@ def gamma_scores(shapes: Floats, logs: Floats) -> Floats:
 
 
 def _scores_by_tails(shapes: Floats, logs: Floats) -> Floats:
-    """Return what `gamma_scores` does, number by number, from the incomplete gamma function."""
+    """Return the result of `gamma_scores`, each by the incomplete gamma function."""
     values = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
     below = special.gammainc(shapes, values)
     upper = below > 0.999  # up to there, 1 - below has digits enough
@@ -293,10 +293,10 @@ def _scores_by_tails(shapes: Floats, logs: Floats) -> Floats:
 
 
 def spread_below(logs: Floats, smallest: NDArray[Any], shape: Any, rng: Generator | None) -> None:
-    """Move `logs`, where a gamma was too small for a double, to where below it may have been.
+    """Replace `logs` of underflowed gammas by draws from below the smallest double.
 
-    Below a small x the density of a gamma is proportional to x^(a - 1), so that log x - E / a, with
-    E standard exponential, has its distribution given that it is below x.
+    Below a small x the density of a gamma is proportional to x^(a - 1), so log x - E / a, with E
+    standard exponential, has the distribution of the logarithm given that it is below log x.
     """
     if rng is not None and smallest.any():
         rates = np.broadcast_to(shape, logs.shape)[smallest]

@@ -1,4 +1,4 @@
-"""Logistic and Poisson regression: features, coefficients and a response that is discrete.
+"""Logistic and Poisson regression: features, coefficients and a discrete response.
 
     x_0^i ~ N_p(m, Sigma)                       the features, as in `regression.py`
     eta_i = (1, x_0^i) beta                     the linear predictor; beta_0 is the intercept
@@ -6,27 +6,26 @@
     y_i | x_0^i ~ Poisson(min(exp(eta_i), R))           in `PoissonRegression`
     beta_j ~ N(0, tau^2)                        tau = coefficient_sd
 
-R = largest_rate is there because exp makes an enormous rate of a wild draw from the prior, which no
-computer can count up to. It is part of the model: set it above every rate that is thinkable, and it
-plays no role but that one.
+R = largest_rate is part of the model. It exists because a wild draw from the prior can give a rate
+too large to count up to. Set above every plausible rate, it has no other effect.
 
 The construction x = F(u; theta)
 --------------------------------
-u is p + 2 standard normals. With Sigma = L L', x_0 = m + L u_{1..p}. The last two make
-E = (u_{p+1}^2 + u_{p+2}^2) / 2, a standard exponential whatever their angle; and the response is
-the inverse of its survival function at exp(-E):
+u is p + 2 standard normals. With Sigma = L L', x_0 = m + L u_{1..p}. The last two give
+E = (u_{p+1}^2 + u_{p+2}^2) / 2, a standard exponential independent of their angle, and the response
+inverts its survival function at exp(-E):
 
     y >= k   if and only if   E >= c_k,      c_k = -log P(y >= k | eta),  0 = c_0 < c_1 < ...
 
-Given y = k, E is an exponential variable between c_k and c_{k+1}, which is drawn by inverting its
-CDF, and the angle is uniform. In E both tails are exact: a probability near 0 is a large E and one
-near 1 a small E, so that each value of the response has numbers of its own, however unlikely.
+Given y = k, E is an exponential variable between c_k and c_{k+1}, drawn by inverting its CDF, and
+the angle is uniform. In E both tails are exact: a probability near 0 is a large E and one near 1 a
+small E, so each value of the response has numbers of its own, however unlikely.
 
 * Logistic: c_1 = -log P(y = 1) = log(1 + exp(-eta)), and c_2 is infinite.
-* Poisson: P(y < k) is summed from 0; where it is so close to 1 that it says nothing of the tail,
-  P(y >= k) = P(y = k) (1 + l/(k+1) + l^2/((k+1)(k+2)) + ...) instead, l the rate.
+* Poisson: P(y < k) is summed from 0. Where it is too close to 1 to resolve the tail,
+  P(y >= k) = P(y = k) (1 + l/(k+1) + l^2/((k+1)(k+2)) + ...) is used, l the rate.
 
-In floating point E can round to the wrong side of an edge; then it is put into the middle of its
+In floating point E can round to the wrong side of an edge; it is then moved to the middle of its
 interval, which changes a probability by about 1e-16.
 
 The kernel
@@ -35,16 +34,16 @@ Given x, beta and (m, Sigma) are independent: one Metropolis-Hastings step on be
 scan of m and Sigma with the conditionals of `normal_vectors.py`.
 
 p(beta | x) is proportional to exp(sum_i l_i(eta_i) - |beta|^2 / (2 tau^2)), l_i the log probability
-of y_i. `_update_coefficients` proposes from a Student t distribution around the mode of that, with
-the inverse of its Fisher information as scale, and accepts by Metropolis-Hastings. The mode is
-found by Newton's method *from a start that depends on the records only*, never on the current beta.
-So the proposal q is one fixed distribution given x, and with the ratio
+of y_i. `_update_coefficients` proposes from a Student t distribution around its mode, scaled by the
+inverse of its Fisher information, and accepts by Metropolis-Hastings. Newton's method finds the
+mode *from a start that depends on the records only*, never on the current beta. So given x the
+proposal q is one fixed distribution, and with the ratio
 
     p(beta' | x) q(beta) / (p(beta | x) q(beta'))
 
-the kernel leaves p(beta | x) invariant, even if Newton's method should stop early. (Newton steps
-from the current beta would make q depend on it, and this ratio wrong.) The prior is normal and the
-log likelihood bounded above, so that p / q is bounded and no point is hard to leave.
+the kernel leaves p(beta | x) invariant, even if Newton's method stops early. (Newton steps from the
+current beta would make q depend on it, and this ratio wrong.) As the prior is normal and the log
+likelihood bounded above, p / q is bounded and the chain cannot get stuck anywhere.
 """
 
 from __future__ import annotations
@@ -72,20 +71,20 @@ from noiseaware.registry import MODELS
 LOGISTIC, POISSON = 0, 1
 
 STEEPEST = 700.0
-"""|eta| is cut off here: exp(-700) is about the smallest number that still has all its digits."""
+"""|eta| is clamped here: exp(-700) is about the smallest number with all its digits."""
 
 DEEP = 18.0
-"""From this E on, the Poisson tail is computed as a tail and not as 1 minus a sum."""
+"""From this E on, the Poisson tail is computed directly and not as 1 minus a sum."""
 
 DEEP_SUM = -math.expm1(-DEEP)
 """P(y < k) at an edge c_k = DEEP."""
 
 LARGEST_PRODUCT = 1e300
-"""Factors of at most 2 are multiplied up to here before a logarithm is taken."""
+"""Factors of at most 2 are multiplied up to this value before a logarithm is taken."""
 
 FIRST = 8
-"""So many edges are compared with, wherever E is: a loop that ends where E is cannot be foreseen by
-a processor, and takes half as long again at rates of a few."""
+"""Number of edges that are always compared, wherever E is. A loop that ends at E defeats branch
+prediction and takes half as long again at rates of a few."""
 
 DOF = 6.0
 """Degrees of freedom of the proposal: enough to fit a normal, heavy enough for any tail here."""
@@ -93,13 +92,13 @@ DOF = 6.0
 MOST_NEWTON_STEPS = 25
 
 CLOSE = 0.04
-"""Newton's method makes its last step within a fifth of a standard deviation of the top: what is
-then left is about the square of that over the square root of n."""
+"""Newton's method takes its last step once the squared distance to the mode is below this many
+squared standard deviations. The remaining error is about this number over the square root of n."""
 
 
 @njit(cache=True, nogil=True)
 def linear_predictor(coefficients, records, i, top):
-    """Return eta of record i, cut off at -700 and at ``top``."""
+    """Return eta of record i, clamped to -700 and ``top``."""
     eta = coefficients[0]
     for j in range(coefficients.shape[0] - 1):
         eta += coefficients[1 + j] * records[i, j]
@@ -108,7 +107,7 @@ def linear_predictor(coefficients, records, i, top):
 
 @njit(cache=True, nogil=True)
 def log_poisson_tail(rate, k):
-    """Return log P(y >= k) for k above the rate, by the series of its ratios to P(y = k)."""
+    """Return log P(y >= k) for k above the rate, by summing the series of ratios to P(y = k)."""
     term = 1.0
     total = 1.0
     j = k + 1.0
@@ -169,7 +168,7 @@ def poisson_edges(rate, k):
 
 @njit(cache=True, nogil=True)
 def response(kind, eta, energy):
-    """Return y at E."""
+    """Return the response y at E."""
     if kind == LOGISTIC:
         return 1.0 if energy >= softplus(-eta) else 0.0
     return poisson_count(math.exp(eta), energy)
@@ -221,11 +220,11 @@ def _recover_innovations(kind, top, coefficients, mean, covariance, records, inn
 
 @njit(cache=True, nogil=True)
 def log_response(kind, top, eta, y):
-    """Return the log probability of y, up to -log y! for Poisson, and its derivatives by eta.
+    """Return the log probability of y, up to -log y! for Poisson, and its derivatives in eta.
 
-    The log probability is the first number less the log of the second: a product of many of these
-    needs one logarithm. The second derivative is with its sign changed: the Fisher information.
-    Where eta was cut off, nothing depends on it.
+    The log probability is the first number minus the log of the second, so that a product of many
+    of the latter needs one logarithm. The second derivative has its sign changed: it is the Fisher
+    information. Where eta is clamped, the derivatives are 0.
     """
     if kind == LOGISTIC:
         smaller = math.exp(-abs(eta))  # of the odds and their inverse
@@ -277,7 +276,7 @@ def log_posterior(kind, top, coefficients, records, prior_precision):
 
 @njit(cache=True, nogil=True)
 def differentiate(kind, top, coefficients, records, prior_precision, gradient, information):
-    """Fill in the gradient of log p(beta | x) and its information (lower triangle)."""
+    """Fill in gradient and information (lower triangle) of log p(beta | x); return its value."""
     w = coefficients.shape[0]
     value = 0.0
     information[:] = 0.0
@@ -309,8 +308,8 @@ def differentiate(kind, top, coefficients, records, prior_precision, gradient, i
 def find_mode(kind, top, records, prior_precision, mode, information):
     """Write the mode of p(beta | x) into ``mode`` and the information there into ``information``.
 
-    Newton's method with halved steps, from an intercept that fits the mean response: a function of
-    the records only. The last step is taken as it is, and the information is that before it.
+    Newton's method with step halving, from an intercept that fits the mean response: a function of
+    the records only. The last step is taken in full, and the information is that before it.
     """
     w = mode.shape[0]
     mode[:] = 0.0
@@ -353,7 +352,7 @@ def find_mode(kind, top, records, prior_precision, mode, information):
 def log_proposal(coefficients, mode, factor):
     """Return the log of the Student t density at beta, up to a constant.
 
-    ``factor`` is K, K K' the information at the mode.
+    ``factor`` is K, where K K' is the information at the mode.
     """
     w = mode.shape[0]
     squares = 0.0
@@ -369,7 +368,7 @@ def log_proposal(coefficients, mode, factor):
 def _update_coefficients(
     kind, top, coefficients, records, prior_precision, normals, half_chi_square, log_uniform, out
 ):
-    """Do one Metropolis-Hastings step on p(beta | x); True if it was accepted.
+    """Make one Metropolis-Hastings step on p(beta | x); return whether it was accepted.
 
     ``half_chi_square`` is a gamma variable of shape DOF / 2, ``log_uniform`` the log of a uniform.
     """
@@ -401,7 +400,7 @@ def _update_coefficients(
 # ------------------------------------------------------------------ the models
 
 LARGEST_RATE = 600
-"""P(y = 0) = exp(-600) is about the smallest probability that still has all its digits."""
+"""P(y = 0) = exp(-600) is about the smallest probability with all its digits."""
 
 
 def _possible_rate(name: str, value: Any) -> float:
@@ -416,7 +415,7 @@ _RIGHT = "the response (the last entry of a record) must be"
 
 @dataclass(repr=False, eq=False)
 class GeneralisedRegression(Regression):
-    """All but the distribution of the response."""
+    """Everything except the distribution of the response."""
 
     n_features: int = cast(int, None)
     coefficient_sd: float = field(default=2.0, metadata=POSITIVE)
@@ -429,14 +428,14 @@ class GeneralisedRegression(Regression):
     features: Any = None
 
     _response = (LOGISTIC, STEEPEST)
-    """The kind of response and the cut-off of eta."""
+    """The kind of response and the upper clamp of eta."""
 
     _response_normals = uniforms = 2
     _response_type = np.int64
     compiled = Compiled(_build_records, _recover_innovations, _log_likelihood)
 
     def _read(self, theta: Theta) -> tuple[int, float, Floats, Floats, Floats]:
-        """Return the kind of response, the cut-off, beta, m and Sigma."""
+        """Return the kind of response, the upper clamp, beta, m and Sigma."""
         return *self._response, self._coefficients(theta), *self._features.read(theta)
 
     def _respond(self, eta: Floats, theta: Theta, rng: Generator) -> tuple[Floats, Floats]:
@@ -469,20 +468,32 @@ class GeneralisedRegression(Regression):
 
 @dataclass(repr=False, eq=False)
 class LogisticRegression(GeneralisedRegression):
-    """Logistic regression on normal features, whose mean and covariance are known or not.
+    """Logistic regression on normal features with known or unknown mean and covariance.
+
+        features x         ~ N_p(feature_mean, feature_covariance)
+        P(y = 1 | x)       = 1 / (1 + exp(-(1, x) coefficients))
+        coefficients_j     ~ N(0, coefficient_sd^2)              the intercept first
+        feature_mean_j     ~ N(0, feature_mean_sd^2)
+        feature_covariance ~ InverseWishart(feature_covariance_df, feature_covariance_scale)
+
+    The defaults suit features that are centred near 0 with a spread of about one unit.
 
     Parameters
     ----------
-    n_features, coefficient_sd, feature_mean, feature_covariance
-        As for `LinearRegression`.
-    feature_mean_sd, feature_covariance_df, feature_covariance_scale, features
-        As for `LinearRegression`.
+    n_features : int
+        p, not counting the intercept; may be omitted if `features` is given.
+    coefficient_sd : float, default 2
+        Prior standard deviation of each coefficient, including the intercept, in log odds.
+    feature_mean, feature_covariance, feature_mean_sd
+        As for `LinearRegression`, with the same defaults.
+    feature_covariance_df, feature_covariance_scale, features
+        As for `LinearRegression`, with the same defaults.
 
     Notes
     -----
-    Records are float64 of shape ``(n, p + 1)``, the response (0 or 1) last. Parameters, those
-    that are unknown: ``coefficients`` (p + 1,), ``feature_mean`` (p,) and ``feature_covariance``
-    (p, p).
+    Records are float64 of shape ``(n, p + 1)``, the response (0 or 1) last, or int64 ``(n,)`` with
+    `features`. Parameters: ``coefficients`` (p + 1,) and, if unknown, ``feature_mean`` (p,) and
+    ``feature_covariance`` (p, p).
 
     Examples
     --------
@@ -504,22 +515,34 @@ class LogisticRegression(GeneralisedRegression):
 
 @dataclass(repr=False, eq=False)
 class PoissonRegression(GeneralisedRegression):
-    """Poisson regression on normal features, whose mean and covariance are known or not.
+    """Poisson regression on normal features with known or unknown mean and covariance.
+
+        features x         ~ N_p(feature_mean, feature_covariance)
+        response y         ~ Poisson(exp((1, x) coefficients)), the rate at most largest_rate
+        coefficients_j     ~ N(0, coefficient_sd^2)              the intercept first
+        feature_mean_j     ~ N(0, feature_mean_sd^2)
+        feature_covariance ~ InverseWishart(feature_covariance_df, feature_covariance_scale)
+
+    The defaults suit features that are centred near 0 with a spread of about one unit.
 
     Parameters
     ----------
-    n_features, coefficient_sd, feature_mean, feature_covariance
-        As for `LinearRegression`.
-    largest_rate : float
-        R: a rate exp((1, x_0) beta) above it counts as R. At most 600.
-    feature_mean_sd, feature_covariance_df, feature_covariance_scale, features
-        As for `LinearRegression`.
+    n_features : int
+        p, not counting the intercept; may be omitted if `features` is given.
+    coefficient_sd : float, default 1
+        Prior standard deviation of each coefficient, including the intercept, in log rate.
+    feature_mean, feature_covariance, feature_mean_sd
+        As for `LinearRegression`, with the same defaults.
+    largest_rate : float, default 500
+        Larger rates are clamped to this value, which may be at most 600.
+    feature_covariance_df, feature_covariance_scale, features
+        As for `LinearRegression`, with the same defaults.
 
     Notes
     -----
-    Records are float64 of shape ``(n, p + 1)``, the response (a count) last. Parameters, those
-    that are unknown: ``coefficients`` (p + 1,), ``feature_mean`` (p,) and ``feature_covariance``
-    (p, p).
+    Records are float64 of shape ``(n, p + 1)``, the response (a count) last, or int64 ``(n,)`` with
+    `features`. Parameters: ``coefficients`` (p + 1,) and, if unknown, ``feature_mean`` (p,) and
+    ``feature_covariance`` (p, p).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Groups with normal outcomes: two means and their difference, and means that share a prior.
+"""Groups with normal outcomes: two means and their difference, or means that share a prior.
 
 A record is a group, 0, ..., G - 1, and an outcome, a number.
 
@@ -12,9 +12,9 @@ Two means
 all independent a priori; or, with ``equal_variances``, v_0 = v_1 = v ~ InverseGamma(a, b). With n_g
 records of sum S_g in group g,
 
-* m_g | v, x ~ N(w (m_0/s_0^2 + S_g / v_g), w), 1/w = 1/s_0^2 + n_g/v_g, the two independent;
-* v_g | m, x ~ InverseGamma(a + n_g/2, b + Q_g/2), Q_g = sum over group g of (x_i - m_g)^2, the two
-  independent; and v | m, x ~ InverseGamma(a + (n_0 + n_1)/2, b + (Q_0 + Q_1)/2) if they are equal.
+* m_g | v, x ~ N(w (m_0/s_0^2 + S_g / v_g), w), 1/w = 1/s_0^2 + n_g/v_g, independently;
+* v_g | m, x ~ InverseGamma(a + n_g/2, b + Q_g/2), Q_g = sum over group g of (x_i - m_g)^2,
+  independently; or v | m, x ~ InverseGamma(a + (n_0 + n_1)/2, b + (Q_0 + Q_1)/2) if equal.
 
 `TwoMeans.update_parameters` draws the means, then the variances: a Gibbs scan of p(theta | x).
 
@@ -35,29 +35,29 @@ With n_g records of mean y_g in group g, given v,
 * v | m, x ~ InverseGamma(a + n/2, b + sum_i (x_i - m_{g(i)})^2 / 2).
 
 `StratifiedMeans.update_parameters` makes one slice step for log tau and draws the rest exactly, in
-this order. The first three lines are one draw of (tau, mu, m) given v and x, up to the slice step,
-so that the funnel of m and tau is never walked along.
+this order. Up to the slice step, the first three lines are one joint draw of (tau, mu, m) given v
+and x, which avoids the funnel of m and tau.
 
-**Scaling the records.** A noisy sum knows y_g and not v. `StratifiedMeans.scale_records` keeps
+**Scaling the records.** A noisy sum determines y_g but not v. `StratifiedMeans.scale_records` keeps
 every y_g and pushes the records away from it, x_i' = y_g + exp(s/2) (x_i - y_g), v' = exp(s) v.
 With Q_g the sum of (x_i - y_g)^2 in group g and K groups having records,
 p(m | mu, tau) f(x | theta) is, up to a constant,
 
     v^(-(n-K)/2) exp(-sum_g Q_g / (2 v))  prod_g N(y_g; mu, tau^2 + v/n_g)  prod_g N(m_g; a_g, c_g)
 
-a_g and c_g being the mean and the variance of m_g given the rest, above. The m_g would hold v back,
-the more the more groups there are. So they go with it,
+with a_g and c_g the mean and variance of m_g given the rest, above. Held fixed, the m_g would hold
+v back, the more so the more groups there are. So they move along,
 
     m_g' = a_g' + sqrt(c_g' / c_g) (m_g - a_g),
 
-by which the last product times |dm'/dm| stays what it is. Q_g'/v' = Q_g/v, and the map multiplies v
-by exp(s) and the n - K dimensions of the records around their groups' means by exp(s/2) each. So
+which leaves the last product times |dm'/dm| unchanged. Q_g'/v' = Q_g/v, and the map multiplies v
+by exp(s) and the n - K dimensions of the records around their group means by exp(s/2) each. So
 
     log [p(theta') f(x'|theta') |det| / (p(theta) f(x|theta))]
         = log p(v') - log p(v) + s
           + sum_g [log N(y_g; mu, tau^2 + v'/n_g) - log N(y_g; mu, tau^2 + v/n_g)].
 
-A group without records has a_g = mu and c_g = tau^2, stays, and adds nothing.
+A group without records has a_g = mu and c_g = tau^2, stays fixed, and adds nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ from noiseaware.registry import MODELS
 
 @njit(cache=True, nogil=True)
 def _build_normals(means, variances, innovations, records):
-    """Write m_g + sqrt(v_g) u_i; NaN if a variance is negative. The groups are there already."""
+    """Write m_g + sqrt(v_g) u_i, the groups being given; NaN if a variance is negative."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         variance = variances[group]
@@ -94,7 +94,7 @@ def _build_normals(means, variances, innovations, records):
 
 @njit(cache=True, nogil=True)
 def _recover_normals(means, variances, records, innovations):
-    """Write (x_i - m_g) / sqrt(v_g), NaN if v_g is not positive; False at a wrong group."""
+    """Write (x_i - m_g) / sqrt(v_g), NaN if v_g is not positive; False at an invalid group."""
     for i in range(records.shape[0]):
         group = group_of(records, i, means.shape[0])
         if group < 0:
@@ -107,7 +107,7 @@ def _recover_normals(means, variances, records, innovations):
 
 @njit(cache=True, nogil=True)
 def _normal_likelihood(means, variances, records, out):
-    """Write log N(x_i; m_g, v_g); False at a wrong group."""
+    """Write log N(x_i; m_g, v_g); False at an invalid group."""
     for i in range(records.shape[0]):
         group = group_of(records, i, means.shape[0])
         if group < 0:
@@ -121,7 +121,7 @@ def _normal_likelihood(means, variances, records, out):
 
 @njit(cache=True, nogil=True)
 def _sum_squares(records, means, squares):
-    """Add (x_i - m_g)^2 to the group's entry of `squares`; the groups were seen to be right."""
+    """Add (x_i - m_g)^2 to its group's entry of `squares`; the groups must be valid."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         difference = records[i, 1] - means[group]
@@ -129,7 +129,7 @@ def _sum_squares(records, means, squares):
 
 
 class NormalGroups(Grouped):
-    """Groups with normal outcomes; `_read` returns the mean and the variance of each group."""
+    """Groups with normal outcomes; `_read` returns the mean and variance of each group."""
 
     innovations = Innovations("normal", 1)
     compiled = Compiled(_build_normals, _recover_normals, _normal_likelihood)
@@ -157,24 +157,31 @@ def _draw_means(sums, sizes, variances, prior_mean, prior_precision, means):
 class TwoMeans(NormalGroups):
     """Two groups of known sizes, each with its own unknown mean and variance.
 
+        outcome in group g ~ N(means_g, variances_g)
+        means_g            ~ N(mean_mean, mean_sd^2)
+        variances_g        ~ InverseGamma(variance_shape, variance_scale)
+
+    The defaults suit outcomes within a few tens of units of 0 that vary by about one unit.
+
     Parameters
     ----------
     sizes : two ints
         The number of records in each group.
-    mean_mean, mean_sd : float
-        Mean and standard deviation of the prior of both means.
-    variance_shape, variance_scale : float
-        a and b of the InverseGamma(a, b) prior of the variances; its mean is b / (a - 1).
-    equal_variances : bool
-        True: the groups share one variance.
+    mean_mean, mean_sd : float, default 0 and 10
+        Prior mean and standard deviation of both means.
+    variance_shape, variance_scale : float, default 3 and 2
+        The prior mean of the variances is scale / (shape - 1).
+    equal_variances : bool, default False
+        Whether the groups share one variance.
     labels : two texts, optional
-        Names of the groups; "0" and "1" if not given.
+        Names of the groups. Default: "0" and "1".
 
     Notes
     -----
-    Records are float64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
-    Parameters: ``means`` (2,) and ``variances`` (2,), or ``variance`` () if they are equal.
-    Derived: ``difference`` (), the second mean minus the first, and ``effect_size`` ().
+    Records are float64 of shape ``(n, 2)``: group and outcome, group 0 first. Parameters: ``means``
+    (2,) and ``variances`` (2,), or ``variance`` () if they are equal. Derived: ``difference`` (),
+    the second mean minus the first, and ``effect_size`` (), which divides it by the root mean
+    square of the two standard deviations.
 
     Examples
     --------
@@ -207,7 +214,7 @@ class TwoMeans(NormalGroups):
         self.parameters = (self._each("means", "real"), variance)
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats]:
-        """Return the means and the variances of both groups."""
+        """Return the means and variances of both groups."""
         means = read_parameter(theta, "means", (2,))
         if self.equal_variances:
             return means, np.full(2, float(theta["variance"]))
@@ -242,7 +249,7 @@ class TwoMeans(NormalGroups):
         return {"means": means, self._variance: variance}
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the difference and the effect size of draws of theta."""
+        """Return the difference and the effect size at draws of theta."""
         means, variance = np.asarray(theta["means"]), np.asarray(theta[self._variance])
         difference = means[..., 1] - means[..., 0]
         if not self.equal_variances:
@@ -255,7 +262,7 @@ class TwoMeans(NormalGroups):
 
 @njit(cache=True, nogil=True)
 def _weigh(squared, variance, totals, sizes, hyper):
-    """Return P, M and sum_g log w_g; a group without records has w_g = 0 and no part in it."""
+    """Return P, M and sum_g log w_g; a group without records has w_g = 0 and is left out."""
     total, mean, log_weights = hyper[1], hyper[0] * hyper[1], 0.0
     for k in range(sizes.shape[0]):
         if sizes[k] > 0.0:
@@ -270,8 +277,8 @@ def _weigh(squared, variance, totals, sizes, hyper):
 def _log_spread(x, variance, data):
     """Return the log density of x = log tau given v and the records, up to a constant.
 
-    ``data`` is the sum of the outcomes and the number of records in each group, (G,), and m_0,
-    s_0^-2 and s^-2. The prior of log tau is that of tau, times tau.
+    ``data`` holds the sums of the outcomes, (G,), the numbers of records, (G,), and (m_0, s_0^-2,
+    s^-2). The prior density of log tau is that of tau, times tau.
     """
     totals, sizes, hyper = data
     squared = math.exp(2.0 * x)
@@ -287,7 +294,7 @@ def _log_spread(x, variance, data):
 
 @njit(cache=True, nogil=True)
 def _scan(records, spread, variance, data, scale, uniforms, normals, gamma, out):
-    """Fill `out` with mu, tau, m_1, ..., m_G and v: the scan of the module docstring."""
+    """Fill `out` with mu, tau, m_1, ..., m_G and v by the scan of the module docstring."""
     totals, sizes, hyper = data
     n_groups = sizes.shape[0]
     means = out[2 : 2 + n_groups]
@@ -309,7 +316,6 @@ def _scan(records, spread, variance, data, scale, uniforms, normals, gamma, out)
 
 @njit(cache=True, nogil=True)
 def _scale(records, totals, sizes, factor, scaled):
-    """Write y_g + factor (x_i - y_g)."""
     for i in range(records.shape[0]):
         group = int(records[i, 0])
         centre = totals[group] / sizes[group]
@@ -321,24 +327,32 @@ def _scale(records, totals, sizes, factor, scaled):
 class StratifiedMeans(Pooled, NormalGroups):
     """Groups of known sizes with normal outcomes, whose means share an unknown normal prior.
 
+        outcome in group g ~ N(means_g, variance)
+        means_g            ~ N(location, spread^2)
+        location           ~ N(location_mean, location_sd^2)
+        spread             ~ half-normal(spread_scale)
+        variance           ~ InverseGamma(variance_shape, variance_scale)
+
+    The defaults suit outcomes within a few tens of units of 0 that vary by about one unit.
+
     Parameters
     ----------
     sizes : two or more ints
         The number of records in each group.
-    location_mean, location_sd : float
-        Mean and standard deviation of the prior of mu, the centre of the groups' means.
-    spread_scale : float
-        Scale of the half-normal prior of tau, the standard deviation of the groups' means.
-    variance_shape, variance_scale : float
-        a and b of the InverseGamma(a, b) prior of v, the variance within a group.
+    location_mean, location_sd : float, default 0 and 10
+        The prior of the centre of the group means.
+    spread_scale : float, default 2
+        The prior scale of the standard deviation between group means.
+    variance_shape, variance_scale : float, default 3 and 2
+        The prior mean of the variance within a group is scale / (shape - 1).
     labels : texts, optional
-        Names of the groups; "0", "1", ... if not given.
+        Names of the groups. Default: "0", "1", ...
 
     Notes
     -----
-    Records are float64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
-    Parameters: ``location`` (), ``spread`` (), ``means`` (G,) and ``variance`` (). Derived:
-    ``overall`` (), the mean of the groups' means weighted by their sizes.
+    Records are float64 of shape ``(n, 2)``: group and outcome, group 0 first. Parameters:
+    ``location`` (), ``spread`` (), ``means`` (G,) and ``variance`` (). Derived: ``overall`` (),
+    the mean of the group means, weighted by group size.
 
     Examples
     --------
@@ -368,7 +382,7 @@ class StratifiedMeans(Pooled, NormalGroups):
         self.parameters = (*self.parameters, Parameter("variance", (), "positive"))
 
     def _read(self, theta: Theta) -> tuple[Floats, Floats]:
-        """Return the mean and the variance of each group."""
+        """Return the mean and variance of each group."""
         means = read_parameter(theta, "means", (self._n_groups,))
         return means, np.full(self._n_groups, float(theta["variance"]))
 
@@ -403,9 +417,9 @@ class StratifiedMeans(Pooled, NormalGroups):
     def scale_records(
         self, theta: Theta, records: ArrayLike, amount: float
     ) -> tuple[Theta, Floats, float]:
-        """Push the records away from their groups' means; see the module docstring.
+        """Push the records away from their group means; see the module docstring.
 
-        Returns theta', the records, and the log ratio of the densities with the Jacobian.
+        Returns theta', the records, and the log ratio of the densities including the Jacobian.
         """
         records = self._read_records(records)
         totals, sizes = self._totals(records)

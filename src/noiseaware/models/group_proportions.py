@@ -1,4 +1,4 @@
-"""Groups with yes-or-no outcomes: two proportions, and proportions that share a prior.
+"""Groups with yes-or-no outcomes: two proportions, or proportions that share a prior.
 
 A record is a group, 0, ..., G - 1, and an outcome, 0 or 1.
 
@@ -10,18 +10,18 @@ With u uniform on [0, 1) the outcome is 1 if u < p_g, else 0; given the outcome,
 Two proportions
 ---------------
 p_g ~ Beta(a, b), independently. With s_g ones among the n_g records of group g,
-p_g | x ~ Beta(a + s_g, b + n_g - s_g), the two independent: `TwoProportions.update_parameters` is
-an exact draw.
+p_g | x ~ Beta(a + s_g, b + n_g - s_g), independently: `TwoProportions.update_parameters` is an
+exact draw.
 
 ``log_ratio`` is log(p_1 / p_0), and ``log_odds_ratio`` is logit(p_1) - logit(p_0). (The ratios
-themselves have no mean if the prior allows p_0 near 0; exp of the quantiles of their logarithms are
-their quantiles.) A proportion that is stated as 0 or 1, or rounds to it, counts as the double next
-to it, as in the draws.
+themselves have no mean if the prior allows p_0 near 0; for their quantiles, exponentiate those of
+the logarithms.) A proportion that is given as, or rounds to, 0 or 1 counts as the neighbouring
+double, as in the draws.
 
 Stratified proportions
 ----------------------
 The levels of `grouped.py` are the log odds: h_g = log(p_g / (1 - p_g)) ~ N(mu, tau^2). The
-likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The scan holds in turn
+likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The scan has two halves, which hold
 
 *the levels*: each h_g by a slice step in
   l(h_g) = s_g h_g - n_g log(1 + exp(h_g)) - (h_g - mu)^2 / (2 tau^2); mu exactly, from
@@ -31,9 +31,9 @@ likelihood of h_g is exp(s_g h_g) / (1 + exp(h_g))^n_g. The scan holds in turn
 *the deviations* z_g = (h_g - mu)/tau: mu and then log tau by slice steps in
   l = sum_g [s_g h_g - n_g log(1 + exp(h_g))] + log prior, with h_g = mu + tau z_g.
 
-In the coordinates (mu, tau, z) the prior of z does not hold mu and tau, and |dh/dz| = tau^G takes
-the place of the prior's tau^-G; so both halves leave p(theta | x) invariant. The first is fast
-where the groups are large, the second where they are small (Yu and Meng 2011 call it interweaving).
+In the coordinates (mu, tau, z) the prior of z does not involve mu and tau, and |dh/dz| = tau^G
+cancels the prior's tau^-G; so both halves leave p(theta | x) invariant. The first mixes fast where
+groups are large, the second where they are small (interweaving; Yu and Meng 2011).
 
 Reference
 ---------
@@ -68,14 +68,14 @@ from noiseaware.registry import MODELS
 
 @njit(cache=True, nogil=True)
 def _build_outcomes(probabilities, innovations, records):
-    """Write whether u_i < p_g; the groups are there already."""
+    """Write whether u_i < p_g; the groups are already filled in."""
     for i in range(records.shape[0]):
         records[i, 1] = innovations[i, 0] < inside(probabilities[records[i, 0]])
 
 
 @njit(cache=True, nogil=True)
 def _recover_outcomes(probabilities, records, innovations):
-    """Move each uniform into [0, p_g) or [p_g, 1); False at a wrong record."""
+    """Move each uniform into [0, p_g) or [p_g, 1); False at an invalid record."""
     for i in range(records.shape[0]):
         group = group_of(records, i, probabilities.shape[0])
         if group < 0 or not 0 <= records[i, 1] <= 1:
@@ -86,7 +86,7 @@ def _recover_outcomes(probabilities, records, innovations):
 
 @njit(cache=True, nogil=True)
 def _outcome_likelihood(probabilities, records, out):
-    """Write log p_g or log(1 - p_g); False at a wrong record."""
+    """Write log p_g or log(1 - p_g); False at an invalid record."""
     for i in range(records.shape[0]):
         group = group_of(records, i, probabilities.shape[0])
         if group < 0 or not 0 <= records[i, 1] <= 1:
@@ -113,18 +113,17 @@ class YesNoGroups(Grouped):
 
     @property
     def record_values(self) -> NDArray[np.int64]:
-        """All the records that there can be: no and yes of each group in turn, (2 G, 2)."""
+        """All possible records: no and yes for each group in turn, (2 G, 2)."""
         return np.indices((self._n_groups, 2), dtype=np.int64).reshape(2, -1).T.copy()
 
     @property
     def value_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """The group of each of these, and the sizes of the groups."""
+        """The group of each of `record_values`, and the sizes of the groups."""
         if self.sizes is None:
             return None
         return self.record_values[:, 0].copy(), np.array(self.sizes, dtype=np.int64)
 
     def _read(self, theta: Theta) -> tuple[Floats]:
-        """Return the p_g."""
         return (read_parameter(theta, "proportions", (self._n_groups,)),)
 
     def _check(self, records: NDArray[np.int64]) -> None:
@@ -138,21 +137,23 @@ class YesNoGroups(Grouped):
 class TwoProportions(YesNoGroups):
     """Two groups of known sizes, each with its own unknown probability of a one.
 
+        outcome in group g ~ Bernoulli(proportions_g)
+        proportions_g      ~ Beta(a, b)
+
     Parameters
     ----------
     sizes : two ints
         The number of records in each group.
-    a, b : float
-        The Beta(a, b) prior of both proportions; (1, 1) is uniform.
+    a, b : float, default 1
+        The prior of both proportions; (1, 1) is uniform.
     labels : two texts, optional
-        Names of the groups; "0" and "1" if not given.
+        Names of the groups. Default: "0" and "1".
 
     Notes
     -----
-    Records are int64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
-    Parameter: ``proportions`` (2,). Derived: ``difference`` (), the second minus the first,
-    ``log_ratio`` (), the logarithm of the second over the first, and ``log_odds_ratio`` (), that
-    of the odds of the second over the odds of the first.
+    Records are int64 of shape ``(n, 2)``: group and outcome, group 0 first. Parameter:
+    ``proportions`` (2,). Derived, all () and of the second group relative to the first:
+    ``difference``, ``log_ratio`` and ``log_odds_ratio``.
 
     Examples
     --------
@@ -201,11 +202,11 @@ class TwoProportions(YesNoGroups):
         return self._draw(self.a + ones, self.b + sizes - ones, rng)
 
     def from_gammas(self, logs: Floats) -> Theta:
-        """Return draws of the proportions, the share of the second gamma of each group's two."""
+        """Return draws of the proportions: the share of the second of two gammas per group."""
         return {"proportions": shares_of(logs.reshape(-1, 2, 2))[..., 1]}
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the difference and the log ratios of draws of theta."""
+        """Return the difference and the log ratios at draws of theta."""
         p = np.clip(theta["proportions"], SMALLEST, 1.0 - SPACING)
         return {
             "difference": p[..., 1] - p[..., 0],
@@ -214,7 +215,7 @@ class TwoProportions(YesNoGroups):
         }
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the proportions given exact counts, a Beta each, and their estimates."""
+        """Return the posterior given exact counts, a Beta each, and the estimates."""
         if reading.kind != "groups" or self.sizes is None:
             return None
         parts = reading.values(self.sizes)
@@ -239,7 +240,7 @@ class TwoProportions(YesNoGroups):
 def _log_level(x, g, location, spread, data):
     """Return the log density of x = h_g given mu and tau, up to a constant.
 
-    ``data`` is the number of ones and of records in each group, (G,), and m_0, s_0^-2 and s^-2.
+    ``data`` holds the numbers of ones, (G,), of records, (G,), and (m_0, s_0^-2, s^-2).
     """
     z = (x - location) / spread
     return data[0][g] * x - data[1][g] * softplus(x) - 0.5 * z * z
@@ -247,7 +248,7 @@ def _log_level(x, g, location, spread, data):
 
 @njit(cache=True, nogil=True)
 def _log_spread(x, location, levels, data):
-    """Return that of x = log tau given mu and h; the prior of log tau is that of tau, times tau."""
+    """Return the log density of x = log tau given mu and h; its prior is that of tau, times tau."""
     squared = math.exp(2.0 * x)
     result = x - 0.5 * data[2][2] * squared
     for g in range(levels.shape[0]):
@@ -257,7 +258,7 @@ def _log_spread(x, location, levels, data):
 
 @njit(cache=True, nogil=True)
 def _add_likelihood(result, location, spread, deviations, data):
-    """Add the log likelihood at h_g = mu + tau z_g."""
+    """Add the log likelihood at h_g = mu + tau z_g to ``result``."""
     ones, sizes, _ = data
     for g in range(sizes.shape[0]):
         level = location + spread * deviations[g]
@@ -267,7 +268,7 @@ def _add_likelihood(result, location, spread, deviations, data):
 
 @njit(cache=True, nogil=True)
 def _log_location_given_z(x, spread, deviations, data):
-    """Return that of x = mu given tau and the z_g."""
+    """Return the log density of x = mu given tau and the z_g."""
     hyper = data[2]
     prior = -0.5 * hyper[1] * (x - hyper[0]) ** 2
     return _add_likelihood(prior, x, spread, deviations, data)
@@ -275,7 +276,7 @@ def _log_location_given_z(x, spread, deviations, data):
 
 @njit(cache=True, nogil=True)
 def _log_spread_given_z(x, location, deviations, data):
-    """Return that of x = log tau given mu and the z_g."""
+    """Return the log density of x = log tau given mu and the z_g."""
     prior = x - 0.5 * data[2][2] * math.exp(2.0 * x)
     return _add_likelihood(prior, location, math.exp(x), deviations, data)
 
@@ -312,22 +313,27 @@ def _scan(location, spread, levels, data, uniforms, normal):
 class StratifiedProportions(Pooled, YesNoGroups):
     """Groups of known sizes with yes-or-no outcomes, whose log odds share a normal prior.
 
+        outcome in group g   ~ Bernoulli(proportions_g)
+        logit(proportions_g) ~ N(location, spread^2)
+        location             ~ N(location_mean, location_sd^2)
+        spread               ~ half-normal(spread_scale)
+
     Parameters
     ----------
     sizes : two or more ints
         The number of records in each group.
-    location_mean, location_sd : float
-        Mean and standard deviation of the prior of mu, the centre of the groups' log odds.
-    spread_scale : float
-        Scale of the half-normal prior of tau, the standard deviation of the groups' log odds.
+    location_mean, location_sd : float, default 0 and 1.5
+        The prior of the centre of the groups' log odds.
+    spread_scale : float, default 1
+        The prior scale of the standard deviation between groups, in log odds.
     labels : texts, optional
-        Names of the groups; "0", "1", ... if not given.
+        Names of the groups. Default: "0", "1", ...
 
     Notes
     -----
-    Records are int64 of shape ``(n, 2)``: the group and the outcome, those of group 0 first.
-    Parameters: ``location`` (), ``spread`` () and ``proportions`` (G,). Derived: ``overall`` (),
-    the mean of the proportions weighted by the sizes of their groups.
+    Records are int64 of shape ``(n, 2)``: group and outcome, group 0 first. Parameters:
+    ``location`` (), ``spread`` () and ``proportions`` (G,). Derived: ``overall`` (), the mean of
+    the proportions, weighted by group size.
 
     Examples
     --------
@@ -371,7 +377,7 @@ class StratifiedProportions(Pooled, YesNoGroups):
         return self._scan(theta, *self._totals(records), rng)
 
     def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
-        """Return a new theta, likewise, from the zeros and ones of each group."""
+        """Return a new theta, by the same scan, from the counts of zeros and ones per group."""
         ones = counts[1::2].astype(np.float64)
         return self._scan(theta, ones, ones + counts[::2], rng)
 

@@ -1,23 +1,23 @@
 """Records in groups of known sizes: what the models of groups share.
 
-A record is its group, an integer from 0, and its outcome. The sizes of the groups are public, so
-the group of record i is fixed by i: the first n_0 records are in group 0, the next n_1 in group 1,
-and so on. A model of groups says so with ``uses_index``, and the sampler then tells it which
-records it is to make. All other methods read the group from the record.
+A record is its group, an integer from 0, and its outcome. The group sizes are public, so i fixes
+the group of record i: the first n_0 records are in group 0, the next n_1 in group 1, and so on. A
+model of groups sets ``uses_index``, so that the sampler tells it which records to build. All other
+methods read the group from the record.
 
-**Groups that share a prior**, those of `StratifiedMeans` and `StratifiedProportions`, have a level
-h_g each (its mean, or the logit of its proportion) and
+**Groups that share a prior**, in `StratifiedMeans` and `StratifiedProportions`, each have a level
+h_g (the mean, or the logit of the proportion) with
 
     h_g ~ N(mu, tau^2)
     mu ~ N(m_0, s_0^2)                     m_0 = location_mean, s_0 = location_sd
     tau ~ HalfNormal(s)                    s = spread_scale; density 2 N(tau; 0, s^2), tau > 0
 
-so that the groups learn from one another, the more the smaller tau is: partial pooling.
+so that the groups learn from one another (partial pooling), the more so the smaller tau.
 
-**Coordinates.** h_g and tau are hard to move together. Where tau is small the h_g crowd around mu,
-and where it is large they are far apart, a funnel that no single step size fits. `NonCentred` holds
-z_g = (h_g - mu) / tau instead, which are standard normal whatever mu and tau are. The transport
-move proposes in v = (mu, log tau, z_1, ..., z_G), and log v for a variance v, with
+**Coordinates.** h_g and tau are hard to move together: for small tau the h_g crowd around mu, and
+for large tau they are far apart, a funnel that no single step size fits. `NonCentred` uses
+z_g = (h_g - mu) / tau instead, standard normal whatever mu and tau. The transport move proposes in
+v = (mu, log tau, z_1, ..., z_G), and log v for a variance v, with
 
     |d theta / d v| = tau tau^G              (times p_g (1 - p_g) for each proportion, times v).
 """
@@ -56,7 +56,7 @@ def group_of(records, i, n_groups):
 
 @njit(cache=True, nogil=True)
 def _add_up(records, yes_no, totals, sizes):
-    """Add up the outcomes and the records of each group; False at a wrong record."""
+    """Add up the outcomes and the records of each group; False at an invalid record."""
     for i in range(records.shape[0]):
         group = group_of(records, i, totals.shape[0])
         if group < 0 or (yes_no and not 0 <= records[i, 1] <= 1):
@@ -67,19 +67,19 @@ def _add_up(records, yes_no, totals, sizes):
 
 
 class Grouped(CompiledModel):
-    """Groups of known sizes, with names; a base of dataclasses."""
+    """Groups of known sizes, with names; a base for dataclasses."""
 
     sizes: Sequence[int] | None
-    """The number of records in each group; None inside of `UnknownSizes`."""
+    """The number of records in each group; None inside `UnknownSizes`."""
     labels: Sequence[str] | None
-    """A name for each group; "0", "1", ... if not given."""
+    """A name for each group; default "0", "1", ..."""
 
     uses_index = True
     column_names = ("group", "outcome")
     width = 2
     example: ClassVar[dict[str, Any]] = {"sizes": [3, 2]}
     number: ClassVar[int | None] = None
-    """How many groups there must be; None: two or more."""
+    """The required number of groups; None: two or more."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,7 +100,6 @@ class Grouped(CompiledModel):
             self._group_of = np.repeat(np.arange(G), self.sizes)
 
     def _read_sizes(self, sizes: Any) -> Sequence[int]:
-        """Take the sizes of the groups, after a look at them."""
         if isinstance(sizes, str) or not np.iterable(sizes):
             raise TypeError(f"sizes must list the number of records in each group; got {sizes!r}")
         self.sizes = tuple(whole_number(f"the size of group {g}", n) for g, n in enumerate(sizes))
@@ -111,11 +110,10 @@ class Grouped(CompiledModel):
         return self.sizes
 
     def _each(self, name: str, support: str) -> Parameter:
-        """Return a parameter with one value for each group."""
         return labelled(name, support, "group", self._group_names)
 
     def _groups(self, n: int, index: ArrayLike | None) -> NDArray[np.int64]:
-        """Return the groups of n records: those with these numbers, or the first n."""
+        """Return the groups of n records: those in ``index``, or the first n."""
         if self.sizes is None:
             raise ValueError(
                 f"sizes of {type(self).__name__} must be given, the number of records in each "
@@ -143,14 +141,13 @@ class Grouped(CompiledModel):
     def build_in(
         self, theta: Theta, groups: NDArray[np.int64], innovations: Floats
     ) -> NDArray[Any]:
-        """Return records of these groups, ``(n, 2)``, of innovations ``(n, 1)``."""
+        """Return records in these groups, ``(n, 2)``, from innovations ``(n, 1)``."""
         records: NDArray[Any] = np.empty((len(innovations), 2), dtype=self.dtype)
         records[:, 0] = groups
         self.compiled.build(*self._read(theta), innovations, records)
         return records
 
     def _totals(self, records: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the sum of the outcomes and the number of records in each group."""
         totals, sizes = np.zeros(self._n_groups), np.zeros(self._n_groups)
         yes_no = self.dtype is np.int64
         if not _add_up(self._read_records(records), yes_no, totals, sizes):
@@ -159,7 +156,7 @@ class Grouped(CompiledModel):
 
 
 def without_sizes(model: Any) -> Grouped:
-    """Return the model, if it is one of groups and was not told their sizes; else ValueError."""
+    """Return the model if it is one of groups, made without sizes; otherwise raise ValueError."""
     if not isinstance(model, Grouped) or model.sizes is not None:
         raise ValueError(
             "groups must be a model of groups made without sizes, such as TwoMeans() or "
@@ -171,7 +168,7 @@ def without_sizes(model: Any) -> Grouped:
 # ------------------------------------------------------------------ groups that share a prior
 
 LARGEST_LOGIT = 36.0
-"""Beyond it a proportion rounds to 1. Under any prior of use it is never met."""
+"""Beyond it a proportion rounds to 1; no sensible prior reaches it."""
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +194,6 @@ def _from_vector(v, n_groups, proportions, natural):
 
 @njit(cache=True, nogil=True)
 def _to_vector(natural, n_groups, proportions, v):
-    """Fill `v`; the inverse of `_from_vector`."""
     v[0] = natural[0]
     v[1] = math.log(max(natural[1], SMALLEST))
     for g in range(n_groups):
@@ -210,7 +206,7 @@ def _to_vector(natural, n_groups, proportions, v):
 
 
 class NonCentred(Coordinates):
-    """The coordinates (mu, log tau, z_1, ..., z_G), and log v where there is a variance v."""
+    """The coordinates (mu, log tau, z_1, ..., z_G), and log v if there is a variance v."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         super().__init__(parameters)
@@ -224,18 +220,18 @@ class NonCentred(Coordinates):
         _to_vector(natural, self._n, self._proportions, v)
 
     def spread_of(self, v: Floats) -> float:
-        """Return tau: how far the level of a group goes with its z."""
+        """Return tau: how far the level of a group moves with its z."""
         return math.exp(v[1])
 
     def around(self, theta: Theta) -> Shared:
-        """Return the coordinates of what the groups share, with every z_g held as it is."""
+        """Return the coordinates of what the groups share, with every z_g held fixed."""
         return Shared(self, self.to_vector(theta))
 
     def blocks(self, largest: int) -> list[NDArray[np.int64]]:
-        """Cut v into blocks of at most `largest` coordinates; a variance is a block of its own.
+        """Cut v into blocks of at most `largest` coordinates; a variance is its own block.
 
-        The kernel for p(theta | x) draws all the others afresh, but the variance only as widely as
-        n records allow. Transport has to carry it, and does that best alone.
+        The kernel for p(theta | x) redraws the other coordinates freely, but moves the variance
+        only as far as n records allow. Transport has to move it, and does so best alone.
         """
         variance = [] if self._proportions else [np.array([self.size - 1])]
         rest = np.arange(2 + self._n)
@@ -246,7 +242,7 @@ class NonCentred(Coordinates):
 
 
 class Shared:
-    """The coordinates (mu, log tau) and log v of `NonCentred` ones, whose z are held."""
+    """The coordinates (mu, log tau) and log v of a `NonCentred`, with the z held fixed."""
 
     def __init__(self, own: NonCentred, held: Floats) -> None:
         self._own, self._held = own, held
@@ -254,7 +250,7 @@ class Shared:
         self.size = len(self._index)
 
     def to_vector(self, theta: Theta) -> Floats:
-        """Return v with theta(v) = theta, (size,), of a theta with the same z."""
+        """Return v, (size,), with theta(v) = theta, for a theta with the same z."""
         return self._own.to_vector(theta)[self._index]
 
     def from_vector(self, v: Floats) -> tuple[Theta, float]:
@@ -264,12 +260,12 @@ class Shared:
         return self._own.from_vector(whole)
 
     def blocks(self, largest: int) -> list[NDArray[np.int64]]:
-        """Return the variance as a block of its own, and the others."""
+        """Return the block (mu, log tau), and the variance as its own block."""
         return [np.arange(2), np.array([2])]
 
 
 class Pooled(Grouped):
-    """Groups whose levels share a prior; a base of models, beside that of their outcomes."""
+    """Groups whose levels share a prior; combined with a base for their outcomes."""
 
     location_mean: float
     location_sd: float
@@ -283,18 +279,17 @@ class Pooled(Grouped):
         super().__post_init__()
         self._hyper = np.array([self.location_mean, self.location_sd**-2, self.spread_scale**-2])
         proportions = self.group_parameter == "proportions"
-        # The logit of a proportion stays below a bound, so that its z is not quite normal.
+        # The logit of a proportion is bounded, so its z is not quite normal.
         self.group_levels = None if proportions else slice(2, 2 + self._n_groups)
         each = self._each(self.group_parameter, "unit" if proportions else "real")
         self.parameters = (Parameter("location"), Parameter("spread", (), "positive"), each)
 
     @cached_property
     def coordinates(self) -> NonCentred:
-        """In which theta is moved; see the module docstring."""
+        """The coordinates in which theta is moved; see the module docstring."""
         return NonCentred(self.parameters)
 
     def _draw_shared(self, rng: Generator) -> tuple[float, float, Floats]:
-        """Draw mu, tau and h from the prior."""
         z = rng.standard_normal(2 + self._n_groups)
         location = float(self._hyper[0] + z[0] / math.sqrt(self._hyper[1]))
         spread = max(abs(float(z[1])) / math.sqrt(self._hyper[2]), SMALLEST)
@@ -315,7 +310,7 @@ class Pooled(Grouped):
         )
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
-        """Return the mean of the groups of draws of theta, weighted by sizes or shares."""
+        """Return the weighted mean of the groups at draws of theta, by sizes or shares."""
         levels = np.asarray(theta[self.group_parameter])
         if self.sizes is None:
             return {"overall": (levels * theta["shares"]).sum(axis=-1)}

@@ -1,21 +1,21 @@
 """Discrete records as functions of uniform innovations, exactly invertible in floating point.
 
-A level with probabilities p_0, ..., p_{J-1} is drawn from u, uniform on [0, 1), by cutting the
-interval at its edges e_0 = 0, e_j = p_0 + ... + p_{j-1}, e_J = 1: level j is [e_j, e_{j+1}), and
-the last level takes whatever the rounded sum leaves. Given the level, u is uniform in its interval,
-and then u is again uniform on [0, 1) if the level was drawn with these probabilities.
+A level with probabilities p_0, ..., p_{J-1} is drawn by cutting [0, 1) at the edges e_0 = 0,
+e_j = p_0 + ... + p_{j-1}, e_J = 1: u, uniform on [0, 1), gives level j if it is in [e_j, e_{j+1}),
+and the last level takes whatever the rounded sum leaves. Given its level, u is uniform in that
+interval.
 
-The sampler goes both ways and needs the same record back whatever the probabilities are. In
-floating point two things can break that, and both are met here:
+The sampler maps both ways and must recover the same record whatever the probabilities. In floating
+point two things could break this:
 
-* a probability below the spacing of the floats at e_j would leave its level an empty interval.
-  `fill_edges` keeps the edges strictly increasing, so that each level owns at least one float. That
-  moves a probability by no more than J 2^-53, which is the spacing of u itself;
+* a probability below the spacing of floats at e_j would give its level an empty interval.
+  `fill_edges` therefore keeps the edges strictly increasing, so that each level owns at least one
+  float. This moves a probability by at most J 2^-53, where 2^-53 is the spacing of u itself;
 * low + v (high - low) with v < 1 can round up to ``high``, which belongs to the next level.
-  `uniform_between` then takes the float before it.
+  `uniform_between` then takes the preceding float.
 
-A table of edges is 2-D, a distribution per row, the first J + 1 entries of the row in use, so that
-rows with different numbers of levels can share a table.
+A table of edges is 2-D with a distribution per row, which uses its first J + 1 entries, so rows
+with different numbers of levels can share a table.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from numba import njit
 from noiseaware.models.conjugate import SMALLEST
 
 SPACING = 2.0**-53
-"""Distance between neighbouring floats just below 1, and between the values of rng.random()."""
+"""Distance between neighbouring floats just below 1, and between values of rng.random()."""
 
 _FEW = 12
-"""Up to this many levels, comparing with every edge is faster than bisection: it never branches."""
+"""Up to this many levels, branch-free comparison with every edge is faster than bisection."""
 
 
 @njit(cache=True, nogil=True)
@@ -41,7 +41,7 @@ def fill_edges(probabilities, row, n_levels, edges):
         edge = below + probabilities[row, j - 1]
         if not edge > below:
             edge = np.nextafter(below, 1.0)
-        # Room for the levels above: each needs a float of its own below 1.
+        # Each level above needs a float of its own below 1.
         edge = min(edge, 1.0 - (n_levels - j) * SPACING)
         edges[row, j] = edge
         below = edge
@@ -50,7 +50,7 @@ def fill_edges(probabilities, row, n_levels, edges):
 
 @njit(cache=True, nogil=True)
 def level_of(u, edges, row, n_levels):
-    """Return the level j with e_j <= u < e_{j+1}: how many inner edges are at most u."""
+    """Return the level j with e_j <= u < e_{j+1}: the number of inner edges at most u."""
     if n_levels <= _FEW:
         level = 0
         for j in range(1, n_levels):
@@ -77,7 +77,7 @@ def uniform_between(low, high, v):
 
 
 # A record that is 0 or 1 has one inner edge, p = P(x = 1), and the ones come first: x = 1 if u < p.
-# The edge is then p itself, where 1 - p would be rounded.
+# This way the edge is p itself and not 1 - p, which would be rounded.
 
 
 @njit(cache=True, nogil=True)
@@ -88,6 +88,6 @@ def inside(probability):
 
 @njit(cache=True, nogil=True)
 def uniform_of(outcome, probability, v):
-    """Return a u that gives a record of 0 or 1: in [0, p) for a one, in [p, 1) for a zero."""
+    """Return a u that gives this record: in [0, p) for a one, in [p, 1) for a zero."""
     edge = inside(probability)
     return uniform_between(0.0, edge, v) if outcome == 1 else uniform_between(edge, 1.0, v)

@@ -1,14 +1,14 @@
-"""Linear regression with random features: the paper's sections 5 and S-5.
+"""Linear regression with random features: sections 5 and S-5 of the paper.
 
 The model
 ---------
-A record is (x_0, y): p features and a response, a row of p + 1 floats with the response last.
+A record is a row of p + 1 floats: p features x_0, then the response y.
 
     x_0^i ~ N_p(m, Sigma)                       the features
     y_i | x_0^i ~ N((1, x_0^i) beta, sigma^2)   the response; beta_0 is the intercept
 
-In the paper sigma^2, m and Sigma are known and beta_j ~ N(0, tau^2) independently, tau = 2. Here
-each of the three can be unknown too, with the independent priors
+The paper takes sigma^2, m and Sigma as known and beta_j ~ N(0, tau^2) independently, tau = 2. Here
+each of the three may also be unknown, with independent priors
 
     beta_j ~ N(0, tau^2)                        tau = coefficient_sd
     sigma^2 ~ InverseGamma(a, b)                density prop. to v^(-a-1) exp(-b/v)
@@ -18,33 +18,33 @@ each of the three can be unknown too, with the independent priors
 The full conditionals
 ---------------------
 p(theta | x) is proportional to the prior times
-prod_i N(y_i; (1, x_0^i) beta, sigma^2) N(x_0^i; m, Sigma). Write x for the n x (p + 1) matrix with
-rows (1, x_0^i). As a function of one block, with the others held,
+prod_i N(y_i; (1, x_0^i) beta, sigma^2) N(x_0^i; m, Sigma). Let x be the n x (p + 1) matrix with
+rows (1, x_0^i). Given the other blocks,
 
-* beta: exp(-|y - x beta|^2 / (2 sigma^2) - |beta|^2 / (2 tau^2)); completing the square,
-  N(mu_n, Sigma_n) with Sigma_n^{-1} = x'x/sigma^2 + I/tau^2 and mu_n = Sigma_n x'y / sigma^2
-  (section S-5);
-* sigma^2: v^(-n/2 - a - 1) exp(-(b + |y - x beta|^2 / 2) / v), which is
+* beta has density prop. to exp(-|y - x beta|^2 / (2 sigma^2) - |beta|^2 / (2 tau^2)). Completing
+  the square gives N(mu_n, Sigma_n) with Sigma_n^{-1} = x'x/sigma^2 + I/tau^2 and
+  mu_n = Sigma_n x'y / sigma^2 (section S-5);
+* sigma^2 has density prop. to v^(-n/2 - a - 1) exp(-(b + |y - x beta|^2 / 2) / v), which is
   InverseGamma(a + n/2, b + |y - x beta|^2 / 2);
-* m and Sigma: as in `normal_vectors.py`.
+* m and Sigma: see `normal_vectors.py`.
 
-`LinearRegression.update_parameters` draws from each conditional that is unknown, once, in this
-order: beta, m, sigma^2, Sigma. Given x, (beta, sigma^2) and (m, Sigma) are independent, so this is
-two short Gibbs samplers side by side. When only beta is unknown it is an exact draw.
+`LinearRegression.update_parameters` draws each unknown block once, in the order beta, m, sigma^2,
+Sigma. Given x, (beta, sigma^2) and (m, Sigma) are independent, so these are two short Gibbs
+samplers side by side. If only beta is unknown, the draw is exact.
 
 The construction x = F(u; theta)
 --------------------------------
 With u standard normal of length p + 1 and Sigma = L L' (L lower triangular, positive diagonal),
 
-    x_0 = m + L u_{1..p},      y = (1, x_0) beta + sigma u_{p+1},
+    x_0 = m + L u_{1..p},      y = (1, x_0) beta + sigma u_{p+1}.
 
-which is inverted by u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) / sigma.
+The inverse is u_{1..p} = L^{-1} (x_0 - m), u_{p+1} = (y - (1, x_0) beta) / sigma.
 
 The loops over records
 ----------------------
-Each takes ``width``, whose *length* is p + 1. For small p it is a tuple: its length is part of its
-type, so the compiler knows p and unrolls the loops over a record, which is three times faster. For
-large p it is an array, so that not every p is compiled anew.
+The compiled loops take ``width``, whose *length* is p + 1. For small p it is a tuple: the length is
+part of its type, so the compiler unrolls the loops over a record, which makes them three times
+faster. For large p it is an array, so that one compilation serves every p.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 _UNROLLED = 8
-"""Widest record for which the kernels are compiled anew, with a known width (some 5 s, once)."""
+"""Longest record for which the kernels are compiled with a fixed width (some 5 s, once)."""
 
 _NO_VECTOR = np.empty(0)
 
 
 class Draw(NamedTuple):
-    """Where a new theta is written; an empty array marks a parameter that is known."""
+    """Where a new theta is written; an empty array marks a known parameter."""
 
     coefficients: Floats
     noise_variance: Floats
@@ -93,9 +93,9 @@ class Draw(NamedTuple):
 def _build_records(width, coefficients, noise_variance, mean, covariance, innovations, records):
     """Write x_0 = m + L u_{1..p} and y = (1, x_0) beta + sigma u_{p+1} into ``records``.
 
-    Put together, a record is an affine function of its innovations, c + A u, with A lower
-    triangular: rows 1..p of (c, A) are (m, L), the last row is
-    (beta_0 + beta' m, (beta' L, sigma)). NaN if the covariance is not positive definite.
+    A record is an affine function c + A u of its innovations, with A lower triangular: rows 1..p of
+    (c, A) are (m, L), and the last row is (beta_0 + beta' m, (beta' L, sigma)). NaN if the
+    covariance is not positive definite.
     """
     w = len(width)
     p = w - 1
@@ -124,7 +124,6 @@ def _build_records(width, coefficients, noise_variance, mean, covariance, innova
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _divisors(width, noise_variance, factor):
-    """Return the inverses of the diagonal of L and of sigma."""
     w = len(width)
     inverse = np.empty(w)
     for j in range(w - 1):
@@ -135,9 +134,9 @@ def _divisors(width, noise_variance, factor):
 
 @njit(cache=True, nogil=True)
 def _whiten(width, coefficients, mean, factor, inverse, records, i, out):
-    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i; return its square.
+    """Write u = (L^{-1} (x_0 - m), (y - (1, x_0) beta) / sigma) of record i; return |u|^2.
 
-    It goes into row i of ``out``, or into its only row.
+    u goes into row i of ``out``, or into its only row.
     """
     at, p = min(i, out.shape[0] - 1), len(width) - 1
     squares = 0.0
@@ -210,10 +209,10 @@ def _moments(width, records, gram, cross):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, out):
-    """Draw beta | sigma^2, x, y from N(mu_n, Sigma_n); overwrites nothing that it is given.
+    """Draw beta | sigma^2, x, y from N(mu_n, Sigma_n) into ``out``; the inputs stay unchanged.
 
-    Sigma_n^{-1} = x'x / sigma^2 + I / tau^2 and Sigma_n^{-1} mu_n = x'y / sigma^2 (the paper's
-    section S-5); ``prior_precision`` is 1 / tau^2.
+    Sigma_n^{-1} = x'x / sigma^2 + I / tau^2 and Sigma_n^{-1} mu_n = x'y / sigma^2 (section S-5 of
+    the paper); ``prior_precision`` is 1 / tau^2.
     """
     w = cross.shape[0]
     precision = np.empty((w, w))
@@ -229,7 +228,7 @@ def _draw_coefficients(gram, cross, noise_variance, prior_precision, normals, ou
 
 @njit(cache=True, nogil=True)
 def _update_coefficients(width, records, noise_variance, prior_precision, normals, coefficients):
-    """Draw beta | sigma^2, x, y into ``coefficients``: one pass over the records."""
+    """Draw beta | sigma^2, x, y into ``coefficients``, in one pass over the records."""
     w = len(width)
     gram = np.empty((w, w))
     cross = np.empty(w)
@@ -239,10 +238,10 @@ def _update_coefficients(width, records, noise_variance, prior_precision, normal
 
 @njit(cache=True, nogil=True)
 def _spread(width, records, coefficients, mean, scatter):
-    """Write sum (x_0 - m)(x_0 - m)' into ``scatter`` (lower) and return |y - x beta|^2.
+    """Write sum (x_0 - m)(x_0 - m)' into ``scatter`` (lower triangle); return |y - x beta|^2.
 
-    A second pass: taking both from x'x and x'y would lose every digit when the residuals are small
-    beside the records.
+    Computing these from x'x and x'y instead would save this second pass, but lose every digit when
+    the residuals are small relative to the records.
     """
     w = len(width)
     p = w - 1
@@ -275,12 +274,12 @@ def _gibbs_scan(
     gammas,
     out,
 ):
-    """One Gibbs scan of p(theta | x): beta, m, then sigma^2, Sigma; two passes over the records.
+    """One Gibbs scan of p(theta | x): beta, m, sigma^2, Sigma, in two passes over the records.
 
-    ``features`` are the `Priors` of m and Sigma, ``out`` is a `Draw`. ``normals`` holds p + 1
-    numbers for beta, then p for an unknown m, then p (p - 1)/2 for an unknown Sigma; ``gammas``
-    one of shape a + n/2 for an unknown sigma^2, then p of shapes (df + n - j)/2 for an unknown
-    Sigma.
+    ``features`` holds the `Priors` of m and Sigma; ``out`` is a `Draw`. ``normals`` holds p + 1
+    numbers for beta, then p for an unknown m, then p (p - 1)/2 for an unknown Sigma. ``gammas``
+    holds one of shape a + n/2 for an unknown sigma^2, then p of shapes (df + n - j)/2 for an
+    unknown Sigma.
     """
     w = len(width)
     p = w - 1
@@ -317,36 +316,48 @@ def _gibbs_scan(
 
 @dataclass(repr=False, eq=False)
 class LinearRegression(Regression):
-    """Linear regression on normal features; any of its nuisance parameters known or unknown.
+    """Linear regression on normal features, with nuisance parameters known or unknown.
+
+        features x ~ N_p(feature_mean, feature_covariance)
+        response y ~ N((1, x) coefficients, noise_variance)
+
+        coefficients_j     ~ N(0, coefficient_sd^2)     the intercept first
+        noise_variance     ~ InverseGamma(noise_variance_shape, noise_variance_scale)
+        feature_mean_j     ~ N(0, feature_mean_sd^2)
+        feature_covariance ~ InverseWishart(feature_covariance_df, feature_covariance_scale)
+
+    All priors are independent. The defaults suit features and responses that are centred near 0
+    with a spread of about one unit.
 
     Parameters
     ----------
     n_features : int
-        p, the number of features, without the intercept; not needed with `features`.
-    coefficient_sd : float
-        tau: each coefficient, the intercept included, has the prior N(0, tau^2).
+        p, not counting the intercept; may be omitted if `features` is given.
+    coefficient_sd : float, default 2
+        Prior standard deviation of each coefficient, including the intercept.
     noise_variance : float, optional
-        sigma^2 if it is known. None: unknown, with an inverse-gamma prior.
+        The noise variance, if known. Default: unknown.
     feature_mean : array_like, shape (p,), optional
-        m if it is known. None: unknown, with independent normal priors.
+        The mean of the features, if known. Default: unknown.
     feature_covariance : array_like, shape (p, p), optional
-        Sigma if it is known. None: unknown, with an inverse-Wishart prior.
-    noise_variance_shape, noise_variance_scale : float
-        a and b of InverseGamma(a, b); the prior mean is b / (a - 1).
-    feature_mean_sd : float
-        s: each m_j has the prior N(0, s^2).
-    feature_covariance_df : float, optional
-        Degrees of freedom of the inverse Wishart, above p - 1; p + 3 if not given.
-    feature_covariance_scale : array_like, shape (p, p), optional
-        S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - p - 1).
+        The covariance of the features, if known. Default: unknown.
+    noise_variance_shape, noise_variance_scale : float, default 3 and 4
+        The prior mean is scale / (shape - 1).
+    feature_mean_sd : float, default 2
+        Prior standard deviation of the mean of each feature.
+    feature_covariance_df : float, default p + 3
+        Degrees of freedom; must exceed p - 1.
+    feature_covariance_scale : array_like, shape (p, p), default 2 I
+        The prior mean is scale / (df - p - 1).
     features : frame, array (n, p), or mapping from names to columns, optional
-        The features of each record, if they are known: a record is then the response alone.
+        The features of each record, if known. A record is then its response alone.
 
     Notes
     -----
-    Records are float64 of shape ``(n, p + 1)``, the response last. Parameters, those that are
-    unknown: ``coefficients`` (p + 1,), ``noise_variance`` (), ``feature_mean`` (p,) and
-    ``feature_covariance`` (p, p). ``derived={"r_squared": model.r_squared}`` asks for R squared.
+    Records are float64 of shape ``(n, p + 1)``, the response last, or ``(n,)`` with `features`.
+    Parameters: ``coefficients`` (p + 1,) and, if unknown, ``noise_variance`` (), ``feature_mean``
+    (p,) and ``feature_covariance`` (p, p). For R squared, pass
+    ``derived={"r_squared": model.r_squared}``.
 
     Examples
     --------
@@ -395,10 +406,10 @@ class LinearRegression(Regression):
         return eta, eta + deviation * rng.standard_normal(len(eta))
 
     def r_squared(self, theta: Theta) -> float:
-        """Return the share of the response's variance that the features explain, at one theta.
+        """Return R squared at one theta: the share of the response's variance explained.
 
-        b' C b / (b' C b + sigma^2), with b the slopes and C the covariance Sigma of the features;
-        that of the n known ones (a mean over them) with `features`. For
+        It is b' C b / (b' C b + sigma^2), with b the slopes and C = Sigma; with `features`, C is
+        the (population) covariance of the n known rows. Use it as
         ``derived={"r_squared": model.r_squared}``.
         """
         slopes = self._coefficients(theta)[1:]
@@ -417,7 +428,7 @@ class LinearRegression(Regression):
         return SummedLinear(design, laws, self._prior_precision, self.noise_variance, prior)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
+        """Return the estimates given exact moments, which are sufficient for theta."""
         p = self.n_features
         known = self.features is not None
         if known or reading.kind != "moments" or len(reading.values[0]) != p + 1:
@@ -463,7 +474,7 @@ class LinearRegression(Regression):
         return new | features
 
     def formula(self, query: Any, n: int) -> RegressionFormula | None:
-        """Return a formula for the total of regression moments given u; see `formulas`."""
+        """Return a formula for the total of regression moments given u; see `maths.formulas`."""
         p = self.n_features
         clamps = query_abilities(query).regression_clamps
         if self.features is not None or clamps is None or len(clamps[0]) != p + 1:

@@ -2,8 +2,8 @@
 
 The model
 ---------
-A record is a class y and K features x_1, ..., x_K, all categories: a row of 1 + K integers, the
-class first, each counted from 0. There are I classes, and feature k has J_k levels.
+A record is a row of 1 + K integers, all categories counted from 0: a class y, then K features
+x_1, ..., x_K. There are I classes, and feature k has J_k levels.
 
     P(y = i) = p_i
     P(x_k = j | y = i) = p^k_{ij}               independently over k, given the class
@@ -13,9 +13,8 @@ with independent Dirichlet(a, ..., a) priors on p = (p_i)_i and on each p^k_{i-}
 
 The conditional of the parameters
 ---------------------------------
-The likelihood of a database depends on the counts n_i = #(y = i) and n^k_{ij} = #(y = i, x_k = j):
-it is prod_i p_i^{n_i} prod_{ijk} (p^k_{ij})^{n^k_{ij}}. Multiplied by the Dirichlet densities,
-given the records,
+The likelihood depends on the counts n_i = #(y = i) and n^k_{ij} = #(y = i, x_k = j):
+it is prod_i p_i^{n_i} prod_{ijk} (p^k_{ij})^{n^k_{ij}}. Given the records,
 
     p ~ Dirichlet(a + n_i)_i,      p^k_{i-} ~ Dirichlet(a + n^k_{ij})_j,
 
@@ -23,10 +22,10 @@ all independent: `NaiveBayes.update_parameters` is an exact draw.
 
 The construction x = F(u; theta)
 --------------------------------
-u is uniform on [0, 1)^{1+K}. The class is the inverse CDF of p at u_0, then feature k is the
-inverse CDF of p^k_{y-} at u_k. Given a record, u_0 is uniform in the interval of its class and u_k
-in the interval of its level under that class. `noiseaware.models.inverse_cdf` keeps this exact in
-floating point.
+u is uniform on [0, 1)^{1+K}. The class is the inverse CDF of p at u_0, and feature k is the inverse
+CDF of p^k_{y-} at u_k. Given a record, u_0 is uniform in the interval of its class and u_k in the
+interval of its level under that class; `noiseaware.models.inverse_cdf` keeps this exact in floating
+point.
 """
 
 from __future__ import annotations
@@ -51,29 +50,35 @@ from noiseaware.parameters import Parameter
 from noiseaware.registry import MODELS
 
 MOST_VALUES = 256
-"""Possible records that are worth listing, so that the sampler may count how many there are of
-each. In a larger table most counts are 0 or 1, and parts are counted, or the records are moved."""
+"""Tables with up to this many possible records are listed, so that the sampler may count the
+records of each kind. In a larger table most counts are 0 or 1: parts are counted, or records
+moved."""
 
 
 class NaiveBayes(Discrete):
-    """Categorical class and features, the features independent given the class.
+    """Categorical class and features, with the features independent given the class.
+
+        P(class = i)                     = class_probabilities_i
+        P(feature k = level j | class i) = feature_probabilities_ikj
+
+    Every vector of probabilities has the prior Dirichlet(concentration, ..., concentration).
 
     Parameters
     ----------
     n_classes : int
         I, at least 2.
     n_levels : int or sequence of int
-        J_k for each feature, each at least 2; or one number for all, with ``n_features``.
-    concentration : float
-        a: every probability vector has the prior Dirichlet(a, ..., a).
+        J_k for each feature, at least 2; or one number for all, with ``n_features``.
+    concentration : float, default 2
+        The prior; 1 is uniform.
     n_features : int, optional
-        K, needed when ``n_levels`` is one number.
+        K, required if ``n_levels`` is one number.
 
     Notes
     -----
     Records are int64 of shape ``(n, 1 + K)``: the class, then the features, each from 0.
-    Parameters: ``class_probabilities`` (I,) and, if all features have the same number J of levels,
-    ``feature_probabilities`` (I, K, J); else ``feature_probabilities_1`` (I, J_1), and so on.
+    Parameters: ``class_probabilities`` (I,) and ``feature_probabilities`` (I, K, J) if all features
+    have the same number J of levels; otherwise ``feature_probabilities_1`` (I, J_1), and so on.
 
     Examples
     --------
@@ -179,7 +184,7 @@ class NaiveBayes(Discrete):
     from_gammas = Discrete.from_gammas  # that of the prior above
 
     def parts(self, query: Any) -> Parts | None:
-        """Return the cells of class, feature and level, if the query sees no more than them.
+        """Return the cells of class, feature and level, if these determine the query.
 
         Given the counts x_ikj, with n_i records of class i, one database has the probability
 
@@ -209,14 +214,14 @@ class NaiveBayes(Discrete):
         return Parts(levels, columns, prior, self._from_part_gammas, self._log_cells)
 
     def _from_part_gammas(self, logs: Floats) -> Theta:
-        """Return draws of theta, of gammas for the cells and then for the classes."""
+        """Return draws of theta from gammas for the cells, then for the classes."""
         cells = logs[:, : -self.n_classes].reshape(len(logs), self.n_classes, -1)
         features = np.split(cells, np.cumsum(self.n_levels)[:-1], axis=2)
         in_order = [logs[:, -self.n_classes :], *(x.reshape(len(logs), -1) for x in features)]
         return self.from_gammas(np.concatenate(in_order, axis=1))
 
     def _log_cells(self, theta: Theta) -> Floats:
-        """Return log p^k_ij, and with the first feature log p_i too, by class, feature, level."""
+        """Return log p^k_ij, plus log p_i with the first feature, by class, feature, level."""
         table, _ = self._read(theta)
         features = [table[k :: self.n_features, :j] for k, j in enumerate(self.n_levels, start=1)]
         logs = np.log(np.concatenate(features, axis=1))
@@ -229,7 +234,7 @@ class NaiveBayes(Discrete):
         return written
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the tables given exact counts, Dirichlets, and their estimates."""
+        """Return the posterior given exact counts, Dirichlets, and the estimates."""
         if reading.kind != "tables":
             return None
         classes, features = reading.values

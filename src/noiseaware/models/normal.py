@@ -8,7 +8,7 @@ A record is a float.
     mu ~ N(m_0, s_0^2)                          m_0 = mean_mean, s_0 = mean_sd
     v ~ InverseGamma(a, b)                      density prop. to v^(-a-1) exp(-b/v)
 
-with mu and v independent a priori; either may be known instead.
+with mu and v independent a priori; either may be known.
 
 The full conditionals
 ---------------------
@@ -18,12 +18,12 @@ The likelihood is prop. to v^(-n/2) exp(-sum_i (x_i - mu)^2 / (2 v)), so
   1/w = 1/s_0^2 + n/v;
 * v | mu, x: InverseGamma(a + n/2, b + sum_i (x_i - mu)^2 / 2).
 
-`Normal.update_parameters` draws mu, then v, each if unknown: an exact draw when one is known, a
-Gibbs scan of p(mu, v | x) when both are not.
+`Normal.update_parameters` draws mu, then v, skipping a known one: an exact draw if one is known, a
+Gibbs scan of p(mu, v | x) otherwise.
 
 The construction x = F(u; theta)
 --------------------------------
-x = mu + sqrt(v) u with u standard normal, inverted by u = (x - mu) / sqrt(v).
+x = mu + sqrt(v) u with u standard normal; the inverse is u = (x - mu) / sqrt(v).
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ def _recover_innovations(mean, variance, records, innovations):
 
 @njit(cache=True, nogil=True)
 def _log_likelihood(mean, variance, records, out):
-    """Write log N(x_i; mu, v)."""
     if not variance > 0.0:
         out[:] = -math.inf
         return
@@ -75,7 +74,7 @@ def _log_likelihood(mean, variance, records, out):
 
 @njit(cache=True, nogil=True)
 def _draw_mean(records, variance, prior_mean, prior_precision, z):
-    """Draw mu | v, x with the standard normal z."""
+    """Draw mu | v, x, using the standard normal z."""
     precision = prior_precision + records.shape[0] / variance
     weighted = prior_mean * prior_precision + records.sum() / variance
     return weighted / precision + z / math.sqrt(precision)
@@ -83,7 +82,6 @@ def _draw_mean(records, variance, prior_mean, prior_precision, z):
 
 @njit(cache=True, nogil=True)
 def _sum_squares(records, mean):
-    """Return sum_i (x_i - mu)^2."""
     total = 0.0
     for i in range(records.shape[0]):
         difference = records[i] - mean
@@ -93,23 +91,28 @@ def _sum_squares(records, mean):
 
 @dataclass(repr=False, eq=False)
 class Normal(Numbers):
-    """Independent normal records; the mean, the variance or both unknown.
+    """Independent normal records with unknown mean, unknown variance, or both.
+
+        x_i      ~ N(mean, variance)
+        mean     ~ N(mean_mean, mean_sd^2)
+        variance ~ InverseGamma(variance_shape, variance_scale)
+
+    The defaults suit records within a few tens of units of 0 that vary by about one unit.
 
     Parameters
     ----------
     mean : float, optional
-        mu if it is known. None: unknown, with prior N(mean_mean, mean_sd^2).
+        The mean, if known. Default: unknown.
     variance : float, optional
-        v if it is known. None: unknown, with an inverse-gamma prior.
-    mean_mean, mean_sd : float
-        Mean and standard deviation of the prior of mu.
-    variance_shape, variance_scale : float
-        a and b of InverseGamma(a, b); the prior mean of v is b / (a - 1).
+        The variance, if known. Default: unknown.
+    mean_mean, mean_sd : float, default 0 and 10
+        Prior mean and standard deviation of the mean.
+    variance_shape, variance_scale : float, default 3 and 2
+        The prior mean of the variance is scale / (shape - 1).
 
     Notes
     -----
-    Records are float64 of shape ``(n,)``. Parameters, those that are unknown: ``mean`` () and
-    ``variance`` ().
+    Records are float64 of shape ``(n,)``. Parameters, if unknown: ``mean`` () and ``variance`` ().
 
     Examples
     --------
@@ -154,7 +157,7 @@ class Normal(Numbers):
         return new
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the mean given an exact sum, if the variance is known, and its estimate."""
+        """Return the posterior of the mean, and its estimate, given an exact sum and variance."""
         if reading.kind != "sum" or self.mean is not None or self.variance is None:
             return None
         variance = 1.0 / (self.mean_sd**-2 + n / self.variance)

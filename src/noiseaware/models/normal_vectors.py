@@ -1,4 +1,4 @@
-"""Normal vectors whose mean and covariance are known or unknown: records, or features of them.
+"""Normal vectors with known or unknown mean and covariance: records, or features of records.
 
 The model
 ---------
@@ -7,7 +7,7 @@ The model
     Sigma ~ InverseWishart(df, S)               density prop. to |Sigma|^(-(df+p+1)/2)
                                                 exp(-tr(S Sigma^{-1})/2)
 
-with m and Sigma independent a priori; either may be known instead.
+with m and Sigma independent a priori; either may be known.
 
 The full conditionals
 ---------------------
@@ -17,13 +17,13 @@ The likelihood is |Sigma|^(-n/2) exp(-sum_i (x_i - m)' Sigma^{-1} (x_i - m) / 2)
   V^{-1} mu = Sigma^{-1} sum_i x_i + (a_j/s_j^2)_j;
 * Sigma | m, x: InverseWishart(df + n, S + sum_i (x_i - m)(x_i - m)').
 
-`NormalVectors.update` draws m, then Sigma, each if unknown: an exact draw when one is known, a
-Gibbs scan of p(m, Sigma | x) when both are not.
+`NormalVectors.update` draws m, then Sigma, skipping a known one: an exact draw if one is known, a
+Gibbs scan of p(m, Sigma | x) otherwise.
 
 The construction x = F(u; theta)
 --------------------------------
 x = m + L u with u standard normal of length p and Sigma = L L' (L lower triangular, positive
-diagonal), inverted by u = L^{-1} (x - m).
+diagonal); the inverse is u = L^{-1} (x - m).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from noiseaware.parameters import Innovations, Parameter
 from noiseaware.registry import MODELS
 
 FEATURES = ("feature_", "feature", "n_features")
-"""The names of vectors that are features of records."""
+"""The names for vectors that are features of records; see `NormalVectors`."""
 
 _NO_VECTOR = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
 
 
 class Priors(NamedTuple):
-    """What the draws of m and Sigma need of their priors."""
+    """What the draws of m and Sigma need to know of their priors."""
 
     centres: Floats
     """a, (p,)."""
@@ -70,7 +70,7 @@ class Priors(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def build_vectors(mean, covariance, innovations, records):
-    """Write m + L u_i into the first p columns; False, and NaN in all records, without an L."""
+    """Write m + L u_i into the first p columns; if there is no L, NaN everywhere and False."""
     p = mean.shape[0]
     factor = np.empty((p, p))
     if not cholesky(covariance, p, factor):
@@ -100,7 +100,7 @@ def _whiten(mean, factor, records, i, out):
 
 @njit(cache=True, nogil=True)
 def recover_vectors(mean, covariance, records, innovations):
-    """Write u_i = L^{-1} (x_i - m) into the first p columns; as `build_vectors`."""
+    """Write u_i = L^{-1} (x_i - m) into the first p columns; failure as in `build_vectors`."""
     p = mean.shape[0]
     factor = np.empty((p, p))
     if not cholesky(covariance, p, factor):
@@ -113,7 +113,7 @@ def recover_vectors(mean, covariance, records, innovations):
 
 @njit(cache=True, nogil=True)
 def log_density_of_vectors(mean, covariance, records, out):
-    """Write log N(x_i; m, Sigma); False, with -inf in ``out``, if there is no L."""
+    """Write log N(x_i; m, Sigma); if there is no L, -inf everywhere and False."""
     p = mean.shape[0]
     factor, row = np.empty((p, p)), np.empty((1, p))
     if not cholesky(covariance, p, factor):
@@ -129,10 +129,10 @@ def log_density_of_vectors(mean, covariance, records, out):
 
 @njit(cache=True, nogil=True)
 def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, covariance_out):
-    """Draw m given Sigma, then Sigma given m; an empty output marks what is known.
+    """Draw m given Sigma, then Sigma given m; an empty output marks a known parameter.
 
     The vectors are the first p columns of the records. ``normals`` holds p numbers for an unknown
-    m, then p (p - 1)/2 for an unknown Sigma; ``gammas`` p of shapes (df + n - j)/2.
+    m, then p (p - 1)/2 for an unknown Sigma; ``gammas`` holds p of shapes (df + n - j)/2.
     """
     p = mean.shape[0]
     centre = mean
@@ -160,18 +160,18 @@ def draw_both(records, mean, covariance, priors, normals, gammas, mean_out, cova
 
 
 def draw_gammas(shapes: Sequence[float], n_records: int, rng: Generator) -> Floats:
-    """Draw a gamma variable for each of the prior's shapes, to which n records add n/2."""
+    """Draw a gamma variable for each of the prior's shapes, each increased by n/2."""
     half = 0.5 * n_records
-    # One scalar call each: for a few gammas that is faster than one call with an array.
+    # For a few gammas, scalar calls are faster than one call with an array.
     return np.array([rng.standard_gamma(shape + half) for shape in shapes])
 
 
 class NormalVectors:
     """N_p(m, Sigma) with m and Sigma known, or unknown (None) with their priors.
 
-    ``names`` are what stands before "mean" and "covariance" in the names of parameters and
-    arguments; the dimension of the parameters, whose labels are x1, ..., xp; what the model calls
-    p. ``df`` and ``scale`` are p + 3 and 2 I if they are None.
+    ``names`` holds the prefix of "mean" and "covariance" in the names of parameters and arguments,
+    the dimension of the parameters (labels x1, ..., xp), and the model's name for p. ``df`` and
+    ``scale`` default to p + 3 and 2 I.
     """
 
     def __init__(
@@ -217,14 +217,14 @@ class NormalVectors:
             self.parameters += (Parameter(second, (p, p), "covariance", dims, coords),)
 
     def given(self) -> dict[str, Any]:
-        """Return df and scale, ready for JSON; None for what is left at its default."""
+        """Return df and scale, ready for JSON; None marks a default."""
         df = None if self.df == self.size + 3 else self.df
         usual = np.array_equal(self.scale, 2.0 * np.eye(self.size))
         scale = None if usual else self.scale.tolist()
         return {f"{self._names[1]}_df": df, f"{self._names[1]}_scale": scale}
 
     def read(self, theta: Theta) -> tuple[Floats, Floats]:
-        """Return m and Sigma, each from theta or from what is known."""
+        """Return m and Sigma, each from theta or as known."""
         p, (first, second) = self.size, self._names
         mean = read_parameter(theta, first, (p,)) if self.mean is None else self.mean
         if self.covariance is not None:
@@ -232,7 +232,7 @@ class NormalVectors:
         return mean, read_parameter(theta, second, (p, p))
 
     def sample_prior(self, rng: Generator) -> Theta:
-        """Draw what is unknown."""
+        """Draw the unknown parameters from the prior."""
         new, mean, covariance = self.room()
         if self.mean is None:
             mean[:] = self.mean_mean + self.mean_sd * rng.standard_normal(self.size)
@@ -250,7 +250,7 @@ class NormalVectors:
         return out
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(m, Sigma), normalised; Sigma by its lower triangle."""
+        """Return log p(m, Sigma), normalised, over the lower triangle of Sigma."""
         mean, covariance = self.read(theta)
         total = 0.0
         if self.mean is None and self._alike:  # one compiled sum
@@ -263,14 +263,14 @@ class NormalVectors:
         return total
 
     def room(self) -> tuple[Theta, Floats, Floats]:
-        """Return a theta to be filled in, and its m and Sigma; empty if they are known."""
+        """Return an unfilled theta, and its m and Sigma (empty arrays for known ones)."""
         new: Theta = {parameter.name: np.empty(parameter.shape) for parameter in self.parameters}
         return new, new.get(self._names[0], _NO_VECTOR), new.get(self._names[1], _NO_MATRIX)
 
     def update(self, theta: Theta, records: Floats, normals: Floats, gammas: Floats) -> Theta:
-        """Return what is unknown, drawn given the records by one Gibbs scan.
+        """Return the unknown parameters, drawn given the records by one Gibbs scan.
 
-        ``normals`` are n_mean + n_below standard normals, ``gammas`` come from `draw_gammas`.
+        ``normals`` holds n_mean + n_below standard normals; ``gammas`` come from `draw_gammas`.
         """
         new, mean, covariance = self.room()
         if new:
@@ -280,26 +280,32 @@ class NormalVectors:
 
 @dataclass(repr=False, eq=False)
 class MultivariateNormal(CompiledModel):
-    """Independent normal vectors; the mean, the covariance or both unknown.
+    """Independent normal vectors with unknown mean, unknown covariance, or both.
+
+        x_i        ~ N_q(mean, covariance)
+        mean_j     ~ N(mean_mean_j, mean_sd_j^2)     independent
+        covariance ~ InverseWishart(covariance_df, covariance_scale)
+
+    The defaults suit columns within a few tens of units of 0 that vary by about one unit.
 
     Parameters
     ----------
     n_columns : int
         q, the length of a record.
     mean : array_like, shape (q,), optional
-        m if it is known. None: unknown, with independent normal priors.
+        The mean, if known. Default: unknown.
     covariance : array_like, shape (q, q), optional
-        Sigma if it is known. None: unknown, with an inverse-Wishart prior.
-    mean_mean, mean_sd : float or array_like, shape (q,)
-        a_j and s_j of the priors N(a_j, s_j^2) of the m_j; one number stands for all.
-    covariance_df : float, optional
-        Degrees of freedom of the inverse Wishart, above q - 1; q + 3 if not given.
-    covariance_scale : array_like, shape (q, q), optional
-        S of the inverse Wishart; 2 I if not given. The prior mean is S / (df - q - 1).
+        The covariance, if known. Default: unknown.
+    mean_mean, mean_sd : float or array_like, shape (q,), default 0 and 10
+        Prior mean and standard deviation of each entry of the mean; a single number serves all.
+    covariance_df : float, default q + 3
+        Degrees of freedom; must exceed q - 1.
+    covariance_scale : array_like, shape (q, q), default 2 I
+        The prior mean is scale / (df - q - 1).
 
     Notes
     -----
-    Records are float64 of shape ``(n, q)``. Parameters, those that are unknown: ``mean`` (q,) and
+    Records are float64 of shape ``(n, q)``. Parameters, if unknown: ``mean`` (q,) and
     ``covariance`` (q, q).
 
     Examples
@@ -347,7 +353,7 @@ class MultivariateNormal(CompiledModel):
         return self._vectors.log_prior(theta)
 
     def closed_form(self, reading: Reading, n: int) -> ClosedForm | None:
-        """Return the estimates given exact moments; p(theta | x) depends on nothing else."""
+        """Return the estimates given exact moments, which are sufficient for theta."""
         if reading.kind != "moments" or len(reading.values[0]) != self.n_columns:
             return None
         mean, scatter = reading.values

@@ -1,6 +1,6 @@
-"""What the package's own models share: how they draw records and how they show themselves.
+"""What the package's models share: how they draw records and how they print.
 
-A model of yours does not inherit from `ReadyModel`; `noiseaware.contract` says what it needs.
+Your own model need not inherit from `ReadyModel`; see `noiseaware.contract` for what it needs.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ PRIORS: dict[str, tuple[str, str, Callable[[float, float, float], float]]] = {
     "gamma": ("shape", "rate", log_gamma),
     "inverse gamma": ("shape", "scale", log_inverse_gamma),
 }
-"""Priors of one number v: what the arguments v_... are called, and log p(v) given these."""
+"""Priors of a single number v: the suffixes of its arguments v_..., and log p(v) given these."""
 
 
 class ReadyModel:
-    """A model that keeps each argument of its constructor as an attribute of the same name.
+    """A model that keeps each constructor argument as an attribute of the same name.
 
-    A model whose attribute says more than was given (a default that was worked out, say) extends
-    `to_dict`. Arrays, tuples and plain values need nothing. The arguments of a model with many are
-    the fields of a dataclass, and the ``metadata`` of a field says how it is checked.
+    Arrays, tuples and plain values need no more. If an attribute says more than the argument (a
+    computed default, say), the model extends `to_dict`. Models with many arguments are dataclasses,
+    with the check of each argument in the ``metadata`` of its field.
     """
 
     example: ClassVar[dict[str, Any]] = {}
-    """The required arguments of a small example. The lists of the command, example files."""
+    """The required arguments of a small example, for the command's lists and example files."""
 
     _priors: ClassVar[Mapping[str, str]] = {}
-    """Of parameters that are one number: which of `PRIORS`."""
+    """The prior, a key of `PRIORS`, of each parameter that is a single number."""
 
     parameters: tuple[Parameter, ...]
     innovations: Innovations
@@ -55,17 +55,17 @@ class ReadyModel:
                 setattr(self, field.name, field.metadata["check"](field.name, value))
 
     def _unknown(self, *parameters: Parameter) -> tuple[Parameter, ...]:
-        """Return the parameters whose attribute of the same name is None: nobody knows them."""
+        """Return the unknown parameters: those whose attribute of the same name is None."""
         return tuple(each for each in parameters if getattr(self, each.name) is None)
 
     def _number(self, theta: Theta, name: str) -> float:
-        """Return a parameter that is one number, from theta or as it is known."""
+        """Return a parameter that is a single number, from theta or as known."""
         known: float | None = getattr(self, name)
         return float(theta[name]) if known is None else known
 
     @cached_property
     def _prior_arguments(self) -> dict[str, tuple[float, float]]:
-        """The two arguments that say the prior of each number."""
+        """The two prior arguments of each parameter that is a single number."""
         found = {}
         for name, kind in self._priors.items():
             first, second, _ = PRIORS[kind]
@@ -75,7 +75,7 @@ class ReadyModel:
     def _draw_number(
         self, name: str, rng: Generator, more_a: Any = 0.0, more_b: Any = 0.0
     ) -> Floats:
-        """Draw a number from its prior, or where that is (inverse) gamma with more of a and b."""
+        """Draw a number from its prior; if that is (inverse) gamma, with the given more of a, b."""
         kind, (a, b) = self._priors[name], self._prior_arguments[name]
         if kind == "normal":
             return np.array(a + b * rng.standard_normal())
@@ -86,7 +86,6 @@ class ReadyModel:
         return np.array(max(gamma / (b + more_b), SMALLEST))
 
     def _log_density(self, name: str, theta: Theta) -> float:
-        """Return the log density of a number under its prior, normalised."""
         log_density = PRIORS[self._priors[name]][2]
         return log_density(float(theta[name]), *self._prior_arguments[name])
 
@@ -95,7 +94,7 @@ class ReadyModel:
         raise NotImplementedError
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), normalised; a covariance by its lower triangle."""
+        """Return log p(theta), normalised, over the lower triangle of a covariance."""
         raise NotImplementedError
 
     def log_likelihood(self, theta: Theta, records: ArrayLike) -> Floats:
@@ -109,13 +108,13 @@ class ReadyModel:
     def sample_records(
         self, theta: Theta, n: int, rng: Generator, **index: ArrayLike
     ) -> NDArray[Any]:
-        """Draw n records from f(. | theta): F(u; theta) of fresh innovations u."""
+        """Draw n records from f(. | theta), as F(u; theta) of fresh innovations u."""
         return self.build_records(theta, self.innovations.draw(n, rng), **index)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the type and the constructor's arguments, ready for JSON.
 
-        A class of yours that derives from a ready model with other arguments has none: ValueError.
+        Raises ValueError for a subclass that has other arguments than the package's model.
         """
         arguments = inspect.signature(type(self)).parameters
         try:
@@ -126,7 +125,7 @@ class ReadyModel:
         return {"type": type(self).__name__, **written}
 
     def __repr__(self) -> str:
-        """Write the call that makes the model, without the arguments left at their defaults."""
+        """Write the call that makes the model, omitting arguments at their defaults."""
         try:
             written = self.to_dict()
         except ValueError:
@@ -140,49 +139,48 @@ class ReadyModel:
 
 
 class Compiled(NamedTuple):
-    """What a model does with all its records; each function fills the last of its arguments.
+    """The compiled functions of a model, on all its records; each fills its last argument.
 
-    `values` is what the model's `_read(theta)` returns. A function that cannot go on returns False;
-    there is an error then if a record is to blame, one that the model cannot have. `recover` finds
-    fresh uniforms in the last columns of `innovations`, as many as the model's `uniforms`.
+    `values` is the result of the model's `_read(theta)`. A function that fails returns False, which
+    raises an error if a record is invalid. `recover` is given fresh uniforms in the last columns of
+    `innovations`, as many as the model's `uniforms`.
     """
 
     build: Callable[..., bool | None]
     """(*values, innovations, records): x_i = F(u_i; theta)."""
     recover: Callable[..., bool | None] | None
-    """(*values, records, innovations): u_i with F(u_i; theta) = x_i. None: the model says how."""
+    """(*values, records, innovations): u_i with F(u_i; theta) = x_i. None: defined by the model."""
     log_likelihood: Callable[..., bool | None]
     """(*values, records, out): log f(x_i | theta)."""
 
 
 class CompiledModel(ReadyModel):
-    """A ready model whose records go through compiled functions."""
+    """A ready model whose records are handled by compiled functions."""
 
     dtype: ClassVar[type] = np.float64
     """The type of the records, float64 or int64."""
     width: int | None = None
-    """How many numbers a record has; None: one, and the records have shape (n,)."""
+    """The number of entries of a record; None: one, and the records have shape (n,)."""
     uniforms: ClassVar[int | None] = None
-    """How many uniforms it takes to recover the innovations of a record, of which more than one
-    makes it; None: as many as there are innovations, if these are uniform, else none."""
+    """How many uniforms are needed to recover the innovations of a record, if more than one u makes
+    it. None: as many as there are innovations if these are uniform, otherwise none."""
     compiled: ClassVar[Compiled]
 
     _known_width: int = 0
-    """How many innovations of a record, the first, are known and not part of u."""
+    """The number of innovations of a record, the first, that are known and not part of u."""
     _sizes: Sequence[int] = ()
     _names: Sequence[str] = ()
-    """Of records that are integers: the number of levels of each column, and what it is called."""
+    """For integer records: the number of levels of each column, and the name of each column."""
 
     def _read(self, theta: Theta) -> tuple[Any, ...]:
-        """Return what the compiled functions are told of theta."""
+        """Return theta as the compiled functions take it."""
         raise NotImplementedError
 
     def _read_possible(self, theta: Theta) -> tuple[Any, ...]:
-        """As `_read`, for the construction; what the prior makes impossible may be moved inside."""
+        """As `_read`, for the construction; may move values impossible under the prior inside."""
         return self._read(theta)
 
     def _read_records(self, records: ArrayLike) -> NDArray[Any]:
-        """Return records as a contiguous array of the right type and shape."""
         if self.dtype is np.int64:
             return read_integers(records, self.width)
         return read_floats("records", records, self.width)
@@ -194,7 +192,7 @@ class CompiledModel(ReadyModel):
         self._check(array)
 
     def _check(self, records: NDArray[Any]) -> None:
-        """Raise ValueError unless finite records of the right type and shape are possible ones."""
+        """Raise ValueError unless finite records of the right type and shape are possible."""
         if self.dtype is np.int64:
             check_levels(records, self._sizes, self._names)
 
@@ -206,7 +204,7 @@ class CompiledModel(ReadyModel):
         return out
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta, by the kernel for p(theta | x) that the module docstring has."""
+        """Return a new theta, by the kernel for p(theta | x) in the module docstring."""
         return self._update(theta, self._read_records(records), rng)
 
     def _update(self, theta: Theta, records: NDArray[Any], rng: Generator) -> Theta:
@@ -218,7 +216,6 @@ class CompiledModel(ReadyModel):
         return self._build(theta, u, (len(u),) if self.width is None else (len(u), self.width))
 
     def _build(self, theta: Theta, innovations: Floats, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return records of this shape, of all innovations."""
         records: NDArray[Any] = np.empty(shape, dtype=self.dtype)
         self.compiled.build(*self._read_possible(theta), innovations, records)
         return records
@@ -226,7 +223,7 @@ class CompiledModel(ReadyModel):
     def recover_innovations(
         self, theta: Theta, records: ArrayLike, rng: Generator | None = None
     ) -> Floats:
-        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if there are several."""
+        """Return u_i with F(u_i; theta) = x_i, drawn from p(u | x, theta) if not unique."""
         array, width = self._read_records(records), self._known_width + self.innovations.width
         innovations, uniforms = np.empty((len(array), width)), self.uniforms
         if uniforms is None:
@@ -246,7 +243,7 @@ class Numbers(CompiledModel):
     """Values above which a parameter is treated as impossible."""
 
     def _given(self, events: float, exposure: float, estimate: float) -> ClosedForm:
-        """Return the closed form of a rate that `_draw_number` draws exactly."""
+        """Return the closed form of a rate for which `_draw_number` is exact."""
         shape, rate = self._prior_arguments["rate"]
 
         def draw(draws: int, rng: Generator) -> Theta:
@@ -280,10 +277,9 @@ def needed(rng: Generator | None) -> Generator:
 
 
 def _plain(value: Any, default: Any) -> Any:
-    """Return an argument as JSON knows it.
+    """Return an argument in the form for JSON.
 
-    An argument with one number as its default takes one number for all: if all the numbers of its
-    array are equal, the one is written.
+    If the default is one number, which stands for all, an array of equal numbers becomes one.
     """
     if isinstance(value, np.ndarray):
         if isinstance(default, float) and (value == value.flat[0]).all():

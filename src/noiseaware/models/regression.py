@@ -4,18 +4,17 @@
     eta_i = (1, x_0^i) beta                     the linear predictor; beta_0 is the intercept
     beta_j ~ N(0, tau^2)                        tau = coefficient_sd
 
-A record is (x_0, y): p features and a response, a row of p + 1 floats with the response last. The
-features are random because the confidential ones are not published either: imputing a record means
-imputing all of it.
+A record is a row of p + 1 floats: p features x_0, then the response y. The features are random
+because they are confidential too: imputing a record means imputing all of it.
 
-**Known features.** With `features=`, x_0^i is known for each record, and a record is y_i alone,
+**Known features.** With `features=`, x_0^i is known, m and Sigma drop out, and a record is y_i
+alone,
 
-    y_i | x_0^i, theta  as above,
+    y_i | x_0^i, theta  as above.
 
-without m and Sigma. With m = 0 and Sigma = I the construction of the features is x_0 = u, so that
-the loops of the model with random features serve: a row (x_0^i, y_i) is put together from what is
-known and the record, x_0^i stands for its own innovations, and log N(x_0^i; 0, I), which the
-likelihood of a whole row has and that of y_i has not, is taken away.
+The loops for random features still serve. With m = 0 and Sigma = I the construction of the features
+is x_0 = u, so the known x_0^i stand for their own innovations in a row (x_0^i, y_i). The term
+log N(x_0^i; 0, I), part of the likelihood of a whole row but not of y_i, is subtracted.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from noiseaware.parameters import PLAIN_WORK, Innovations, Work
 
 
 class Regression(CompiledModel):
-    """Features and coefficients; a dataclass for each kind of response adds what is its own."""
+    """Features and coefficients; one dataclass per kind of response adds the rest."""
 
     n_features: int
     coefficient_sd: float
@@ -50,11 +49,11 @@ class Regression(CompiledModel):
     example: ClassVar[dict[str, Any]] = {"n_features": 1}
 
     _response_normals = 1
-    """How many normals make the response, besides one for each feature."""
+    """How many normals make the response, in addition to one per feature."""
     _work: ClassVar[Work] = PLAIN_WORK
-    """What the methods cost."""
+    """The cost of the methods."""
     _response_type: ClassVar[type] = np.float64
-    """The type of records that are responses alone."""
+    """The type of records that hold the response alone."""
 
     uses_index: bool = False
     n_records: int | None = None
@@ -84,7 +83,7 @@ class Regression(CompiledModel):
             self.column_names, self._known_width = ["y"], p
 
     def _know_features(self) -> Floats | None:
-        """Return the known features, (n, p), and settle what would describe unknown ones."""
+        """Return the known features, (n, p), and fix the parameters of unknown ones."""
         columns = self.features = arguments.feature_columns(self.features)
         if not columns:
             self.features = None
@@ -102,7 +101,7 @@ class Regression(CompiledModel):
         return np.column_stack(list(columns.values()))
 
     def _known_of(self, n: int, index: ArrayLike | None = None) -> Floats:
-        """Return the known features of n records: those with these numbers, or the first n."""
+        """Return the known features of n records: those in ``index``, or the first n."""
         assert self._known is not None
         chosen = np.arange(n) if index is None else np.asarray(index)
         return self._known[chosen % len(self._known)]
@@ -123,7 +122,7 @@ class Regression(CompiledModel):
     def build_records(
         self, theta: Theta, innovations: ArrayLike, index: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the records F(u_i; theta); of known features, those with these numbers."""
+        """Return the records F(u_i; theta); with known features, the records in ``index``."""
         if self._known is None:
             return CompiledModel.build_records(self, theta, innovations)
         u = read_floats("innovations", innovations, self._response_normals)
@@ -132,13 +131,12 @@ class Regression(CompiledModel):
         return np.ascontiguousarray(rows[:, -1], dtype=self._response_type)
 
     def _coefficients(self, theta: Theta) -> Floats:
-        """Return beta."""
         return read_parameter(theta, "coefficients", (self.n_features + 1,))
 
     def predict_response(
         self, theta: Theta, features: Floats, rng: Generator
     ) -> tuple[Floats, Floats]:
-        """Return E(y | x_0) of each row of features, (m, p), and a draw of y."""
+        """Return E(y | x_0) for each row of features, (m, p), and a draw of y."""
         beta = self._coefficients(theta)
         return self._respond(beta[0] + features @ beta[1:], theta, rng)
 

@@ -1,21 +1,20 @@
 """Slice sampling (Neal 2003) of one number, and the density of shapes that two models share.
 
-One coordinate x with log density l is moved by drawing a height y = l(x) - e, e standard
-exponential, and then a point uniformly from {x': l(x') > y}: an interval of width w is put around x
-at random, its ends are moved outwards until they are below y, and it is shrunk towards x at each
-point drawn from it that is below y. That leaves exp(l) invariant for every width that does not
-depend on x, and needs no tuning: a width that is too small costs a few more values of l, one that
-is too large is halved in a few.
+A coordinate x with log density l moves by drawing a height y = l(x) - e, e standard exponential,
+and then a uniform point from {x': l(x') > y}. An interval of width w is placed around x at random;
+its ends step outwards until they are below y; then it shrinks towards x at every draw below y. This
+leaves exp(l) invariant for any width that does not depend on x, and needs no tuning: too small a
+width costs a few more evaluations of l, and too large a width is halved within a few.
 
-The three steps differ in where their uniforms come from and in when they stop.
+The three versions differ in the source of their uniforms and in when they stop.
 
 * `slice_draw` is for densities written in Python.
-* `slice_in_pool` takes its uniforms from a pool, as the kernels of `conjugate.py` do: where the
-  pool comes to its end the caller calls again, with the same pool made longer.
-* `slice_step` moves the ends in at most m steps, and stays at x if none of `TRIES` points is above
-  y. That changes nothing in Neal's proof: for x' different from x, the paths from x to x' and back
-  through the same points below y have equal density, those of each length separately, and so the
-  shorter ones alone balance too.
+* `slice_in_pool` takes its uniforms from a pool, as the kernels of `conjugate.py` do: if the pool
+  is exhausted, the caller repeats the call with the same pool extended.
+* `slice_step` steps out at most m times, and stays at x if none of `TRIES` points is above y.
+  Neal's proof still holds: for x' different from x, the paths from x to x' and back through the
+  same points below y have equal density, separately for each length, so the shorter ones alone
+  balance too.
 
 The last two are inlined into their callers, so that numba can cache these with their densities.
 
@@ -33,10 +32,10 @@ from numba import njit
 from numpy.random import Generator
 
 MOST_STEPS = 10
-"""m: how often the interval of `slice_step` may be moved outwards, both sides together."""
+"""m: the maximum number of outward steps in `slice_step`, both sides together."""
 
 TRIES = 21
-"""Points that are drawn from the interval before `slice_step` gives up and stays."""
+"""Points drawn from the interval before `slice_step` gives up and stays."""
 
 POOL = 3 + TRIES
 """Uniforms that one `slice_step` may use."""
@@ -45,7 +44,7 @@ POOL = 3 + TRIES
 def slice_draw(
     log_density: Callable[..., float], now: float, width: float, rng: Generator
 ) -> float:
-    """Return a new value; the density is invariant."""
+    """Return a new value, leaving the density invariant."""
     level = log_density(now) + math.log(1.0 - rng.random())
     low = now - width * rng.random()
     high = low + width
@@ -128,10 +127,10 @@ def slice_step(log_density, x, rest, width, uniform, source):
 # ------------------------------------------------------------------ shapes
 
 FARTHEST = 660.0
-"""|v| beyond it has density 0; what a prior may have there is below `arguments.LEAST_SHAPE`."""
+"""The density is 0 for |v| beyond it; only shapes below `arguments.LEAST_SHAPE` put mass there."""
 
 SMALLEST_SHAPE = 1e-300
-"""Where `lgamma` and the logarithm are still finite."""
+"""Smallest shape at which `lgamma` and the logarithm are still finite."""
 
 
 @njit(cache=True, nogil=True)
@@ -140,8 +139,8 @@ def log_shape_density(v, terms, weights):
 
         h(v) = a v + b s + c log(o + r s) + m lgamma(o + r s) - n sum_j lgamma(w_j s),   s = exp(v),
 
-    or of a factor that all shapes share. ``terms`` is (a, b, c, o, r, m, n), ``weights`` holds the
-    w_j; `durations.py` and `dirichlet.py` derive them. The records enter through their sums.
+    or of a factor shared by all shapes. ``terms`` is (a, b, c, o, r, m, n), ``weights`` holds the
+    w_j; `durations.py` and `dirichlet.py` derive them. The records enter only through their sums.
     """
     if not abs(v) <= FARTHEST:
         return -math.inf
@@ -160,7 +159,7 @@ def log_shape_density(v, terms, weights):
 
 @njit(cache=True, nogil=True)
 def move_shape(v, terms, weights, n, uniforms, used):
-    """Make a slice step of the logarithm of a shape, given n records; as `slice_in_pool`."""
+    """Make a slice step in the logarithm of a shape, given n records; as `slice_in_pool`."""
     v = min(max(v, -FARTHEST), FARTHEST)
     width = 4.0 / math.sqrt(n + 4.0)  # about three posterior standard deviations of v
     return slice_in_pool(log_shape_density, v, (terms, weights), width, uniforms, used)

@@ -1,22 +1,24 @@
 """A kernel for linear regression with known features, the responses integrated out.
 
-Where every response is released by itself with Gaussian noise of variance d_i,
+If every response is released individually with Gaussian noise of variance d_i,
 
     y_i ~ N(z_i' beta, sigma^2),   s_i ~ N(y_i, d_i)     give     s_i ~ N(z_i' beta, sigma^2 + d_i),
 
 and with beta ~ N(0, tau^2 I) the coefficients can be integrated out too. With W the diagonal matrix
 of 1 / (sigma^2 + d_i), A = Z' W Z + I / tau^2 and r = Z' W s,
 
-    log p(s | sigma^2) = sum_i log W_ii / 2 - log |A| / 2 - (s' W s - r' A^{-1} r) / 2 + constant,
+    log p(s | sigma^2) = sum_i log W_ii / 2 - log |A| / 2 - (s' W s - r' A^{-1} r) / 2 + constant.
 
-so that sigma^2 is moved by slice sampling of its logarithm t, whose prior density is that of
-InverseGamma(a, b) times sigma^2, exp(-a t - b exp(-t)), and beta is an exact draw of
-N(A^{-1} r, A^{-1}), given sigma^2. Responses of one d enter by their sums Z' Z, Z' s and s' s, so a
-value of log p(s | sigma^2) costs no pass over the records if there are few scales. To keep digits,
-s is taken relative to its least squares fit Z b: beta - b then has the prior mean -b.
+sigma^2 moves by slice sampling of its logarithm t, whose prior density is that of
+InverseGamma(a, b) times sigma^2, exp(-a t - b exp(-t)). Given sigma^2, beta is an exact draw from
+N(A^{-1} r, A^{-1}).
+Responses that share d enter through their sums Z' Z, Z' s and s' s, so with few noise scales
+log p(s | sigma^2) costs no pass over the records. To keep digits, s is taken relative to its least
+squares fit Z b; beta - b then has the prior mean -b.
 
-A response given theta and s_i is normal, with q_i = 1 / d_i (0 if nothing is seen of it), mean
-m_i + k_i (s_i - m_i) and variance sigma^2 (1 - k_i), k_i = sigma^2 q_i / (1 + sigma^2 q_i).
+Given theta and s_i, a response is normal with mean m_i + k_i (s_i - m_i) and variance
+sigma^2 (1 - k_i), where m_i = z_i' beta, q_i = 1 / d_i (0 if it is not seen) and
+k_i = sigma^2 q_i / (1 + sigma^2 q_i).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from noiseaware.maths.cells import CellLaws, Summed
 from noiseaware.models.slice_sampling import slice_draw
 
 FARTHEST = 300.0
-"""Largest |log sigma^2|: there is no mass beyond."""
+"""Largest |log sigma^2|; there is no mass beyond."""
 
 
 class Point(NamedTuple):
@@ -47,9 +49,9 @@ class Point(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def integrated(variance, precision, sums, root, half):
-    """Return log p(s | sigma^2) up to a constant; -inf where A is not positive definite.
+    """Return log p(s | sigma^2) up to a constant; -inf if A is not positive definite.
 
-    Fills in the lower triangle of `root`, L with L L' = A, and `half`, L^{-1} r. `sums` is b, d,
+    Fills in the lower triangle of `root`, L with L L' = A, and `half`, L^{-1} r. `sums` holds b, d,
     and for each d the number of responses, Z' Z, Z' e and e' e, e = s - Z b.
     """
     centre, d, sizes, squares, cross, total = sums
@@ -74,10 +76,10 @@ def integrated(variance, precision, sums, root, half):
 
 
 class SummedLinear:
-    """The kernel; see the module's description.
+    """The kernel; see the module docstring.
 
-    ``design`` is Z, the intercept first, (n, p + 1); ``precision`` is 1 / tau^2; ``prior`` is a and
-    b, for a sigma^2 (``noise_variance``) that is not known.
+    ``design`` is Z, the intercept first, (n, p + 1); ``precision`` is 1 / tau^2; ``prior`` is
+    (a, b), for an unknown sigma^2 (``noise_variance``).
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class SummedLinear:
         return self._draw_beta(self.noise_variance or math.exp(t), rng), tuning
 
     def step(self, point: Point, tuning: dict[str, Any], rng: Generator) -> tuple[Point, float]:
-        """Draw sigma^2 with beta integrated out, and then beta."""
+        """Draw sigma^2 with beta integrated out, then beta."""
         variance = point.variance
         if self.noise_variance is None:
             width = 2.5 * math.sqrt(tuning["square"])
@@ -139,7 +141,7 @@ class SummedLinear:
         return self._draw_beta(variance, rng), 1.0
 
     def learn(self, point: Point, tuning: dict[str, Any]) -> None:
-        """Learn how wide the density of t is."""
+        """Learn the width of the density of t."""
         tuning["count"] += 1
         share = 1.0 / min(tuning["count"] + 1.0, 200.0)
         away = math.log(point.variance) - tuning["middle"]
@@ -147,7 +149,7 @@ class SummedLinear:
         tuning["square"] = max((1.0 - share) * (tuning["square"] + share * away**2), 1e-8)
 
     def forget(self, tuning: dict[str, Any]) -> None:
-        """Forget nothing: a width is right for every release."""
+        """Forget nothing: the width is valid for every release."""
 
     def _draw_beta(self, variance: float, rng: Generator) -> Point:
         _, root, half = self._given(variance)
@@ -165,14 +167,14 @@ class SummedLinear:
         return Point(beta, variance, Summed(log_p, shrunk, variance * spread))
 
     def theta(self, point: Point) -> Theta:
-        """Return theta of a point, by name."""
+        """Return theta at a point, by name."""
         made: Theta = {"coefficients": point.beta}
         if self.noise_variance is None:
             made["noise_variance"] = np.array(point.variance)
         return made
 
     def point(self, theta: Theta) -> Point:
-        """Return the point of a theta."""
+        """Return the point at a theta."""
         variance = self.noise_variance or float(theta["noise_variance"])
         return self._at(np.array(theta["coefficients"]), variance)
 

@@ -1,60 +1,61 @@
 """A kernel for the regression of cells, with the counts summed out.
 
 Given theta the cells are independent, and `maths.cells` gives, for each, log p(s_i | eta_i),
-E(x_i | s_i) and Var(x_i | s_i) in one pass; from the 32nd iteration of warm-up on
-`maths.cell_fits` gives the same numbers in a twentieth of the time. From these follow the
-derivatives in the linear predictor. With m_i = E(x_i), e_i = E(x_i | s_i), v_i = Var(x_i | s_i),
-and a factor c_i that is 1 for Poisson and binomial counts and r / (r + m_i) for negative binomial
-ones, Fisher's identity gives
+E(x_i | s_i) and Var(x_i | s_i) in one pass. From the 32nd iteration of warm-up on,
+`maths.cell_fits` gives the same numbers in a twentieth of the time. These determine the derivatives
+in the linear predictor. With m_i = E(x_i), e_i = E(x_i | s_i), v_i = Var(x_i | s_i), and a factor
+c_i that is 1 for Poisson and binomial counts and r / (r + m_i) for negative binomial ones, Fisher's
+identity gives
 
     d log p(s_i) / d eta_i = E(d log f(x_i) / d eta_i | s_i) = c_i (e_i - m_i),
 
-and Louis' the information: that of the complete data less the variance of its score given s_i,
+and Louis' the information: that of the complete data minus the variance of its score given s_i,
 
     Poisson m_i - v_i,   binomial m_i (1 - p_i) - v_i,   negative binomial
     c_i m_i (r + e_i) / (r + m_i) - c_i^2 v_i.
 
-**Proposals.** A block of theta with gradient g and information H (less than nothing is taken as
-nothing, and the prior's precision is added) moves by
+**Proposals.** A block of theta with gradient g and information H (negative cell terms set to 0, the
+prior's precision added) moves by
 
     delta = a H^{-1} g + sqrt(a (2 - a)) H^{-1/2} z,         0 < a <= 1,  z standard normal,
 
-and is accepted by the ratio of Metropolis and Hastings, with g and H of the new place in the way
-back. If the target is normal with this H, the new place is x = (1 - a) x_0 + noise around the mode,
-which leaves it invariant whatever a is, so everything is accepted; a = 1 is a fresh draw (Gamerman
-1997). a is tuned in warm-up, down from 1 where the target is not normal.
+with the Metropolis-Hastings ratio, which uses g and H at the new point for the reverse move. If the
+target is normal with this H, the new point is x = (1 - a) x_0 + noise around the mode. This leaves
+the target invariant for every a, so all proposals are accepted; a = 1 is a fresh draw (Gamerman
+1997). Warm-up tunes a, down from 1 where the target is not normal.
 
-Far below what was released, log p(s_i) is convex in eta_i: H is the prior's alone, and the step
-from there overshoots, so that such places are seldom entered, and then seldom left. A walk,
+Far below the released value, log p(s_i) is convex in eta_i: H is the prior's alone and the step
+overshoots, so such places are rarely entered, and then rarely left. A random walk,
 
     delta = 2.4 / sqrt(dimension) H_0^{-1/2} z,
 
-with the H_0 that warm-up saw on average, is symmetric and does not care (2.4: Roberts, Gelman and
-Gilks 1997). Coefficients and effects are moved by both. And where small counts are hidden by wide
-noise, the posterior of the intercept has a long tail on one side, which steps cross slowly: a jump
-draws y = (beta, log dispersion) from a Student t with the mean and covariance that warm-up saw, q,
-wherever y is. With u - C beta held (C: see below), it is accepted with probability min(1, r),
+with H_0 the average over warm-up, is symmetric and has no such trouble (2.4: Roberts, Gelman and
+Gilks 1997). Coefficients and effects use both. Where wide noise hides small counts, the posterior
+of the intercept has a long tail on one side, which small steps cross slowly. So an independence
+proposal, the jump, draws y = (beta, log dispersion) from a Student t density q with the mean and
+covariance seen in warm-up. With u - C beta held fixed (C: see below), it is accepted with
+probability min(1, r),
 
     r = p(y', u' | s) q(y) / (p(y, u | s) q(y')),        u' = u + C (beta' - beta).
 
 **The blocks**, one pass each:
 
 - *coefficients*, with the effects following: (beta, u) -> (beta + delta, u + C delta), C fixed
-  after warm-up. C is minus the regression of u on beta under the information there, so that what is
-  left of u does not depend on beta: the intercept moves against the mean of the effects, a slope
-  against what it explains between groups. The map has determinant 1;
-- *effects* of a factor: each group has cells of its own, so all move in one pass, and each is
-  accepted by itself;
-- *spread, effects along*: in (log spread, u / spread) the effects follow their spread. In every
-  fourth iteration, of one factor after another;
+  after warm-up. C is minus the regression of u on beta under the information, so that the residual
+  of u does not depend on beta: the intercept moves against the mean of the effects, a slope against
+  what it explains between groups. The map has determinant 1;
+- *effects* of a factor: each group has its own cells, so all effects move in one pass, each
+  accepted separately;
+- *spread, effects along*: in (log spread, u / spread) the effects follow their spread;
 - *dispersion*: a step in its logarithm;
 - *coefficients and dispersion*, by a jump.
 
-With many cells the last two, and the walks, are made in some iterations only.
+From `FEW` cells on, the walks and the last three blocks run in some iterations only (the spread in
+every fourth, one factor at a time).
 
-And without any: the intercept against a factor's effects, (b_0 + d, u - d), which no cell sees; d
-has a normal conditional. The spread given its effects, by slice sampling. Spreads are so moved
-both with the effects held and with the effects along (Yu and Meng 2011).
+Two blocks need no pass: the intercept against a factor's effects, (b_0 + d, u - d), which no cell
+sees, where d has a normal conditional; and the spread given its effects, by slice sampling. Spreads
+thus move both with the effects held and with the effects along (Yu and Meng 2011).
 
 References
 ----------
@@ -84,34 +85,34 @@ from noiseaware.release import ImpossibleRelease
 LOG_RATES = (math.log(cells.SMALLEST), math.log(cells.LARGEST))
 
 FARTHEST = 25.0
-"""Largest |log dispersion|, and |log spread| in units of its scale: there is no mass beyond."""
+"""Largest |log dispersion|, and |log spread| in units of its scale; there is no mass beyond."""
 
 FEW = 1000
-"""Cells below which every block is moved in every iteration, by `JUMPS` jumps among others."""
+"""With fewer cells, every iteration moves every block, and makes `JUMPS` jumps."""
 
 JUMPS = 2
 
 MOST_JUMPED = 12
-"""Coefficients that a jump draws together; of a model with more it draws the dispersion alone."""
+"""Most coefficients that a jump draws; in larger models it draws the dispersion only."""
 
 DOF = 5.0
-"""Degrees of freedom of a jump."""
+"""Degrees of freedom of the jump."""
 
 DENSE = 2000
-"""Effects in all up to which the regression of u on beta is solved for all factors together."""
+"""Up to this many effects in total, the regression of u on beta covers all factors jointly."""
 
 
 REBUILT = (32, 256, 2048)
-"""Iterations of warm-up after which the sums are interpolated where the chain has been since the
-one before (since a quarter of the first)."""
+"""Iterations of warm-up after which the sums are interpolated, over where the chain has been since
+the previous one (for the first: since a quarter of it)."""
 
 
 class Point(NamedTuple):
-    """A value of theta, with what a pass found there."""
+    """A value of theta, with the results of a pass there."""
 
     beta: Floats
     effects: list[Floats]
-    """Of each factor."""
+    """One array per factor."""
     spread: Floats
     dispersion: float
     eta: Floats
@@ -119,7 +120,7 @@ class Point(NamedTuple):
     summed: Summed
     score: Floats
     information: Floats
-    """Derivatives of log p(s_i) in eta_i, (n,); the second with its sign changed, at least 0."""
+    """First and second derivative of log p(s_i) in eta_i, (n,); the second negated, at least 0."""
 
 
 class SummedRegression:
@@ -149,7 +150,7 @@ class SummedRegression:
         dispersion: float,
         fits: CellFits | None = None,
     ) -> Point:
-        """Sum out the cells at a value of theta; by polynomials, where there are any."""
+        """Sum out the cells at a value of theta, by polynomials where available."""
         eta = self.offset + self.design @ beta
         for u, codes in zip(effects, self.codes, strict=True):
             eta += u[codes]
@@ -183,7 +184,6 @@ class SummedRegression:
         return self.model.code, rate, np.full(len(eta), 1.0 / dispersion if dispersion else 0.0)
 
     def _some(self, which: Any, eta: Floats, dispersion: float) -> Summed:
-        """Sum out some of the cells."""
         laws = CellLaws(self.laws.family[which], self.laws.parameters[which], self.laws.table)
         return cells.sum_out(*self.law(eta, dispersion, which), laws)
 
@@ -193,7 +193,7 @@ class SummedRegression:
         return cells.draw_out(*law, self.laws, point.summed, rng)
 
     def theta(self, point: Point) -> Theta:
-        """Return theta of a point, by name."""
+        """Return theta at a point, by name."""
         model = self.model
         made: Theta = {"coefficients": point.beta}
         if model.factors:
@@ -205,7 +205,7 @@ class SummedRegression:
         return made
 
     def point(self, theta: Theta) -> Point:
-        """Return the point of a theta."""
+        """Return the point at a theta."""
         return self.at(
             np.array(theta["coefficients"]),
             [np.array(theta[factor.parameter]) for factor in self.model.factors],
@@ -216,7 +216,7 @@ class SummedRegression:
     # ------------------------------------------------------------------ the start
 
     def start(self, rng: Generator) -> tuple[Point, dict[str, Any]]:
-        """Return a point near the mode, drawn wider than the posterior is, and the tuning."""
+        """Return a point around the mode, overdispersed for the posterior, and the tuning."""
         model = self.model
         beta = self.prior_mean.copy()
         beta[0] = self._crude_intercept()
@@ -258,7 +258,7 @@ class SummedRegression:
         return ["coefficients", *(f"{kind} {k}" for kind in ("effects", "spread") for k in factors)]
 
     def _crude_intercept(self) -> float:
-        """Return the intercept at which the counts have about the mean of what is seen."""
+        """Return an intercept at which the mean count is about the mean of what is seen."""
         family, p = self.laws.family, self.laws.parameters
         seen = np.where(family == cells.TABLE, p[:, 0] + 0.5 * p[:, 2], p[:, 0])
         between = (family >= cells.BETWEEN) & (family != cells.TABLE)
@@ -272,7 +272,7 @@ class SummedRegression:
         return math.log(total / max(float(np.exp(self.offset[known]).sum()), 1e-300))
 
     def _climb(self, point: Point) -> Point:
-        """Take a Newton step of the coefficients, halved until it goes up."""
+        """Take a Newton step in the coefficients, halved until it goes uphill."""
         g, H = self._slope(point, self.design, [])
         step = np.linalg.solve(H, g)
         now = self._height(point)
@@ -284,7 +284,7 @@ class SummedRegression:
         return point
 
     def _climb_effects(self, point: Point, k: int) -> Point:
-        """Take a Newton step of each effect of a factor, half of it where it is long."""
+        """Take a Newton step in each effect of a factor, clipped to [-1, 1]."""
         g, H = self._group_slopes(point, k)
         step = np.clip(g / H, -1.0, 1.0)
         there = self._with_effects(point, k, point.effects[k] + step, None)
@@ -299,7 +299,7 @@ class SummedRegression:
         return float(result)
 
     def _spread_out(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
-        """Move from the mode by twice what the posterior is wide there."""
+        """Move away from the mode, by twice the posterior width in the coefficients."""
         follow = tuning["follow"]
         _, H = self._slope(point, self._followed(follow), follow)
         beta = np.linalg.solve(np.linalg.cholesky(H).T, 2.0 * rng.normal(size=len(H)))
@@ -322,7 +322,7 @@ class SummedRegression:
         return made
 
     def _slope(self, point: Point, design: Floats, follow: list[Floats]) -> tuple[Floats, Floats]:
-        """Return gradient and information in beta, with the effects following."""
+        """Return the gradient and information in beta, with the effects following."""
         g = design.T @ point.score - self.precision * (point.beta - self.prior_mean)
         H = design.T @ (point.information[:, np.newaxis] * design)
         H[np.diag_indices_from(H)] += self.precision
@@ -333,13 +333,13 @@ class SummedRegression:
         return g, H
 
     def _group_slopes(self, point: Point, k: int) -> tuple[Floats, Floats]:
-        """Return gradient and information in each effect of a factor."""
+        """Return the gradient and information in each effect of a factor."""
         scale, codes, size = point.spread[k] ** -2.0, self.codes[k], self.sizes[k]
         g = np.bincount(codes, point.score, size) - scale * point.effects[k]
         return g, np.bincount(codes, point.information, size) + scale
 
     def learn_following(self, point: Point, tuning: dict[str, Any]) -> None:
-        """Set C to minus the regression of the effects on the coefficients, at the information."""
+        """Set C to minus the regression of the effects on the coefficients, by the information."""
         if not self.sizes:
             return
         seen = tuning["information"]
@@ -364,7 +364,7 @@ class SummedRegression:
     # ------------------------------------------------------------------ an iteration
 
     def step(self, point: Point, tuning: dict[str, Any], rng: Generator) -> tuple[Point, float]:
-        """Do all blocks once; return the point, and the share of proposals that were accepted."""
+        """Do all blocks once; return the point and the acceptance rate."""
         accepted: list[float] = []
         point = self._move_coefficients(point, tuning, rng, accepted)
         turn = tuning["turn"] = tuning["turn"] + 1
@@ -388,11 +388,11 @@ class SummedRegression:
         return point, math.fsum(accepted) / len(accepted)
 
     def forget(self, tuning: dict[str, Any]) -> None:
-        """Forget what was learned of one release: there is another."""
+        """Forget the polynomials, which belong to one release."""
         tuning["fits"] = CellFits()
 
     def learn(self, point: Point, tuning: dict[str, Any]) -> None:
-        """Tune the sizes of steps; look again at how effects follow when warm-up has doubled."""
+        """Tune the step sizes; update C whenever warm-up has doubled in length."""
         tuning["count"] += 1
         count, seen = tuning["count"], tuning["information"]
         share = 1.0 / min(count, 100)
@@ -412,7 +412,7 @@ class SummedRegression:
         self._learn_path(point, tuning)
 
     def _learn_path(self, point: Point, tuning: dict[str, Any]) -> None:
-        """Note where the cells are; interpolate there when warm-up has grown fourfold."""
+        """Record where the cells are; after the iterations in `REBUILT`, interpolate there."""
         path, t, count = tuning["path"], math.log(point.dispersion or 1.0), tuning["count"]
         for k, value in enumerate((1.0, point.eta, point.eta**2, t, t * t)):
             path[k] = path[k] + value
@@ -465,13 +465,13 @@ class SummedRegression:
         return there if self._decide(step, log_ratio, rng, accepted) else point
 
     def _moved(self, point: Point, delta: Any, tuning: dict[str, Any]) -> Point:
-        """Move the coefficients by delta, the effects following."""
+        """Move the coefficients by delta, with the effects following."""
         pairs = zip(point.effects, tuning["follow"], strict=True)
         place = ([u + C @ delta for u, C in pairs], point.spread, point.dispersion)
         return self.at(point.beta + delta, *place, tuning["fits"])
 
     def _walk(self, point: Point, tuning: dict[str, Any], rng: Generator) -> Point:
-        """Take a step of the coefficients that does not look at where it is."""
+        """Take a random-walk step in the coefficients."""
         follow, seen = tuning["follow"], tuning["information"]
         if seen is None:
             return point
@@ -485,7 +485,7 @@ class SummedRegression:
         return there if math.log(1.0 - rng.random()) < log_ratio else point
 
     def _walk_effects(self, point: Point, k: int, tuning: dict[str, Any], rng: Generator) -> Point:
-        """Take such a step of every effect of a factor, each accepted by itself."""
+        """Take a random-walk step in every effect of a factor, each accepted separately."""
         seen, codes, size = tuning["information"], self.codes[k], self.sizes[k]
         if seen is None:
             return point
@@ -503,7 +503,7 @@ class SummedRegression:
     def _move_effects(
         self, point: Point, k: int, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Move every effect of a factor, and accept each by the cells of its own group."""
+        """Move every effect of a factor, each accepted by the cells of its own group."""
         step, codes, size = tuning["steps"][f"effects {k}"], self.codes[k], self.sizes[k]
         a = step.size
         b = a * (2.0 - a)
@@ -523,7 +523,7 @@ class SummedRegression:
         return self._mixed(point, there, k, accept)
 
     def _mixed(self, point: Point, there: Point, k: int, accept: Any) -> Point:
-        """Return the new effects, and all that belongs to their cells, where they were accepted."""
+        """Return the point with the new effects, and the results of their cells, where accepted."""
         new = accept[self.codes[k]]
         u = np.where(accept, there.effects[k], point.effects[k])
 
@@ -555,7 +555,7 @@ class SummedRegression:
     def _move_spread(
         self, point: Point, k: int, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Move log spread, the effects along: u / spread and its prior stay as they are."""
+        """Move log spread with the effects along, so that u / spread and its prior stay fixed."""
         step, codes = tuning["steps"][f"spread {k}"], self.codes[k]
         a = step.size
         b = a * (2.0 - a)
@@ -563,7 +563,7 @@ class SummedRegression:
         def slopes(at: Point) -> tuple[float, float]:
             u = at.effects[k][codes]
             g = float((at.score * u).sum()) + self._spread_slope(at.spread[k])
-            # A standard deviation of at most 2 in the logarithm, where nothing is known of it.
+            # Caps the proposal's standard deviation of log spread at 2 where nothing is known.
             return g, float((at.information * u * u).sum()) + 0.25
 
         g, H = slopes(point)
@@ -589,7 +589,6 @@ class SummedRegression:
         return 1.0 - z if df is None else 1.0 - (df + 1.0) * z / (df + z)
 
     def _slice_spread(self, point: Point, k: int, rng: Generator) -> Point:
-        """Draw log spread given the effects, by slice sampling."""
         size, square = self.sizes[k], 0.5 * float((point.effects[k] ** 2).sum())
         centre = math.log(self.model.spread_scale)
 
@@ -606,7 +605,6 @@ class SummedRegression:
     def _walk_dispersion(
         self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Take a random step in log dispersion."""
         step = tuning["steps"]["dispersion"]
         t = math.log(point.dispersion) + step.size * rng.normal()
         if abs(t) > FARTHEST:
@@ -624,7 +622,7 @@ class SummedRegression:
         return value
 
     def _place(self, point: Point) -> Floats:
-        """Return what `_jump` moves, as one vector: the coefficients, and log dispersion."""
+        """Return what `_jump` moves, as one vector: the coefficients and log dispersion."""
         beta = point.beta[: self.jumped]
         if self.model.code != NEGATIVE_BINOMIAL:
             return beta
@@ -633,7 +631,7 @@ class SummedRegression:
     def _jump(
         self, point: Point, tuning: dict[str, Any], rng: Generator, accepted: list[float]
     ) -> Point:
-        """Draw coefficients and dispersion together, wherever they are, the effects following."""
+        """Propose coefficients and dispersion independently of the point, the effects following."""
         mean, root, here = tuning["mean"], tuning["root"], self._place(point)
         k = len(here)
         z = rng.normal(size=k) * math.sqrt(DOF / rng.chisquare(DOF))
@@ -654,5 +652,4 @@ class SummedRegression:
 
 
 def _replaced(effects: list[Floats], k: int, u: Floats) -> list[Floats]:
-    """Return the effects of all factors, with u for those of factor k."""
     return [*effects[:k], u, *effects[k + 1 :]]

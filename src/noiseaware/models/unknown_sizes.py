@@ -1,37 +1,36 @@
-"""Groups whose sizes nobody has published.
+"""Groups of unknown sizes.
 
 The model
 ---------
-`TwoMeans`, `TwoProportions`, `StratifiedMeans` and `StratifiedProportions` are told how many
-records each group has. Here the group of a record is as random as its outcome:
+The other models of groups are given the number of records in each group. Here the group of a
+record is as random as its outcome:
 
     shares ~ Dirichlet(a, ..., a)                    a = concentration
     group of record i ~ Categorical(shares)
-    outcome of record i ~ what the model of the groups says.
+    outcome of record i ~ as in the model of the groups.
 
-Records are then alike, and may be of any number: a known one, of which only the split is unknown,
-or an unknown one (`sample(..., size=...)`). With a = 1 every split of n records into sizes is as
-likely as another.
+The records are then exchangeable, and their number may be known, with only the split unknown, or
+unknown (`sample(..., size=...)`). With a = 1 every split of n records into sizes is equally likely.
 
-What follows
-------------
+The conditionals
+----------------
 With m_g records in group g,
 
 * shares | x ~ Dirichlet(a + m_1, ..., a + m_G), independent of the other parameters given x, whose
   kernel is that of the groups' model;
 * log f(x_i | theta) is that of the groups' model plus log shares_g.
 
-The counts of a model with yes-or-no outcomes, and theta integrated out: its cells of group g have
-the prior that they have for m_g given, which leaves out 1 / Gamma(w_g + m_g), w_g the sum of their
-concentrations; and the m_g are Dirichlet-multinomial, prod_g Gamma(a + m_g) / Gamma(G a + n). Both
-are rows of `CountsPrior`.
+With yes-or-no outcomes, theta can be integrated out of the distribution of the counts. Given m_g,
+the cells of group g have their prior in the groups' model, which omits the factor
+1 / Gamma(w_g + m_g), w_g the sum of their concentrations. The m_g are Dirichlet-multinomial,
+prod_g Gamma(a + m_g) / Gamma(G a + n). Both are rows of `CountsPrior`.
 
 The construction x = F(u; theta)
 --------------------------------
 The groups' model has its own innovations. The group is the level of a uniform number U
-(`inverse_cdf`): one more innovation if these are uniform. If they are normal, it takes two, a and
-b: U = exp(-(a^2 + b^2) / 2) is uniform, as (a^2 + b^2) / 2 is standard exponential. Given the
-group, U is uniform in its interval and the angle of (a, b) is uniform, independent of U.
+(`inverse_cdf`). If those innovations are uniform, U is one more. If they are normal, U takes two, a
+and b: U = exp(-(a^2 + b^2) / 2) is uniform, since (a^2 + b^2) / 2 is standard exponential. Given
+the group, U is uniform in its interval and the angle of (a, b) is uniform, independent of U.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ from noiseaware.parameters import Innovations, Parameter, Work
 from noiseaware.registry import MODELS
 
 _WORK = Work(calls=3.0, draw=9.0, build=4.0, recover=14.0)
-"""Of two groups with normal outcomes: the groups are found, and put in order, by NumPy."""
+"""The cost for two groups with normal outcomes: NumPy finds the groups and sorts the records."""
 
 
 class _WithShares:
-    """The coordinates of the groups' model, and then those of the shares."""
+    """The coordinates of the groups' model, followed by those of the shares."""
 
     def __init__(self, own: Any, shares: Parameter) -> None:
         self._own, self._shares = own, Coordinates((shares,))
@@ -85,19 +84,23 @@ class _WithShares:
 
 @dataclass(repr=False, eq=False)
 class UnknownSizes(ReadyModel):
-    """Groups of unknown sizes: a model of groups, and the share of each group.
+    """Groups of unknown sizes: a model of groups, plus the share of each group.
+
+        shares              ~ Dirichlet(concentration, ..., concentration)
+        group of record i   ~ Categorical(shares)
+        outcome of record i ~ as in the model of the groups
 
     Parameters
     ----------
     groups : TwoMeans, TwoProportions, StratifiedMeans or StratifiedProportions
         The model of the groups, made without `sizes`; or its description, a dict.
-    concentration : float
-        a: the shares have the prior Dirichlet(a, ..., a); 1 makes every split as likely.
+    concentration : float, default 1
+        The prior of the shares; 1 makes every split of the records equally likely.
 
     Notes
     -----
-    Records are those of the groups' model, in any order. Parameters: the same, and ``shares`` (G,).
-    Derived: the same; ``overall`` is weighted by the shares.
+    Records are those of the groups' model, in any order. Parameters: those of the groups' model,
+    and ``shares`` (G,). Derived: as in the groups' model, with ``overall`` weighted by the shares.
 
     Examples
     --------
@@ -159,13 +162,13 @@ class UnknownSizes(ReadyModel):
         return read_parameter(theta, "shares", (self._n_groups,))
 
     def _edges(self, theta: Theta) -> Floats:
-        """Return where the intervals of the groups begin and end, (G + 1,)."""
+        """Return the edges of the groups' intervals, (G + 1,)."""
         edges = np.empty((1, self._n_groups + 1))
         fill_edges(self._shares(theta)[None], 0, self._n_groups, edges)
         return edges[0]
 
     def _with_shares(self, theta: Theta, sizes: NDArray[Any], rng: Generator) -> Theta:
-        """Return theta of the groups with shares drawn given their sizes."""
+        """Return theta of the groups, plus shares drawn given the group sizes."""
         drawn: Floats = rng.standard_gamma(np.asarray(self._prior + sizes, dtype=np.float64))
         shares = np.maximum(drawn / max(drawn.sum(), SMALLEST), SMALLEST)
         return {**theta, "shares": shares / shares.sum()}
@@ -183,18 +186,18 @@ class UnknownSizes(ReadyModel):
             return given + np.log(self._shares(theta))[np.asarray(records)[:, 0].astype(np.int64)]
 
     def update_parameters(self, theta: Theta, records: ArrayLike, rng: Generator) -> Theta:
-        """Return a new theta: that of the groups by its own kernel, and shares drawn given x."""
+        """Return a new theta: the groups' by its own kernel, the shares drawn given x."""
         given = self.groups.update_parameters(theta, records, rng)
         groups = np.asarray(records)[:, 0].astype(np.int64)
         return self._with_shares(given, np.bincount(groups, minlength=self._n_groups), rng)
 
     def update_from_counts(self, theta: Theta, counts: NDArray[np.int64], rng: Generator) -> Theta:
-        """Return a new theta, likewise, from the counts of each possible record."""
+        """Return a new theta, likewise, from the count of each possible record."""
         given = self.groups.update_from_counts(theta, counts, rng)
         return self._with_shares(given, np.bincount(self.record_values[:, 0], counts), rng)
 
     def from_gammas(self, logs: Floats) -> Theta:
-        """Return draws of theta: those of the groups; shares are the last gammas over their sum."""
+        """Return draws of theta: the groups' own, and the shares from the last gammas."""
         own, shares = logs[:, : -self._n_groups], logs[:, -self._n_groups :]
         return {**self.groups.from_gammas(own), "shares": shares_of(shares)}
 
@@ -217,7 +220,7 @@ class UnknownSizes(ReadyModel):
             return np.column_stack([own, uniform])
         angle = 2.0 * math.pi * rng.random(len(groups))
         more = _normals(uniform, angle)
-        # A U so close to an edge that rounding takes it across is taken from the middle.
+        # If rounding takes U across an edge, use the middle of the interval.
         across = np.searchsorted(edges[1:-1], _uniform(more), side="right") != groups
         more[across] = _normals(0.5 * (low + high)[across], angle[across])
         return np.column_stack([own, more])
@@ -225,7 +228,7 @@ class UnknownSizes(ReadyModel):
     def scale_records(
         self, theta: Theta, records: ArrayLike, amount: float
     ) -> tuple[Theta, Floats, float]:
-        """Push the records away from their groups' means, as the groups' model does."""
+        """Push the records away from their group means, as the groups' model does."""
         return self.groups.scale_records(theta, records, amount)
 
     def derive(self, theta: Theta) -> dict[str, Floats]:
@@ -238,14 +241,14 @@ class UnknownSizes(ReadyModel):
 
 
 def _uniform(more: Floats) -> Floats:
-    """Return U of the innovations of the groups, (n,)."""
+    """Return U from the innovations of the groups, (n,)."""
     if more.shape[1] == 1:
         return more[:, 0]
     return cast(Floats, np.exp(-0.5 * (more**2).sum(axis=1)))
 
 
 def _normals(uniform: Floats, angle: Floats) -> Floats:
-    """Return a and b with this U and this angle, (n, 2)."""
+    """Return the pair (a, b) with this U and this angle, (n, 2)."""
     radius = np.sqrt(-2.0 * np.log(np.maximum(uniform, SMALLEST)))
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
