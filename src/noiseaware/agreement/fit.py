@@ -1,4 +1,4 @@
-"""Checks before sampling: do the model, the query and the release fit together?
+"""Checks before sampling that the model, the query and the release fit together.
 
 One small database is drawn from the model and passed through every method that the sampler will
 call. If a result is wrong, the error names the method, what it returned and what would be right.

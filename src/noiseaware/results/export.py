@@ -85,6 +85,7 @@ def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
 
     The layout is that of posteriordb (https://github.com/stan-dev/posteriordb): the release is the
     data, noiseaware's description of the model is the model code, and the draws are the reference.
+
     Parameters
     ----------
     posterior : DataTree
