@@ -219,7 +219,6 @@ class Simulation:
 def _prepare(
     model: Any, mechanism: Any, n_records: int | None, size: Any, moves: Any, level: float
 ) -> Simulation:
-    """Check the arguments once, and choose the moves."""
     open_size = model_abilities(model).random_size and n_records is None and size is None
     if not open_size and (n_records is None) == (size is None):
         raise ValueError(
@@ -260,10 +259,7 @@ def _sbc_replicate(
 
 
 def spread(ranks: np.ndarray, size: int) -> np.ndarray:
-    """Return ranks of 0, ..., size - 1 spread within their cells, u = (rank + jitter) / size.
-
-    If the ranks are uniform, u is uniform on (0, 1).
-    """
+    """Return u = (rank + jitter) / size, uniform on (0, 1) if the ranks 0, ..., size - 1 are."""
     return (ranks + np.random.default_rng(len(ranks)).random(len(ranks))) / size
 
 
@@ -389,7 +385,6 @@ def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> l
 
 
 def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> np.ndarray:
-    """Return the parameters, T, log g and, if available, log f as one vector."""
     total = target.total(records)
     densities = [target.log_g(total)]
     likelihood = target.abilities.log_likelihood

@@ -157,7 +157,6 @@ class _Regression(BaseEstimator):
         return self
 
     def _responses(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the responses in the form of the model."""
         return y
 
     def _seed(self) -> int:

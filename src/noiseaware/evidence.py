@@ -235,7 +235,6 @@ class Rung:
 
 
 def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence) -> list[Rung]:
-    """Go from the prior to the posterior; return the rungs with their first draws."""
     rungs: list[Rung] = []
     below: list[ChainState] = []
     power = 0.0

@@ -339,7 +339,6 @@ class Summed(Likelihood):
         return np.abs(self._scores(self.v)).max(axis=0)
 
     def _log_p(self, v: Floats) -> Floats:
-        """Return log p(s_i | theta(v)) of each record, (n,)."""
         point = self.target.summed_kernel.point(self.theta(v))
         return np.asarray(point.summed.log_p)
 
@@ -539,13 +538,11 @@ def _described(likelihood: Any, v: Floats, look: Look) -> Maximum:
 
 
 def _flat(model: Model, theta: Theta) -> Floats:
-    """Return all entries of theta and of the quantities derived from it."""
     whole = with_derived(model, {name: np.asarray(x)[np.newaxis] for name, x in theta.items()})
     return np.concatenate([np.ravel(whole[p.name]) for p in model_abilities(model).shown])
 
 
 def _check_edges(likelihood: Any, estimate: Floats, error: Floats) -> None:
-    """Raise ValueError if a parameter has run to the edge of its support."""
     at = 0
     for parameter in likelihood.target.abilities.parameters:
         values, errors = (part[at : at + parameter.size] for part in (estimate, error))
@@ -560,7 +557,6 @@ def _check_edges(likelihood: Any, estimate: Floats, error: Floats) -> None:
 
 
 def _room(parameter: Parameter, values: Floats) -> Floats:
-    """Return the distance of each number from the edge of its support."""
     if parameter.support == "unit":
         return np.minimum(values, 1.0 - values)
     if parameter.support in ("positive", "simplex", "table"):

@@ -165,7 +165,6 @@ def _spec(content: dict[str, Any]) -> PlanSpec:
 
 
 def _settings(entries: dict[str, Any]) -> dict[str, Any]:
-    """Return the checked entries of the table [plan]."""
     readers = {
         "parameter": _text,
         "width": _positive,
@@ -190,7 +189,6 @@ def _settings(entries: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _about(name: str) -> Iterator[None]:
-    """Add the name of the query to errors."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -356,7 +354,6 @@ class PlanResult:
         return figure
 
     def _scales(self, ax: Any) -> None:
-        """Make both scales logarithmic, with plain numbers."""
         from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
         plain = FuncFormatter(lambda value, position: tick_texts([value])[0])
@@ -370,7 +367,6 @@ class PlanResult:
             axis.set_minor_formatter(NullFormatter())
 
     def _draw(self, n: int, top: Any, bottom: Any) -> None:
-        """Draw widths and coverages of all queries and methods for n records."""
         for q, query in enumerate(self.spec.queries):
             for method in (OURS, *self.spec.baselines):
                 style, label = DRAWN[method]
@@ -482,7 +478,6 @@ def plan(
 
 
 def _check_names(spec: PlanSpec) -> None:
-    """Raise unless the model has the parameters that the plan names."""
     shown = model_abilities(spec.model).shown
     labels = [label for parameter in shown for label in parameter.labels]
     if spec.parameter not in labels:

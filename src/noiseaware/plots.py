@@ -226,7 +226,6 @@ def plot_rank(
 def _panels(
     posterior: DataTree, var_names: Sequence[str] | str | None, axes: Any, height: float
 ) -> tuple[np.ndarray, Iterable[tuple[Axes, Scalar]]]:
-    """Return all axes, and each with the scalar to draw in it."""
     scalars = pick_scalars(posterior, var_names)
     drawn = axes_for(axes, len(scalars), height)
     return drawn, zip(drawn, scalars, strict=True)
@@ -316,7 +315,6 @@ def _density(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, n
 
 
 def _running(values: np.ndarray) -> np.ndarray:
-    """Return the running mean over a window of draws, of the same length."""
     window = max(1, len(values) // 40)
     kernel = np.ones(window)
     return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")

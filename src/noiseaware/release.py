@@ -266,7 +266,6 @@ def _number_words(error: Exception) -> str:
 
 
 def _shown(value: float, form: str) -> str:
-    """Format a released value for people."""
     return "withheld" if np.isnan(value) else format(value, form)
 
 

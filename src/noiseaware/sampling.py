@@ -194,7 +194,6 @@ def stored_run(
 
 
 def _stored(name: str, described: Any, read: Callable[[Any], Any], given: Any) -> Any:
-    """Return the given value, or else the one in the checkpoint."""
     if given is not None:
         return given
     if isinstance(described, str):

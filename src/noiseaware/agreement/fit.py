@@ -493,7 +493,6 @@ def check_density(release: Release, records: np.ndarray) -> None:
 
 
 def _check_other_shapes(release: Release, records: np.ndarray, t: np.ndarray) -> None:
-    """Raise unless `cells`, `placed` and `total` of a query agree with its statistic t."""
     query = query_abilities(release.query)
     name, (m, d) = query.name, t.shape
 

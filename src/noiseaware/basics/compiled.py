@@ -94,7 +94,6 @@ def _digests(package: Path) -> dict[str, str]:
 
 
 def _imported(text: str, files: dict[str, str]) -> set[str]:
-    """Return the files of the package that a source text imports."""
     found: set[str] = set()
     for module, names in _IMPORTS.findall(text):
         path = module.strip(".").replace(".", "/")

@@ -45,7 +45,6 @@ class Described(WithExample):
         raise AttributeError(f"{name} of a {kind} cannot be changed: make another {kind}")
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments that would make an equal object."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def to_dict(self) -> dict[str, Any]:

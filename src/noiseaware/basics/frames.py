@@ -126,7 +126,6 @@ def _chosen(given: list[str], wanted: Any) -> list[str]:
 
 
 def _column(series: Any, name: str) -> np.ndarray:
-    """Return one column as floats or integers."""
     missing = int(series.isna().sum() if hasattr(series, "isna") else series.null_count())
     if missing:
         raise ValueError(f"records must have no missing values; column {name!r} has {missing}")

@@ -226,7 +226,6 @@ def _effective_draws(posterior: DataTree) -> Said:
 
 
 def _modes(posterior: DataTree) -> Said | None:
-    """Say whether short runs from the prior found a region that the chains missed."""
     found = json.loads(posterior.attrs.get("scouts", "{}"))
     runs = found.get("runs", 0)
     if runs == 0:
@@ -241,7 +240,6 @@ def _modes(posterior: DataTree) -> Said | None:
 
 
 def _fit(posterior: DataTree) -> Said | None:
-    """Say whether the model and the stated noise could have made the release at all."""
     if "surprise" in posterior.attrs:
         return _fit_of_records(posterior, json.loads(posterior.attrs["surprise"]))
     if "release_p_value" not in posterior.attrs:
@@ -307,7 +305,6 @@ def _prior(posterior: DataTree) -> Said | None:
 
 
 def _acceptance(posterior: DataTree) -> Said | None:
-    """Compare the smallest acceptance probability seen with exp(-epsilon)."""
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
     if math.isnan(epsilon) or "lowest_log_acceptance" not in posterior["sample_stats"]:
         return None

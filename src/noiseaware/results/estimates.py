@@ -86,7 +86,6 @@ def estimates(
 
 
 def _added(frame: Any, table: dict[str, Any]) -> Any:
-    """Return the frame with the estimates added as columns."""
     new = {f"estimate_{k}": v for k, v in table.items() if k not in ("name", "released")}
     n = len(table["mean"])
     if len(frame) != n:

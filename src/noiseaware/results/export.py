@@ -138,7 +138,6 @@ def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
 
 
 def _how_drawn(posterior: DataTree) -> dict[str, Any]:
-    """Return the information that posteriordb wants on reference draws."""
     attributes = posterior.attrs
     verdicts = check(posterior).verdicts
     return {

@@ -138,7 +138,6 @@ def _stacked(databases: list[list[np.ndarray]]) -> np.ndarray:
 
 
 def _record_sums(moves: Sequence[Any], state: ChainState) -> Any:
-    """Return the sums over draws for each record, if a move keeps them, or None."""
     able = zip(map(move_abilities, moves), state.tunings, strict=True)
     return next((one.record_sums(tuning) for one, tuning in able if one.record_sums), None)
 
@@ -153,7 +152,6 @@ def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.nda
 
 
 def _prior(run: Run) -> dict[str, np.ndarray]:
-    """Return draws from the prior, (1, draw, ...)."""
     model, size, rng = run.target.model, run.target.size, run.stream(PRIOR)
     numbers = sum(parameter.size for parameter in model.parameters)
     count = max(100, min(PRIOR_DRAWS, PRIOR_NUMBERS // numbers))

@@ -203,7 +203,6 @@ def predict(
 
 
 def _features(given: Any, names: list[str]) -> np.ndarray:
-    """Return rows of features, float64 (m, p)."""
     if isinstance(given, np.ndarray | list | tuple):
         rows = np.asarray(given, dtype=np.float64)
     else:
@@ -220,7 +219,6 @@ def _features(given: Any, names: list[str]) -> np.ndarray:
 
 
 def _read_release(posterior: DataTree) -> Release:
-    """Return the release that a posterior holds."""
     stored = posterior.attrs.get("release_json", "")
     if not stored:
         raise ValueError(

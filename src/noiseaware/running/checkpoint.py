@@ -212,7 +212,6 @@ class Checkpoint:
         return states, pieces, seconds
 
     def _newest(self, started: list[ChainState]) -> Read:
-        """Do what `read` does, from the newest undamaged state."""
         found = sorted(self.folder.glob("state-*.npz"))
         while found:
             self._safe = found.pop()
@@ -323,8 +322,6 @@ def _pack_draws(chains: Sequence[Draws]) -> tuple[Arrays, Any]:
 
 
 def _read_draws(arrays: Arrays, words: Any) -> list[Draws]:
-    """Return the draws of each chain from their packed form."""
-
     def named(prefix: str) -> Arrays:
         return {n.removeprefix(prefix): x for n, x in arrays.items() if n.startswith(prefix)}
 

@@ -136,7 +136,6 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(values: list[Any]) -> bool:
-    """Whether these are numeric arrays of one shape and dtype."""
     if not all(isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS for x in values):
         return False
     return len({(x.dtype.str, x.shape) for x in values}) == 1

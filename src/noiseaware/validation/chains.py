@@ -62,7 +62,6 @@ def steps(case: Case) -> str:
 
 
 def _called(function: Any, otherwise: str) -> str:
-    """Return the name of a user's function for messages."""
     return function.__name__ if inspect.isroutine(function) else otherwise
 
 
@@ -86,7 +85,6 @@ def _check_proposal(case: Case, release: Release, proposal: Any, where: str) -> 
 
 
 def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> None:
-    """Check that the next move can continue from a state."""
     check_theta(where, state.theta, target.abilities.parameters)
     records = state.records
     kept = isinstance(records, np.ndarray) and records.dtype == like.dtype

@@ -275,10 +275,9 @@ def _density_in_records(case: Case, rng: np.random.Generator) -> Difference | No
 def _nudged(case: Case, now: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Propose other records, symmetrically.
 
-    Numbers get a step of a random size. Integers are swapped for any possible record, if the model
-    lists them, and otherwise for one that was seen: with one column, any other value; with
-    several, one column at a time. A record that is not among those seen stays as it is, or the
-    proposal would not be symmetric.
+    Real numbers get a step of random size. Integers are replaced by any possible record if the
+    model lists these, and otherwise by a value that was seen, one column at a time. A value not
+    among those seen stays, to keep the proposal symmetric.
     """
     if now.dtype.kind == "f":
         spread = compare.scale_of(columns(seen))[1].reshape(now.shape[1:])
@@ -318,8 +317,6 @@ def _density_of_records(case: Case, theta: dict[str, Any], x: np.ndarray) -> np.
 def _joint_experiment(
     case: Case, n: int, move: Callable[..., dict[str, Any]], rng: np.random.Generator
 ) -> Difference | None:
-    """Draw (theta, x), move theta given x, and compare (theta, x) with fresh draws."""
-
     def draw(count: int, move: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
         vectors, databases = [], []
         for _ in range(count):
@@ -334,7 +331,6 @@ def _joint_experiment(
 
 
 def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None:
-    """Walk on theta given x by log_prior + log_likelihood."""
     coordinates = case.coordinates
     pilot = [coordinates.to_vector(case.draw_theta(rng)) for _ in range(200)]
     factor = compare.shape_of(np.stack(pilot))

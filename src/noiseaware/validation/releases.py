@@ -175,7 +175,6 @@ def log_density(case: Case) -> str:
 def _moved(
     target: Target, theta: Any, records: np.ndarray, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the total after this many proposals of a part of the database."""
     n, total = len(records), target.total(records)
     now = target.log_g(total)
     for _ in range(steps):
