@@ -1,7 +1,7 @@
 """Exact Bayesian inference from differentially private releases.
 
 A release (`Release`) holds the private numbers and the mechanism that made them; a model
-(`models`) says what made the confidential records; `sample` draws from the exact posterior
+(`models`) describes how the confidential records arose; `sample` draws from the exact posterior
 p(theta | s_dp) by imputing the records inside a Markov chain.
 """
 

@@ -1,13 +1,13 @@
-"""Choose where compiled functions are kept, so that the package can be imported anywhere.
+"""Choose where to keep compiled functions, so that the package can be imported anywhere.
 
-numba keeps them in `__pycache__` next to the source. Where that cannot be written to, where others
-than the user and root can write to it, or where the user has set NUMBA_CACHE_DIR, they go into a
-folder of their own: below NUMBA_CACHE_DIR, the user's cache folder or the temporary folder,
-whichever comes first. The folder's name has a digest of the package's files, so that no kernel
-outlives the code that it was made from. Compiled functions are code: the folder must belong to the
-user alone, or it is not used. Without any folder they are compiled anew in each process.
+By default numba keeps them in `__pycache__` next to the source. If that is not writable, or is
+writable by others than the user and root, or if the user has set NUMBA_CACHE_DIR, they go into a
+separate folder: below NUMBA_CACHE_DIR, the user's cache folder or the temporary folder, whichever
+comes first. Its name contains a digest of the package's files, so that no kernel outlives its
+source. Compiled functions are code, so a folder that does not belong to the user alone is not used.
+Without any folder, each process compiles them anew.
 
-This happens when the module is imported, which must be before any compiled function is defined.
+The choice is made when this module is imported, which must precede any compiled function.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SET = "set NUMBA_CACHE_DIR to a folder that can be"
 
 
 def choose_cache_folder(package: Path) -> Path | None:
-    """Return the folder for compiled functions, made if need be.
+    """Return the folder for compiled functions, created if needed.
 
-    None if they go next to the source, or if there is no folder and they are not kept.
+    None if they go next to the source, or cannot be kept.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if not chosen and _writable(package / "__pycache__") and _trusted(package):
@@ -58,7 +58,7 @@ def choose_cache_folder(package: Path) -> Path | None:
 
 
 def _private(folder: Path) -> bool:
-    """Make a folder; whether it can be written to, and by the user alone."""
+    """Create a folder; return whether it is writable, and by the user alone."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -71,7 +71,7 @@ def _private(folder: Path) -> bool:
 
 
 def _trusted(package: Path) -> bool:
-    """Whether no folder of the package is of, or can be written to by, others than user and root.
+    """Whether all folders of the package belong to, and are writable by, only the user and root.
 
     A `__pycache__` that is a link leads elsewhere, and is not trusted.
     """
@@ -96,7 +96,7 @@ def _writable(folder: Path) -> bool:
 
 
 def _place_for_pictures(folder: Path | None) -> None:
-    """Give Matplotlib a folder where it has none of its own, so that it says nothing about it."""
+    """Give Matplotlib a folder if it has none, so that it does not complain."""
     if {"MPLCONFIGDIR", "XDG_CONFIG_HOME"} & set(os.environ):
         return
     if not os.access(os.path.expanduser("~"), os.W_OK):

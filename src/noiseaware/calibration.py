@@ -1,19 +1,18 @@
-"""Is the sampler exact? Two checks that anybody can run on a model of their own.
+"""Is the sampler exact? Two checks for any model, including your own.
 
-Both use only that data simulated from the prior make the true parameter a draw from its own
-posterior. Neither needs the posterior to be known.
+Both rest on one fact: if data are simulated from the prior, the true parameter is a draw from its
+own posterior. Neither requires the posterior to be known.
 
-`sbc` (simulation-based calibration; Talts et al. 2018) draws theta from the prior, a database and
-a release from it, runs a chain as `sample` does, and takes the rank of the true theta among the
-draws. If the sampler is right and mixes, the ranks are uniform.
+`sbc` (simulation-based calibration; Talts et al. 2018) draws theta from the prior, then a database
+and a release, runs a chain as `sample` does, and ranks the true theta among the draws. If the
+sampler is right and mixes, the ranks are uniform.
 
 `geweke` (Geweke 2004, "Getting it right") does not need mixing. Draw (theta, x, s_dp) from the
 joint distribution, then alternate: one iteration of the sampler given s_dp, a new s_dp from the
-mechanism given x, and so on, ending with the sampler. Each half leaves the joint distribution
-invariant if it is right, so that after any number of rounds (theta, x, s_dp) is one draw of it.
-Many independent short runs of this are compared with fresh draws of the joint distribution by
-two-sample Kolmogorov-Smirnov tests. The runs are independent, so the tests' false-alarm rates are
-what they say they are.
+mechanism given x, and so on, ending with the sampler. If both halves are right, each leaves the
+joint distribution invariant, so after any number of rounds (theta, x, s_dp) is still a draw from
+it. Two-sample Kolmogorov-Smirnov tests compare many short runs with fresh draws of the joint
+distribution. The runs are independent, so the tests' false-alarm rates hold.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ if TYPE_CHECKING:
 __all__ = ["Calibration", "geweke", "sbc"]
 
 PILOT = 100
-"""Iterations of warm-up in a chain that only learns tunings for `geweke`."""
+"""Warm-up iterations of the chains that learn tunings for `geweke`."""
 
 BATCHES = 16
-"""Into how many parts the runs of `geweke` are cut for the workers; a constant, so that the
-outcome does not depend on the number of cores."""
+"""How many parts the runs of `geweke` are split into for the workers; fixed, so that the outcome
+does not depend on the number of cores."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,13 @@ class Calibration:
     names
         What was compared.
     p_values
-        One for each name.
+        One per name.
     false_alarm
-        The probability with which an exact sampler fails the whole check.
+        The probability that an exact sampler fails the whole check.
     values
-        The ranks (replicates, names), or the compared values of the runs.
+        The ranks, (replicates, names), or the compared values of the runs.
     levels
-        How many ranks are possible; 0 if the values are none.
+        The number of possible ranks; 0 if the values are not ranks.
     """
 
     check: str
@@ -89,13 +88,13 @@ class Calibration:
     levels: int = 0
 
     def to_datatree(self) -> DataTree:
-        """Return the ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` takes them.
+        """Return the ranks scaled to (0, 1), for ``arviz_plots.plot_ecdf_pit``.
 
         Returns
         -------
         xarray.DataTree
-            With the group `prior_sbc`: for each name one value a replicate, uniform if the sampler
-            is exact.
+            With the group `prior_sbc`: one value per name and replicate, uniform if the sampler is
+            exact.
         """
         from arviz_base import from_dict
 
@@ -106,7 +105,7 @@ class Calibration:
 
     @property
     def threshold(self) -> float:
-        """The p-value below which a name fails: the false-alarm rate shared among the names."""
+        """The p-value below which a name fails: `false_alarm` divided among the names."""
         return self.false_alarm / len(self.names)
 
     @property
@@ -149,26 +148,26 @@ def sbc(
     Parameters
     ----------
     model, mechanism, n_records
-        What makes the records, what makes the release, and how many records there are; None for
-        a model that is about their number too, such as `PoissonTable`.
+        What generates the records, what makes the release, and the number of records; None for a
+        model that also generates this number, such as `PoissonTable`.
     size : optional
-        In place of `n_records`, the prior for their number: the sampler is not told it.
+        Instead of `n_records`: a prior for that number, which the sampler is then not told.
     replicates : int
-        Simulated releases.
+        The number of simulated releases.
     ranks : int
-        Draws that are kept from each chain, evenly spaced; the ranks go from 0 to this number.
+        Draws kept from each chain, evenly spaced; ranks go from 0 to this number.
     draws, warmup, moves
-        As in `sample`; one chain per replicate. `draws` should be several autocorrelation times
-        for each kept draw, or the ranks of an exact sampler are not uniform either.
+        As in `sample`, with one chain per replicate. `draws` should be several autocorrelation
+        times per kept draw; otherwise even an exact sampler's ranks are not uniform.
     random_seed, cores
         Same seed, same ranks, for any number of cores.
     false_alarm : float
-        The probability with which an exact sampler fails.
+        The probability that an exact sampler fails.
 
     Returns
     -------
     Calibration
-        True in a condition if every parameter passed.
+        Truthy if every parameter passed.
     """
     replicates, ranks = whole_number("replicates", replicates), whole_number("ranks", ranks)
     schedule = chain.Schedule(whole_number("warmup", warmup, 0), whole_number("draws", draws, 1))
@@ -203,16 +202,16 @@ class Simulation:
         return theta, np.ascontiguousarray(records)
 
     def draw(self, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarray, Target]:
-        """Draw theta, records and a release, and return the posterior that it gives."""
+        """Draw theta, records and a release; return the posterior given that release too."""
         theta, records = self.database(rng)
         return theta, records, self.target(records, rng)
 
     def target(self, records: np.ndarray, rng: np.random.Generator) -> Target:
-        """Draw a release of records, and return the posterior that it gives."""
+        """Draw a release of records, and return the posterior given it."""
         return make_target(self.model, self.release(records, rng), self.moves or None, self.size)
 
     def release(self, records: np.ndarray, rng: np.random.Generator) -> Release:
-        """Draw a release of records, which says their number only if the sampler may know it."""
+        """Draw a release of records; it gives their number only if the sampler may know it."""
         made = self.privatize(records, rng)
         return made if self.n_records is not None else Release(made.values, made.mechanism, None)
 
@@ -220,7 +219,6 @@ class Simulation:
 def _prepare(
     model: Any, mechanism: Any, n_records: int | None, size: Any, moves: Any, level: float
 ) -> Simulation:
-    """Check once what is given, and pick the moves."""
     open_size = model_abilities(model).random_size and n_records is None and size is None
     if not open_size and (n_records is None) == (size is None):
         raise ValueError(
@@ -242,7 +240,7 @@ def _prepare(
 def _sbc_replicate(
     simulation: Simulation, ranks: int, schedule: chain.Schedule, seed: np.random.SeedSequence
 ) -> np.ndarray:
-    """Return the rank of each true parameter among the kept draws, ties broken at random."""
+    """Return the rank of each true parameter among the kept draws, breaking ties at random."""
     rng = np.random.default_rng(seed)
     theta, records, target = simulation.draw(rng)
     state = chain.start(target, simulation.moves, rng)
@@ -261,19 +259,16 @@ def _sbc_replicate(
 
 
 def spread(ranks: np.ndarray, size: int) -> np.ndarray:
-    """Return ranks of 0, ..., size - 1 spread within their cells, u = (rank + jitter) / size.
-
-    If the ranks are uniform, u is uniform on (0, 1).
-    """
+    """Return u = (rank + jitter) / size, uniform on (0, 1) if the ranks 0, ..., size - 1 are."""
     return (ranks + np.random.default_rng(len(ranks)).random(len(ranks))) / size
 
 
 def uniform_p_value(ranks: np.ndarray, size: int) -> float:
     """Compare ranks with the uniform distribution on 0, ..., size - 1.
 
-    Kolmogorov-Smirnov on u (see `spread`) sees a shift, and on |2 u - 1| draws that are
-    too wide or too narrow. Both p-values are exact in any sample size; the smaller of the two,
-    times two, is returned.
+    A Kolmogorov-Smirnov test of u (see `spread`) detects a shift, and one of |2 u - 1| draws that
+    are too wide or too narrow. Both p-values are exact in any sample size; twice the smaller one
+    is returned.
     """
     from scipy.stats import kstest
 
@@ -301,26 +296,26 @@ def geweke(
     Parameters
     ----------
     model, mechanism, n_records
-        What makes the records, what makes the release, and how many records there are.
+        What generates the records, what makes the release, and the number of records.
     size : optional
-        In place of `n_records`, the prior for their number: the sampler is not told it.
+        Instead of `n_records`: a prior for that number, which the sampler is then not told.
     replicates : int
         Independent runs, and as many fresh draws of the joint distribution to compare with.
     rounds : int
-        Iterations of the sampler in each run, with a new release before each. More rounds make
-        a small error add up.
+        Iterations of the sampler in each run, with a new release before each. More rounds let a
+        small error accumulate.
     moves, random_seed, cores
         As in `sample`; same seed, same outcome, for any number of cores. The moves do not tune
-        themselves during a run. Half of the runs have them as they are before warm-up, half as a
-        short warm-up on another release leaves them.
+        themselves during a run: half of the runs use untuned moves, half the tuning that a short
+        warm-up on another release learned.
     false_alarm : float
-        The probability with which an exact sampler fails.
+        The probability that an exact sampler fails.
 
     Returns
     -------
     Calibration
-        For the parameters, the coordinates of the total T(x), log g(s_dp, T(x)), and, if the
-        model has `log_likelihood`, log f(x | theta). True in a condition if all of them passed.
+        For the parameters, the coordinates of the total T(x), log g(s_dp, T(x)) and, if the model
+        has `log_likelihood`, log f(x | theta). Truthy if all of them passed.
     """
     from scipy.stats import ks_2samp
 
@@ -334,9 +329,9 @@ def geweke(
         for batch, (size, seed) in enumerate(zip(sizes, seeds, strict=True))
     )
     fresh, ended = (np.concatenate(part) for part in zip(*parts, strict=True))
-    # Where values tie (counts, say), the p-value is too large rather than too small.
+    # With ties (counts, say), the p-value is too large rather than too small.
     with warnings.catch_warnings():
-        # The exact p-value of two samples that hardly differ can round to above 1.
+        # The exact p-value of two nearly equal samples can round to above 1.
         warnings.filterwarnings("ignore", "ks_2samp: Exact calculation", RuntimeWarning)
         p_values = np.array([ks_2samp(a, b).pvalue for a, b in zip(fresh.T, ended.T, strict=True)])
     names = _names(model, size)
@@ -350,7 +345,7 @@ def geweke(
 def _geweke_runs(
     simulation: Simulation, runs: int, rounds: int, seed: np.random.SeedSequence, tuned: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the quantities of fresh draws and of those at the ends of runs, (runs, names)."""
+    """Return the quantities for fresh draws and for the ends of runs, (runs, names) each."""
     rng = np.random.default_rng(seed)
     tunings = _tunings(simulation, rng, tuned)
     fresh: list[np.ndarray] = []
@@ -368,10 +363,10 @@ def _geweke_runs(
             target = simulation.target(state.records, rng)
         with held_back():
             for done in range(rounds):
-                # A run ends with the sampler's half: what it says of x given s_dp is then compared.
+                # End with the sampler's half, so that its x given s_dp is what is compared.
                 if done:
                     target = simulation.target(target.database(state), rng)
-                # All moves, or a brief draw in their place (`Transport.brief`): all take turns.
+                # Let complete iterations and brief draws (`Transport.brief`) take turns.
                 state.iteration = (len(ended) + done) % 3 - 1
                 for move, tuning in zip(simulation.moves, state.tunings, strict=True):
                     move.step(target, state, tuning)
@@ -380,7 +375,7 @@ def _geweke_runs(
 
 
 def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> list[dict[str, Any]]:
-    """Return the moves' tunings, learned from a release that none of the runs sees."""
+    """Return the moves' tunings, learned from a release that no run sees."""
     _, _, target = simulation.draw(rng)
     state = chain.start(target, simulation.moves, rng)
     if tuned:
@@ -390,7 +385,6 @@ def _tunings(simulation: Simulation, rng: np.random.Generator, tuned: bool) -> l
 
 
 def _quantities(target: Target, theta: dict[str, Any], records: np.ndarray) -> np.ndarray:
-    """Return the parameters, T, log g and, where there is one, log f as one vector."""
     total = target.total(records)
     densities = [target.log_g(total)]
     likelihood = target.abilities.log_likelihood

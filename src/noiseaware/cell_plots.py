@@ -1,7 +1,7 @@
-"""Pictures of cells: released against estimated, what the noise costs, which rankings hold.
+"""Plots of cells: released against estimated values, the cost of the noise, and rankings.
 
-They are drawn from the table of `estimates`, so that they look the same with twenty cells and with
-thousands. Matplotlib is imported when the first picture is drawn.
+They are drawn from the table of `estimates`, and work for twenty cells or for thousands. Matplotlib
+is imported when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ SHORT, SMALL = 24, 7  # letters of a name, and their size
 def plot_estimates(
     posterior: DataTree, *, top: int = 10, axes: Any = None, ci_prob: float = 0.9
 ) -> np.ndarray:
-    """Draw what the posterior says of each cell: three pictures.
+    """Plot what the posterior says about each cell, in three panels.
 
-    The cells from the smallest estimate to the largest, with their intervals and what was released
-    of them; how much of the variance of each estimate would be left if the parameters were known,
-    which only less noise could take away; and the probability of each cell to be among the `top`
-    largest. The last needs imputed databases, `sample(..., keep_records=200)`, and is left out
-    without them: a rank is about all cells together, which sums over single cells do not hold.
+    First, the cells from the smallest to the largest estimate, with intervals and released values.
+    Second, the share of each estimate's variance that would remain if the parameters were known,
+    which only less noise could reduce. Third, the probability of each cell to be among the `top`
+    largest. The third needs imputed databases, `sample(..., keep_records=200)`, because a rank
+    depends on all cells together; without them it is left out.
 
     Parameters
     ----------
     posterior : DataTree
-        What `sample` or `load` returned, of a model whose records are cells.
+        What `sample` or `load` returned, for a model whose records are cells.
     top : int
-        How many of the largest cells the ranking is about.
+        The number of largest cells in the ranking.
     axes : array of Axes, optional
         Where to draw: three, or two without imputed databases.
     ci_prob : float
@@ -51,7 +51,7 @@ def plot_estimates(
     Returns
     -------
     ndarray of Axes
-        One for each picture.
+        One for each panel.
     """
     ranked = "latent_records" in posterior.children
     table = estimates(posterior, ci_prob=ci_prob, top=top if ranked else None)
@@ -64,7 +64,7 @@ def plot_estimates(
 
 
 def draw_shrinkage(ax: Axes, table: Any, ci_prob: float) -> None:
-    """Draw the cells by their estimates, with intervals, and what was released of them."""
+    """Draw the cells by their estimates, with intervals and released values."""
     order = np.argsort(table["mean"].to_numpy(), kind="stable")
     mean, low, high, released = (
         table[name].to_numpy(dtype=float)[order] for name in ("mean", "lower", "upper", "released")
@@ -95,7 +95,7 @@ def draw_shrinkage(ax: Axes, table: Any, ci_prob: float) -> None:
     )  # fmt: skip
     _wide_scale(ax, np.concatenate([low, high, released[seen]]))
     plain(ax)
-    # Above the legend, which has the room that a title usually has.
+    # Above the legend, which takes the usual place of a title.
     ax.set_title("Released against estimated", fontsize=TEXT, loc="left", pad=26.0)
     ax.set_ylabel("count", fontsize=TEXT)
     ax.set_xlim(-0.02 * len(order) - 0.5, 1.02 * len(order) - 0.5)
@@ -105,7 +105,7 @@ def draw_shrinkage(ax: Axes, table: Any, ci_prob: float) -> None:
 
 
 def _wide_scale(ax: Axes, values: np.ndarray) -> None:
-    """Make room for small and large counts in one picture, with few ticks."""
+    """Fit small and large counts into one plot, with few ticks."""
     high, low = float(values.max()), float(values.min())
     usual = max(1.0, float(np.median(np.abs(values))))
     if high < 20.0 * usual:
@@ -120,7 +120,7 @@ def _wide_scale(ax: Axes, values: np.ndarray) -> None:
 
 
 def draw_noise_shares(ax: Axes, table: Any) -> None:
-    """Draw for how many cells which share of the variance is that of the cell itself."""
+    """Draw a histogram of the share of each cell's variance that is due to its own noise."""
     shares = table["noise_share"].to_numpy(dtype=float)
     ax.hist(100.0 * shares, bins=np.linspace(0.0, 100.0, 21).tolist(), color=COLOURS["posterior"])
     ax.set(xlabel="% of the variance; the rest comes from the parameters", ylabel="cells")
@@ -129,7 +129,7 @@ def draw_noise_shares(ax: Axes, table: Any) -> None:
 
 
 def draw_top(ax: Axes, table: Any, top: int) -> None:
-    """Draw the probability of the likeliest cells to be among the largest."""
+    """Draw the probability of being among the largest, for the likeliest cells."""
     chosen = table[table["top"] >= LEAST]
     chosen = chosen.sort_values(["top", "mean"], ascending=False).head(BARS)
     place = np.arange(len(chosen))[::-1]

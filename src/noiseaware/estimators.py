@@ -1,12 +1,12 @@
 """The three regressions as scikit-learn estimators: `fit`, `predict`, `score`.
 
-`fit_release` is for a release that somebody published. `fit(X, y)` is for studies, in pipelines and
-cross-validation: it simulates the release of these records, the clamped `RegressionMoments` with
+`fit_release` is for a published release. `fit(X, y)` is for studies, in pipelines and
+cross-validation: it simulates a release of these records, the clamped `RegressionMoments` with
 Laplace noise, and fits that. (Noise for a real release belongs to a vetted library.)
 
 Needs scikit-learn: ``pip install "noiseaware[estimators]"``. LinearRegression and
-LogisticRegression pass scikit-learn's own `check_estimator`; PoissonRegression refuses what many of
-these checks hand over, responses that are not counts.
+LogisticRegression pass scikit-learn's own `check_estimator`; PoissonRegression refuses the
+responses of many of these checks, which are not counts.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class _Regression(BaseEstimator):
     Parameters
     ----------
     epsilon : float
-        The promise of the release that `fit` simulates, when one record is changed.
+        The epsilon of the release that `fit` simulates, for one changed record.
     bounds_X : pair of numbers, or of array_like of shape (p,)
-        What the features are clamped to. Know them without looking at the records.
+        The bounds to which features are clamped. Choose them without looking at the records.
     bounds_y : pair of numbers, optional
-        What the response is clamped to: (-10, 10) for LinearRegression if not given, (0, 20) for
-        PoissonRegression. That of LogisticRegression is 0 or 1, and is not clamped.
+        The bounds to which the response is clamped, by default (-10, 10) for LinearRegression and
+        (0, 20) for PoissonRegression. That of LogisticRegression is 0 or 1, and is not clamped.
     model : optional
-        The model of `noiseaware.models` of the same name, for priors other than its default ones.
+        The model of the same name in `noiseaware.models`, to change the default priors.
     draws, warmup, chains : int
         As in `noiseaware.sample`.
     random_state : int, RandomState instance or None
@@ -64,7 +64,7 @@ class _Regression(BaseEstimator):
     coef_, intercept_ : ndarray of shape (p,), float
         Posterior means.
     release_, model_
-        What was fitted.
+        The release and the model that were fitted.
     """
 
     _model: ClassVar[Any]
@@ -88,7 +88,7 @@ class _Regression(BaseEstimator):
         self.draws, self.warmup, self.chains = draws, warmup, chains
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Simulate the release of these records, and draw from the posterior given it.
+        """Simulate a release of these records, and draw from the posterior given it.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class _Regression(BaseEstimator):
         return self._draw(made, p)
 
     def fit_release(self, release: Release, n_features: int | None = None) -> Self:
-        """Draw from the posterior given a release that was published.
+        """Draw from the posterior given a published release.
 
         Parameters
         ----------
         release : Release
-            What was published; records are features, with the response last.
+            The release; its records are features with the response last.
         n_features : int, optional
-            How many features there are; not needed if `model` was given.
+            The number of features; not needed if `model` was given.
 
         Returns
         -------
@@ -157,14 +157,13 @@ class _Regression(BaseEstimator):
         return self
 
     def _responses(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the responses as the model has them."""
         return y
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _predicted(self, X: Any) -> tuple[Floats, Floats]:
-        """Return what is expected for each row, and the standard deviation of a response."""
+        """Return the expected response for each row, and the standard deviation of a response."""
         check_is_fitted(self, "posterior_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         made = predict(self.posterior_, self.model_, X, random_seed=0)["predictions"]
@@ -176,7 +175,7 @@ class _Regressor(RegressorMixin, _Regression):
     """A regression whose prediction is the expected response."""
 
     def __sklearn_tags__(self) -> Any:
-        """Say that noise may spoil the score."""
+        """Declare that noise may spoil the score."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
@@ -184,8 +183,8 @@ class _Regressor(RegressorMixin, _Regression):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean of the expected response for each row of X, (m,).
 
-        With `return_std` also the standard deviation of a response, in which the uncertainty
-        about the parameters is one part and the spread of single records the other.
+        With `return_std` also the standard deviation of a response, which combines the uncertainty
+        about the parameters with the spread of single records.
         """
         mean, sd = self._predicted(X)
         return (mean, sd) if return_std else mean
@@ -226,7 +225,7 @@ class PoissonRegression(_Regressor):
 class LogisticRegression(ClassifierMixin, _Regression):
     """Logistic regression of two classes from a private release.
 
-    `fit` takes labels of any kind; a release is about 0 and 1, and `classes_` is then [0, 1].
+    `fit` takes labels of any kind; a release is about 0 and 1, so `classes_` is then [0, 1].
     """
 
     _model = models.LogisticRegression
@@ -234,7 +233,7 @@ class LogisticRegression(ClassifierMixin, _Regression):
     _numeric = False
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there are two classes, and that noise may spoil the score."""
+        """Declare that there are two classes, and that noise may spoil the score."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class, tags.classifier_tags.poor_score = False, True
         return tags
@@ -244,12 +243,12 @@ class LogisticRegression(ClassifierMixin, _Regression):
         return super().fit_release(release, n_features)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the posterior mean of the probability of each class, (m, 2)."""
+        """Return the posterior mean probability of each class, (m, 2)."""
         of_second, _ = self._predicted(X)
         return np.column_stack([1.0 - of_second, of_second])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class that is more probable, (m,)."""
+        """Return the more probable class, (m,)."""
         likelier = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likelier]
 

@@ -1,39 +1,38 @@
-"""The evidence p(s_dp) of a model: how probable it made the release, before it was seen.
+"""The evidence p(s_dp) of a model: the prior probability (density) of the release.
 
-Two models of one release are compared by the ratio of their evidences, the Bayes factor. With
+The ratio of the evidences of two models of one release is their Bayes factor. With
 l(x) = log g(s_dp, T(x)), normalised in s_dp, the evidence is an expectation over the prior,
 
     p(s_dp) = E[exp(l(x))],    theta ~ p(theta),  x_i ~ f(. | theta),
 
-whose largest terms the prior hardly ever draws. So g is tempered: between the prior, b = 0, and the
-posterior, b = 1, lies a ladder of distributions
+but the prior hardly ever draws its largest terms. So g is tempered. A ladder of distributions leads
+from the prior, b = 0, to the posterior, b = 1:
 
     p_b(theta, x)  proportional to  p(theta) prod_i f(x_i | theta) g(s_dp, T(x))^b,
 
 with normalising constants Z(0) = 1 and Z(1) = p(s_dp). The moves that sample the posterior sample
-each of them, with g^b for g, and two neighbours b < b' with draws of both give the ratio of their
-constants by **bridge sampling** (Meng and Wong 1996; in physics, Bennett 1976). With
+each of them, with g^b in place of g. **Bridge sampling** (Meng and Wong 1996; in physics, Bennett
+1976) estimates the ratio of the constants of neighbours b < b' from draws of both. With
 u(x) = (b' - b) l(x) - c, N and N' draws, s = N / (N + N') and s' = 1 - s,
 
     A = mean over the draws of b  of  e^u / (s + s' e^u),
     B = mean over the draws of b' of  1 / (s + s' e^u),
 
-c = log Z(b') - log Z(b) is where A = B =: a. This is the estimate with the smallest variance that
-draws of two distributions allow. Stepping stones, log mean exp((b' - b) l) over the draws of b
-alone, use only half of them.
+c = log Z(b') - log Z(b) solves A = B =: a. No other estimate from draws of two distributions has a
+smaller variance. Stepping stones, log mean exp((b' - b) l) over the draws of b alone, use only half
+of the draws.
 
-**The error.** To first order a draw x of level k moves the sum of all c by phi_k(x) / N_k,
+**The error.** To first order, a draw x of level k shifts the sum of all c by phi_k(x) / N_k, where
 
     phi_k(x) = [e^u / (s + s' e^u)]_{k, k+1} / a_k  -  [1 / (s + s' e^u)]_{k-1, k} / a_{k-1},
 
-so that the variance of log p(s_dp) is the sum over the levels of Var(phi_k) / ESS(phi_k), where the
-effective sample size is that of the chains; the square root is stated with some slack.
+so the variance of log p(s_dp) is the sum over the levels of Var(phi_k) / ESS(phi_k), with the
+effective sample size of the chains. The reported error is its square root with some slack.
 
-**The ladder** is chosen as it is climbed: from b, the next b' is where the weights exp((b' - b) l)
-of some draws of b, which are used for nothing else, have an effective share of one half. Chains
-start where those of the rung below ended. When the top is reached, the error says how many draws
-more are needed for the one that was asked for, and each rung gets the more of them the more it
-adds to the variance, in proportion to its standard deviation.
+**The ladder** is built from the bottom: given b, the next b' is where the weights exp((b' - b) l)
+of pilot draws of b, used for nothing else, have an effective share of one half. Chains start where
+those of the rung below ended. At the top, the error so far determines how many more draws are
+needed, and each rung gets draws in proportion to the standard deviation of its phi_k.
 
 References
 ----------
@@ -68,23 +67,23 @@ __all__ = ["Evidence", "evidence"]
 
 CHAINS = 4
 WARMUP, PILOT, FIRST = 200, 100, 300
-"""Of each chain on each rung: iterations in which the moves tune themselves, draws from which the
-next rung is chosen, and draws for the estimate in the first round."""
+"""For each chain on each rung: tuning iterations, pilot draws from which the next rung is chosen,
+and draws for the estimate in the first round."""
 
 SHARE = 0.5
-"""Effective share of the weights that lead from one rung to the next."""
+"""Effective share of the weights between neighbouring rungs."""
 
 SLACK = 1.15
-"""Effective sample sizes are themselves estimates, good to some ten per cent: the error is stated
-so much larger, and then covers the truth as often as it says (counted in the tests)."""
+"""Inflates the stated error. Effective sample sizes are themselves estimates, good to some ten per
+cent; with this factor the error covers the truth as often as it says (counted in the tests)."""
 
 MOST_RUNGS = 200
 MOST_MORE = 30.0
-"""A second round has at most so many times the draws of the first."""
+"""The most draws in the second round, as a multiple of the first."""
 
 FAR = (5.0, 15.0, 1e3, 1e6, 1e12)
 FLAT = 1e-9
-"""How far to look for a prior density that falls off, and how much it has to."""
+"""How far to look for the prior density to fall off, and by how much it must."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +122,13 @@ def evidence(
     Parameters
     ----------
     model
-        What made the records; `sample_prior` has to draw from its prior, which is proper.
+        What generated the records. It needs `sample_prior`, and its prior must be proper.
     release : Release
-        The private numbers with the mechanism that made them.
+        The private numbers and the mechanism that made them.
     error : float
-        The standard error to aim at.
+        The target standard error.
     size
-        A prior for the number of records, where the release does not say it; as for
+        A prior for the number of records, if the release does not give it; as for
         `noiseaware.sample`.
     random_seed : int, optional
         Same seed, same answer.
@@ -159,7 +158,7 @@ def evidence(
             "which a draw of the prior hardly ever gives"
         )
     check_proper(target)
-    # A move that sums records out would do so with g itself, at every power.
+    # A move that sums records out would use g itself at every power.
     picked = pick_moves(moves, target.tempered(1.0)) if target.summed_kernel else picked
     rungs = _climb(target, picked, seeds)
     log_ratio, variances = _bridge(rungs)
@@ -175,7 +174,7 @@ def evidence(
 
 
 class Watch(ReadyMove):
-    """A move that moves nothing, and reports log g, up to a constant, where the chain is."""
+    """A move that changes nothing and reports log g, up to a constant, at the current state."""
 
     reports = ("log_g",)
 
@@ -200,7 +199,7 @@ class Rung:
         return self.log_g.size
 
     def start(self, below: list[ChainState], generators: Sequence[np.random.Generator]) -> None:
-        """Start the chains, where those of the rung below are if there are some."""
+        """Start the chains, from the states of the rung below if there is one."""
         for i, rng in enumerate(generators):
             state = chain.start(self.target, self.moves, rng)
             if below:
@@ -210,12 +209,12 @@ class Rung:
             self.states.append(state)
 
     def draw(self, number: int) -> None:
-        """Draw about so many more, in all chains together."""
+        """Make about `number` more draws, over all chains together."""
         if number > 0:
             self.log_g = np.concatenate([self.log_g, self.drawn(-(-number // CHAINS))], axis=1)
 
     def drawn(self, draws: int) -> Floats:
-        """Return log g of so many draws of each chain; the first also tune the moves."""
+        """Return log g of this many draws of each chain, after tuning the moves."""
         if self.power == 0.0:
             return np.array([[self._from_prior(s) for _ in range(draws)] for s in self.states])
         schedule, made = chain.Schedule(WARMUP, draws), []
@@ -236,7 +235,6 @@ class Rung:
 
 
 def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence) -> list[Rung]:
-    """Go from the prior to the posterior; return the rungs with their first draws."""
     rungs: list[Rung] = []
     below: list[ChainState] = []
     power = 0.0
@@ -258,7 +256,7 @@ def _climb(target: Target, moves: Sequence[Move], seeds: np.random.SeedSequence)
 
 
 def next_power(power: float, log_g: Floats) -> float:
-    """Return the largest power at which draws of this one have an effective share of `SHARE`."""
+    """Return the largest power for which draws at this power have effective share `SHARE`."""
     from scipy.optimize import brentq
 
     shifted = np.where(np.isfinite(log_g), log_g - log_g.max(), -np.inf)
@@ -280,7 +278,7 @@ def _error(variances: Floats) -> float:
 
 
 def _bridge(rungs: Sequence[Rung]) -> tuple[float, Floats]:
-    """Return log Z(1) - log Z(0), bridge by bridge, and the variance that each rung adds to it."""
+    """Return log Z(1) - log Z(0), and the variance that each rung contributes to it."""
     total, influence = 0.0, [np.zeros_like(rung.log_g) for rung in rungs]
     for k, (low, high) in enumerate(pairwise(rungs)):
         step = high.power - low.power
@@ -292,9 +290,9 @@ def _bridge(rungs: Sequence[Rung]) -> tuple[float, Floats]:
 
 
 def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
-    """Return c, and e^u / (s + s' e^u) of the draws of b, and 1 / (s + s' e^u) of those of b'.
+    """Return c, e^u / (s + s' e^u) for the draws of b, and 1 / (s + s' e^u) for those of b'.
 
-    `low` and `high` are (b' - b) l of the draws of b and of b'. With o = log(s' / s) - c, the two
+    `low` and `high` are (b' - b) l for the draws of b and of b'. With o = log(s' / s) - c, the two
     are the logistic functions of (b' - b) l + o and of its negative, divided by s' and by s.
     """
     from scipy.optimize import brentq
@@ -306,7 +304,7 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
         return low + shift, -(high + shift)
 
     def difference(c: float) -> float:
-        # In logarithms: a prior that is wide makes releases with g = 0 in floating-point numbers.
+        # In logarithms: under a wide prior, g = 0 in floating-point numbers for some databases.
         above, below = (logsumexp(-np.logaddexp(0.0, -x)) for x in odds(c))
         return float(above - below)
 
@@ -319,7 +317,7 @@ def bridge(low: Floats, high: Floats) -> tuple[float, Floats, Floats]:
 
 
 def variance_of_mean(values: Floats) -> float:
-    """Return the variance of the mean of chains, (chain, draw)."""
+    """Return the variance of the mean over chains, (chain, draw)."""
     from arviz_stats.base import array_stats
 
     spread = float(values.var())
@@ -329,10 +327,10 @@ def variance_of_mean(values: Floats) -> float:
 
 
 def check_proper(target: Target) -> None:
-    """Raise ValueError if the prior is flat along a coordinate: it is improper, and Z(0) infinite.
+    """Raise ValueError if the prior is flat along a coordinate: then it is improper.
 
-    Of a model that has its log prior. In coordinates without constraints, a density that is the
-    same at a draw and wherever else one looks, left and right, cannot be integrated.
+    Only for models with a log prior. A density in unconstrained coordinates that is the same at a
+    draw and wherever else one looks, left and right, cannot be integrated.
     """
     if target.abilities.log_prior is None:
         return
@@ -350,7 +348,7 @@ def check_proper(target: Target) -> None:
 
 
 def _log_prior(target: Target, v: Floats) -> float | None:
-    """Return the log prior density of v; None where floats, or the model, cannot go."""
+    """Return the log prior density of v; None where floats or the model fail."""
     try:
         with np.errstate(all="ignore"):
             theta, log_jacobian = target.coordinates.from_vector(v)

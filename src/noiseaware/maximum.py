@@ -1,32 +1,33 @@
-"""Maximum likelihood from a private release, and the mode of the posterior: Monte Carlo EM.
+"""Maximum likelihood from a private release, and the posterior mode, by Monte Carlo EM.
 
-The likelihood p(s_dp | theta) is an integral over all databases. EM needs no more of it than draws
-of x from p(x | theta, s_dp), which are what the sampler's moves of records make when theta is held;
-the paper's Discussion names this use of them. In coordinates v without constraints, with the
-complete data's score S(x) = sum_i d log f(x_i | theta(v)) / d v and its derivative H(x),
+The likelihood p(s_dp | theta) is an integral over all databases. EM needs only draws of x from
+p(x | theta, s_dp), which the sampler's moves of records make when theta is held fixed; the paper's
+Discussion mentions this use. In unconstrained coordinates v, with the complete data's score
+S(x) = sum_i d log f(x_i | theta(v)) / d v and its derivative H(x),
 
     score         d log p(s_dp) / dv      =  E[S]                     (Fisher's identity),
     information  -d^2 log p(s_dp) / dv^2  =  E[-H] - Var[S]           (Louis 1982),
 
-where all moments are over x given theta and s_dp. S and H come from differences of the model's
+where all moments are over x given theta and s_dp. S and H are finite differences of the model's
 `log_likelihood`. With C = E[-H] = L L' and Var[L^-1 S] = W diag(1 - f) W', f_k is the share of the
-complete data's information that the release leaves in direction k. A step of EM's gradient form
-(Lange 1995) is C^-1 E[S], and crawls where f is small, as it is under privacy; here the step is
+complete data's information that the release preserves in direction k. The gradient form of EM
+(Lange 1995) takes the step C^-1 E[S], which crawls where f is small, as it is under privacy. The
+step here is Newton's,
 
     v + L^-T W diag(1 / f) W' L^-1 E[S],
 
-Newton's, with shares f that are too small, or too uncertain, replaced by larger ones: it goes up.
+with shares f that are too small or too uncertain replaced by larger ones, so that it goes uphill.
 
-**When it stops.** In direction k the step is a_k / sqrt(f_k) standard errors of the estimate,
-a = W' L^-1 E[S], and its Monte Carlo error is sqrt((1 - f_k) / (ESS_k f_k)) of them. While the step
-is longer than chance makes it, it is taken. Then draws are added until the error is the one that
-was asked for, and the share f_k itself is known well enough; the step with which it ends is below
-the root of that error, so that what Newton's step leaves, of second order, is below the error.
+**Stopping.** In direction k the step is a_k / sqrt(f_k) standard errors of the estimate,
+a = W' L^-1 E[S], with Monte Carlo error sqrt((1 - f_k) / (ESS_k f_k)) in the same unit. Steps
+continue while they are longer than chance would make them. Then draws are added until the error
+reaches the target and each share f_k is known well enough. The last step must be shorter than the
+square root of the target, so that what Newton's step leaves, of second order, is below the target.
 
-**The mode of the posterior density of theta** has log p(theta) added, with the derivatives of that.
+**The posterior mode** adds log p(theta) and its derivatives.
 
-**Summed out.** Where a model knows p(s_i | theta) of each record exactly (`summed_kernel`), the
-same steps are taken with derivatives of their sum, and there is no Monte Carlo error.
+**Summed out.** If a model knows p(s_i | theta) of each record exactly (`summed_kernel`), the same
+steps use derivatives of the summed logarithms, and there is no Monte Carlo error.
 
 References
 ----------
@@ -67,51 +68,51 @@ __all__ = ["Maximum", "mle"]
 
 CHAINS = 4
 WARMUP, FIRST = 300, 100
-"""Of each chain: iterations of the default moves, and draws, from which the search begins."""
+"""For each chain: iterations of the default moves, and draws, to find a starting point."""
 
 LEAST_DRAWS, MOST_DRAWS = 250, 16_000
-"""Databases that each chain makes for one look, at first and at most."""
+"""Databases imputed by each chain for one evaluation: initial and largest number."""
 
 MOST_LOOKS, PATIENCE = 100, 15
-"""Steps in all, and steps after which more draws are made even if it still rises: it may creep
-along a ridge, which more draws tell from a slope."""
+"""The most steps, and the number after which draws are added even while the likelihood still rises:
+only more draws tell a slow creep along a ridge from a slope."""
 
 HESSIANS = 16
-"""Databases of each chain at which the second derivatives are taken."""
+"""Databases of each chain at which to take second derivatives."""
 
 STEP, STEP_TWICE = 1e-3, 5e-3
-"""Of first and second differences, in units of what one record says of a coordinate."""
+"""Step sizes of first and second differences, in units of one record's scale of a coordinate."""
 
 SILENT = 1e-9
-"""Slopes that are so much smaller than the largest are rounding errors of 0."""
+"""Slopes smaller than this, relative to the largest, count as rounding errors of 0."""
 
 LEAST_SHARE = 0.02
-"""f in a step is at least this, and at least three of its own errors. In the end a direction in
-which f is less is taken as flat."""
+"""In a step, f is at least this and at least three of its own errors. At the end, a direction with
+smaller f counts as flat."""
 
 KNOWN = 0.4
-"""The relative error of f that is good enough; that of a standard error is half of it."""
+"""Largest relative error of f; that of a standard error is half of it."""
 
 WIDE = 3.0
-"""Standard errors of the logarithm of a positive number, or of odds, beyond which it is said to be
-on the edge of its support."""
+"""A parameter counts as being on the edge of its support if the standard error of the logarithm of
+a positive number, or of the log odds, exceeds this."""
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """Where the likelihood, or the posterior density, has its maximum.
+    """The maximum of the likelihood or of the posterior density.
 
     Attributes
     ----------
     estimate
-        theta, with what is derived from it: one array per name. NaN where the likelihood says
-        nothing of a parameter, as of what the groups of a hierarchical model have in common.
+        theta and the quantities derived from it, one array per name. NaN if the likelihood does not
+        depend on a parameter, such as what the groups of a hierarchical model share.
     standard_error
-        From the observed information, by the delta method: likewise.
+        From the observed information, by the delta method; NaN likewise.
     monte_carlo_error
-        The standard error of `estimate` as a simulated number: how far another seed would be.
+        The standard error of `estimate` due to simulation: how much it varies between seeds.
     draws
-        Databases that were imputed.
+        The number of imputed databases.
     """
 
     estimate: Theta
@@ -121,7 +122,7 @@ class Maximum:
     parameters: tuple[Parameter, ...] = field(repr=False)
 
     def table(self) -> DataFrame:
-        """Return one row for each number of theta."""
+        """Return one row for each entry of theta."""
         from pandas import DataFrame
 
         rows = [name for p in self.parameters for name in p.labels]
@@ -149,24 +150,24 @@ def mle(
 ) -> Maximum:
     """Maximise the likelihood p(s_dp | theta) of a model, or its product with the prior.
 
-    It climbs from a draw of the posterior to a maximum; there may be others.
+    The search starts at a posterior draw and climbs to a maximum; there may be others.
 
     Parameters
     ----------
     model
-        What made the records; it needs `log_likelihood`.
+        What generated the records; it needs `log_likelihood`.
     release : Release
-        The private numbers with the mechanism that made them.
+        The private numbers and the mechanism that made them.
     with_prior : bool
-        True: the mode of the posterior density of theta (MAP), for which the model needs
+        True: find the mode of the posterior density of theta (MAP); the model then needs
         `log_prior`.
     error : float
-        The Monte Carlo error to aim at, in standard errors of the estimate.
+        The target Monte Carlo error, in standard errors of the estimate.
     size
-        A prior for the number of records, where the release does not say it; as for
+        A prior for the number of records, if the release does not give it; as for
         `noiseaware.sample`.
     derived : mapping, optional
-        Quantities that follow from the parameters; as for `noiseaware.sample`.
+        Further quantities computed from the parameters; as for `noiseaware.sample`.
     random_seed : int, optional
         Same seed, same answer.
 
@@ -204,7 +205,7 @@ def mle(
 
 
 def gradient(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Floats:
-    """Return the derivatives of what a function returns by central differences, (p, ...)."""
+    """Return the derivatives of a function's values by central differences, (p, ...)."""
     pairs = zip(np.diag(widths), widths, strict=True)
     return np.array(
         [(function(v + step) - function(v - step)) / (2.0 * width) for step, width in pairs]
@@ -212,7 +213,7 @@ def gradient(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Fl
 
 
 def hessian(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Floats:
-    """Return the second derivatives of what a function returns, (p, p, ...).
+    """Return the second derivatives of a function's values, (p, p, ...).
 
     With F(i) = f(v + h_i) + f(v - h_i) and F(i, j) likewise for h_i + h_j, the entry is
     (F(i, j) - F(i) - F(j) + 2 f(v)) / (2 h_i h_j), and on the diagonal (F(i) - 2 f(v)) / h_i^2.
@@ -230,11 +231,11 @@ def hessian(function: Callable[[Floats], Any], v: Floats, widths: Floats) -> Flo
     return made
 
 
-# ------------------------------------------------------------------ looks at the likelihood
+# ------------------------------------------------------------------ evaluating the likelihood
 
 
 class Look(NamedTuple):
-    """What was seen of the likelihood at one v, in the directions of L^-T W; (p,) each."""
+    """The likelihood evaluated at one v, in the directions L^-T W; (p,) each."""
 
     directions: Floats  # L^-T W, (p, p)
     slopes: Floats  # a, the score along the directions, in units of the complete data's information
@@ -245,18 +246,18 @@ class Look(NamedTuple):
 
     @property
     def usable(self) -> Floats:
-        """The shares that a step goes by."""
+        """The shares that a step uses."""
         return np.maximum(self.shares, np.maximum(LEAST_SHARE, 3.0 * self.share_errors))
 
     @property
     def step(self) -> Floats:
-        """The step of Newton; no coordinate goes further than one record's scale."""
+        """Newton's step, shortened so that no coordinate moves more than one record's scale."""
         whole = self.directions @ (self.slopes / self.usable)
         return whole / max(1.0, float(np.max(np.abs(whole) / self.scales)))
 
     @property
     def length(self) -> float:
-        """The step in standard errors of the estimate."""
+        """The length of the step in standard errors of the estimate."""
         return float(np.linalg.norm(self.slopes / np.sqrt(self.usable)))
 
     @property
@@ -265,12 +266,12 @@ class Look(NamedTuple):
         return self.slope_errors / np.sqrt(self.usable)
 
     def covariance(self, variances: Floats) -> Floats:
-        """Return that of v, of variances along the directions."""
+        """Return the covariance of v from variances along the directions."""
         return (self.directions * variances) @ self.directions.T
 
 
 def root(information: Floats) -> Floats:
-    """Return L^-1 with L L' = C; eigenvalues that are negative or very small are replaced."""
+    """Return L^-1 with L L' = C; negative and very small eigenvalues are replaced."""
     spread = np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-300))
     values, vectors = np.linalg.eigh(information / np.outer(spread, spread))
     values = np.maximum(np.abs(values), 1e-4)
@@ -278,7 +279,7 @@ def root(information: Floats) -> Floats:
 
 
 class Likelihood:
-    """A likelihood that is looked at from one v after another; `draws` databases were imputed."""
+    """A likelihood to be evaluated at successive v; `draws` counts the imputed databases."""
 
     draws = 0
 
@@ -296,11 +297,11 @@ class Likelihood:
         self.leave_out(self.begin(moves, rngs))
 
     def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
-        """Find a v to begin at; return how steep the likelihood is there in each coordinate."""
+        """Choose a starting v; return the absolute slope of the likelihood in each coordinate."""
         raise NotImplementedError
 
     def theta(self, v: Floats) -> Theta:
-        """Return theta; v holds the coordinates that the likelihood depends on."""
+        """Return theta; v holds only the coordinates that the likelihood depends on."""
         whole = self.v.copy()
         whole[self.active] = v
         return self.coordinates.from_vector(whole)[0]
@@ -310,14 +311,14 @@ class Likelihood:
         return float(self.target.log_prior(self.theta(v)))
 
     def prior(self, v: Floats, widths: Floats) -> tuple[Floats, Floats]:
-        """Return gradient and information of the prior, or zeros."""
+        """Return gradient and information of the prior, or zeros without one."""
         if not self.with_prior:
             return np.zeros(len(v)), np.zeros((len(v), len(v)))
         slope = gradient(self.log_prior, v, STEP * widths)
         return slope, -hessian(self.log_prior, v, STEP_TWICE * widths)
 
     def leave_out(self, slopes: Floats) -> None:
-        """Leave out the coordinates that the likelihood does not depend on; NaN is no slope."""
+        """Drop the coordinates that the likelihood does not depend on; NaN counts as no slope."""
         if not self.with_prior:
             self.active = self.active[slopes > SILENT * np.nanmax(slopes, initial=1e-300)]
         if not len(self.active):
@@ -329,16 +330,15 @@ class Likelihood:
 
 
 class Summed(Likelihood):
-    """log p(s_dp | theta) is a sum over records that the model knows exactly."""
+    """log p(s_dp | theta) as a sum over records that the model knows exactly."""
 
     def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
-        """Begin where the kernel with the records summed out does."""
+        """Start where the kernel with the records summed out starts."""
         kernel = self.target.summed_kernel
         self.v = self.coordinates.to_vector(kernel.theta(kernel.start(rngs[0])[0]))
         return np.abs(self._scores(self.v)).max(axis=0)
 
     def _log_p(self, v: Floats) -> Floats:
-        """Return log p(s_i | theta(v)) of each record, (n,)."""
         point = self.target.summed_kernel.point(self.theta(v))
         return np.asarray(point.summed.log_p)
 
@@ -346,7 +346,7 @@ class Summed(Likelihood):
         return gradient(self._log_p, v, STEP * self.scales).T
 
     def look(self, v: Floats, draws: int) -> Look:
-        """Look at the likelihood; C is the sum of the squares of the records' scores."""
+        """Evaluate the likelihood; C is the sum of the squares of the records' scores."""
         scores = self._scores(v)
         own = -hessian(lambda there: float(self._log_p(there).sum()), v, STEP_TWICE * self.scales)
         slope, curvature = self.prior(v, self.scales)
@@ -360,10 +360,10 @@ class Summed(Likelihood):
 
 
 class Imputed(Likelihood):
-    """log p(s_dp | theta) is an integral over databases, which chains impute with theta held."""
+    """log p(s_dp | theta) as an integral over databases, imputed by chains with theta held."""
 
     def begin(self, moves: Any, rngs: list[np.random.Generator]) -> Floats:
-        """Begin at a typical draw of the posterior."""
+        """Start at a typical draw of the posterior."""
         target, schedule = self.target, chain.Schedule(WARMUP, FIRST)
         names = [p.name for p in target.abilities.parameters]
         self.states, vectors = [], []
@@ -385,7 +385,7 @@ class Imputed(Likelihood):
         return lambda v: float(np.sum(log_likelihood(self.theta(v), records)))
 
     def _hold(self, v: Floats) -> Target:
-        """Put theta into the chains; let the moves tune themselves the first time."""
+        """Set theta in the chains; the first time, let the moves tune themselves."""
         theta = self.theta(v)
         held = self.target.given(theta)
         for i, state in enumerate(self.states):
@@ -399,9 +399,9 @@ class Imputed(Likelihood):
         return held
 
     def _derivatives(self, v: Floats) -> tuple[Callable[[Any], Floats], Callable[[Any], Floats]]:
-        """Return S(x) and -H(x) at v, as functions of what a state holds as its records.
+        """Return S(x) and -H(x) at v, as functions of the records that a state holds.
 
-        Of counts they are linear: the derivatives of each possible record's log f, added up.
+        For counts they are linear: sums of the derivatives of each possible record's log f.
         """
         small, large = STEP * self.scales, STEP_TWICE * self.scales
         if not self.target.on_counts:
@@ -433,7 +433,7 @@ class Imputed(Likelihood):
         return scores, np.array(bent)
 
     def look(self, v: Floats, draws: int) -> Look:
-        """Look at the likelihood by so many databases of each chain."""
+        """Evaluate the likelihood from `draws` databases of each chain."""
         scores, bent = self._impute(v, draws)
         slope, curvature = self.prior(v, self.scales)
         complete = bent.mean(axis=0) + curvature
@@ -454,9 +454,9 @@ class Imputed(Likelihood):
 
 
 def _typical(vectors: Floats) -> tuple[Floats, Floats]:
-    """Return the draw nearest to the medians of the coordinates, and how wide they are.
+    """Return the draw nearest to the medians of the coordinates, and the widths of these.
 
-    A draw, and not the medians: between two modes there may be a saddle.
+    The medians themselves might be a saddle between two modes.
     """
     middle = np.median(vectors, axis=0)
     widths = np.maximum(1.5 * np.median(np.abs(vectors - middle), axis=0), 1e-9)
@@ -468,7 +468,7 @@ def _typical(vectors: Floats) -> tuple[Floats, Floats]:
 
 
 def _climb(likelihood: Any, error: float) -> tuple[Floats, Look]:
-    """Take steps until the rule of the module's description says that it is done."""
+    """Take steps until the stopping rule in the module's description is met."""
     v, draws = likelihood.v[likelihood.active], LEAST_DRAWS
     for looks in range(MOST_LOOKS):
         look = likelihood.look(v, draws)
@@ -495,11 +495,11 @@ def _climb(likelihood: Any, error: float) -> tuple[Floats, Look]:
 
 
 def _check_not_flat(likelihood: Any, look: Look, errors: float) -> None:
-    """Raise ValueError if a share, with so many of its errors added, is below the least one."""
+    """Raise ValueError if a share plus `errors` of its errors is below `LEAST_SHARE`."""
     if (look.shares + errors * look.share_errors >= LEAST_SHARE).all():
         return
     direction = look.directions[:, int(np.argmin(look.shares))]
-    # How much the numbers of theta change along it, in relation to their size.
+    # The relative change of each number of theta along this direction.
     step = direction / max(float(np.max(np.abs(direction) / likelihood.scales)), 1e-300)
     v = likelihood.v[likelihood.active]
     thetas = [likelihood.theta(v + sign * step) for sign in (-0.5, 0.5)]
@@ -517,7 +517,7 @@ def _check_not_flat(likelihood: Any, look: Look, errors: float) -> None:
 
 
 def _described(likelihood: Any, v: Floats, look: Look) -> Maximum:
-    """Return the maximum by names, with the delta method."""
+    """Return the maximum by parameter name, with standard errors from the delta method."""
     model = likelihood.target.model
     shown = model_abilities(model).shown
     estimate = _flat(model, likelihood.theta(v))
@@ -538,13 +538,11 @@ def _described(likelihood: Any, v: Floats, look: Look) -> Maximum:
 
 
 def _flat(model: Model, theta: Theta) -> Floats:
-    """Return all numbers of theta and of what is derived from it."""
     whole = with_derived(model, {name: np.asarray(x)[np.newaxis] for name, x in theta.items()})
     return np.concatenate([np.ravel(whole[p.name]) for p in model_abilities(model).shown])
 
 
 def _check_edges(likelihood: Any, estimate: Floats, error: Floats) -> None:
-    """Raise ValueError if a parameter has run to the edge of its support."""
     at = 0
     for parameter in likelihood.target.abilities.parameters:
         values, errors = (part[at : at + parameter.size] for part in (estimate, error))
@@ -559,7 +557,6 @@ def _check_edges(likelihood: Any, estimate: Floats, error: Floats) -> None:
 
 
 def _room(parameter: Parameter, values: Floats) -> Floats:
-    """Return how far each number is from the edge of its support."""
     if parameter.support == "unit":
         return np.minimum(values, 1.0 - values)
     if parameter.support in ("positive", "simplex", "table"):

@@ -1,12 +1,12 @@
-"""What a model says about its parameters and about the randomness behind its records.
+"""A model's parameters, and the randomness behind its records.
 
-A model lists its parameters as `Parameter` objects: the name, the shape, the set in which the
-values live (the *support*) and the labels that a summary should print. The sampler reads the
-support to move on unconstrained coordinates; the posterior reads the dimensions and coordinates.
+A model lists its parameters as `Parameter` objects: name, shape, the set in which the values live
+(the *support*), and labels for summaries. The sampler uses the support to work in unconstrained
+coordinates; the posterior uses the dimensions and coordinates.
 
-A model whose records can be written x_i = F(u_i; theta), with u_i drawn from a fixed distribution,
-says which distribution that is with `Innovations`. If its methods do much more than simple
-arithmetic, it may say so with `Work`.
+A model whose records can be written x_i = F(u_i; theta), with u_i from a fixed distribution,
+declares that distribution with `Innovations`. If its methods do much more than simple arithmetic,
+it can say so with `Work`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Parameter:
     shape : tuple of int
         ``()`` for a scalar.
     support : str
-        ``"real"``; ``"positive"``; ``"unit"``, each entry in (0, 1); ``"simplex"``, entries that
-        are positive and add up to 1 along the last axis; ``"table"``, entries that are positive
-        and add up to 1 over all axes; ``"covariance"``, one symmetric positive definite matrix.
+        ``"real"``; ``"positive"``; ``"unit"``, each entry in (0, 1); ``"simplex"``, positive
+        entries that sum to 1 along the last axis; ``"table"``, positive entries that sum to 1 over
+        all axes; ``"covariance"``, one symmetric positive definite matrix.
     dims : tuple of str
         A name for each axis, or ``()`` to leave the axes unnamed.
     coords : mapping of str to sequence, optional
-        Labels along a named axis, one for each position.
+        Labels along named axes, one for each position.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Parameter:
             if len(labels) != size:
                 right = f"coords of {mine} must give {size} labels for {name!r}"
                 raise ValueError(f"{right}; got {len(labels)}")
-        # A frozen dataclass is filled in through object.__setattr__.
+        # A frozen dataclass can only be set through object.__setattr__.
         object.__setattr__(self, "shape", tuple(int(size) for size in shape))
         object.__setattr__(self, "dims", dims)
         object.__setattr__(self, "coords", coords)
@@ -92,7 +92,7 @@ class Parameter:
 
     @property
     def labels(self) -> list[str]:
-        """A name for each entry, with the labels of its axes: `coefficients[x1]`."""
+        """A name for each entry, using the labels of its axes: `coefficients[x1]`."""
         if not self.shape:
             return [self.name]
         dims = self.dims or [""] * len(self.shape)
@@ -102,23 +102,24 @@ class Parameter:
 
 
 NUMBER = "n_records"
-"""What the number of records is called in a posterior, and beside theta where both move."""
+"""The name of the number of records in a posterior, and beside theta when both move."""
 
 
 class Work(NamedTuple):
-    """What the methods of a model do, next to simple arithmetic with each record.
+    """The cost of a model's methods relative to simple arithmetic on each record.
 
-    The unit is a plain pass over the records, such as adding them up. The sampler divides its time
-    by these numbers; draws are exact whatever they are. `python -m benchmarks steps` measures them.
+    The unit is one plain pass over the records, such as adding them up. The sampler allocates its
+    time by these numbers; the draws are exact in any case. `python -m benchmarks steps` measures
+    them.
 
     Attributes
     ----------
     calls
-        What building the records costs whatever their number, in calls of a compiled function.
+        The fixed cost of building records, in calls of a compiled function.
     update, draw
         `update_parameters` and `sample_records`, in passes.
     build, recover
-        `build_records` and `recover_innovations`, each with the total of the query, in passes.
+        `build_records` and `recover_innovations`, each including the query's total, in passes.
     """
 
     calls: float = 1.0
@@ -143,7 +144,7 @@ class Innovations:
     width : int
         The number of entries of u_i.
     work : Work
-        What the model's methods cost, where that is much more than simple arithmetic.
+        The cost of the model's methods, if much more than simple arithmetic.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""The curator's question before a release, which epsilon and which query are good enough.
+"""The curator's question before a release: which epsilon and which query are good enough.
 
-A plan is a TOML file. It names a model of the records, one or more queries that could be released,
-a mechanism, and the width that the analyst's interval should have:
+A plan is a TOML file. It names a model of the records, one or more candidate queries, a mechanism,
+and the width that the analyst's interval should have:
 
     [plan]
     parameter = "mean"              # whose interval; of a vector: "coefficients[x1]"
@@ -27,8 +27,8 @@ a mechanism, and the width that the analyst's interval should have:
     lower = 0
     upper = 200
 
-`plan` simulates releases for every query, epsilon and number of records (`noiseaware.study`), along
-with the analysis without privacy and the naive one, which takes the noisy numbers as exact.
+`plan` simulates releases for every query, epsilon and number of records (`noiseaware.study`),
+together with the analysis without privacy and the naive one, which takes noisy numbers as exact.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ _NEEDS: dict[str, set[str]] = {
     "Gaussian": {"delta"},
     "DiscreteGaussian": {"delta"},
 }
-"""The noise that a plan can name, and what it needs besides epsilon."""
+"""The noise types that a plan can name, and their arguments besides epsilon."""
 
 COLOURS = ("#2b6ca3", "#c7662b", "#3d8f4f", "#8a5aa8", "#b03a5b", "#6b6b2b")
 OURS = "noise-aware"
-"""What a plan calls the default sampler."""
+"""The name of the default sampler in a plan."""
 DRAWN = {
     OURS: ("o-", OURS),
     "naive": ("x--", "naive (noisy numbers taken as exact)"),
@@ -82,27 +82,27 @@ DRAWN = {
     "bootstrap": ("s-.", "parametric bootstrap"),
     "debiased-bootstrap": ("d-.", "debiased bootstrap"),
 }
-"""How a method is drawn, and what the legend calls it."""
+"""The style of each method, and its name in the legend."""
 
 
 @dataclass(frozen=True)
 class PlanSpec:
-    """What a plan file says.
+    """The content of a plan file.
 
     Attributes
     ----------
     model
-        What makes the records.
+        What generates the records.
     queries
-        What could be released, by name.
+        The candidate queries, by name.
     mechanism
-        `type`, and `delta` and `neighbours` where they are needed.
+        `type`, and `delta` and `neighbours` if needed.
     parameter, width, unit
-        The scalar of interest, how wide its interval may be (None: any width), and of what unit.
+        The scalar of interest, the largest acceptable width of its interval (None: any), its unit.
     epsilons, n_records
-        What is tried.
+        The values to try.
     true_parameters
-        What makes the records, or None for draws from the prior.
+        The parameters that generate the records, or None for draws from the prior.
     interval, replicates, baselines, random_seed
         As in `noiseaware.study`.
     """
@@ -165,7 +165,6 @@ def _spec(content: dict[str, Any]) -> PlanSpec:
 
 
 def _settings(entries: dict[str, Any]) -> dict[str, Any]:
-    """Return the table [plan], checked."""
     readers = {
         "parameter": _text,
         "width": _positive,
@@ -190,7 +189,6 @@ def _settings(entries: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _about(name: str) -> Iterator[None]:
-    """Say of which query it is that something is wrong."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -252,18 +250,18 @@ def _text(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """What a plan found.
+    """The result of a plan.
 
     Attributes
     ----------
     spec
-        What was asked.
+        The plan.
     table
         A row for each query, number of records, epsilon and method: width of the interval,
         coverage with its binomial error, RMSE, ESS.
     notes
-        How the naive analysis was made for each query, or why it is not there; empty if it was
-        not asked for.
+        How the naive analysis was made for each query, or why it is missing; empty if it was not
+        requested.
     """
 
     spec: PlanSpec
@@ -356,7 +354,6 @@ class PlanResult:
         return figure
 
     def _scales(self, ax: Any) -> None:
-        """Make both scales logarithmic, with numbers that people write."""
         from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
         plain = FuncFormatter(lambda value, position: tick_texts([value])[0])
@@ -370,7 +367,6 @@ class PlanResult:
             axis.set_minor_formatter(NullFormatter())
 
     def _draw(self, n: int, top: Any, bottom: Any) -> None:
-        """Draw widths and coverages of all queries and methods for n records."""
         for q, query in enumerate(self.spec.queries):
             for method in (OURS, *self.spec.baselines):
                 style, label = DRAWN[method]
@@ -400,7 +396,7 @@ class PlanResult:
 
 
 def _prior_width(spec: PlanSpec) -> float:
-    """Return how wide the interval is before any release; NaN for a derived quantity."""
+    """Return the width of the interval under the prior; NaN for a derived quantity."""
     rng = np.random.default_rng(0)
     for parameter in spec.model.parameters:
         if spec.parameter in parameter.labels:
@@ -417,7 +413,7 @@ def _prior_width(spec: PlanSpec) -> float:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that was checked: the study of each query, and notes on the naive analyses."""
+    """A checked plan: the study of each query, and notes on the naive analyses."""
 
     spec: PlanSpec
     studies: dict[str, StudyPlan]
@@ -425,12 +421,12 @@ class Prepared:
 
 
 def prepare(spec: PlanSpec | str | Path) -> Prepared:
-    """Check that a plan can be simulated: every query is released once.
+    """Check a plan by releasing every query once.
 
     Raises
     ------
     ValueError
-        For a plan file that cannot be read, and a query that does not fit the model.
+        If the plan file cannot be read, or a query does not fit the model.
     """
     if not isinstance(spec, PlanSpec):
         spec = read_plan(spec)
@@ -455,7 +451,7 @@ def plan(
     Parameters
     ----------
     spec : PlanSpec or path
-        A plan, or the TOML file that holds it; or what `prepare` made of one.
+        A plan, its TOML file, or the result of `prepare`.
     cores, progressbar, checkpoint
         As in `noiseaware.study`.
 
@@ -482,7 +478,6 @@ def plan(
 
 
 def _check_names(spec: PlanSpec) -> None:
-    """Raise unless the model has the parameters that the plan names."""
     shown = model_abilities(spec.model).shown
     labels = [label for parameter in shown for label in parameter.labels]
     if spec.parameter not in labels:
@@ -496,7 +491,7 @@ def _check_names(spec: PlanSpec) -> None:
 
 
 def _add_study(prepared: Prepared, name: str, query: Query) -> None:
-    """Add the study of one query, and a note about its naive analysis, which may not be there."""
+    """Add the study of one query, and a note on its naive analysis, which may be missing."""
     spec = prepared.spec
     study = make_plan(
         spec.model,

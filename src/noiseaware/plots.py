@@ -1,12 +1,12 @@
-"""Plots of a posterior, by Matplotlib: axes in and axes out, so that they fit into your own figure.
+"""Matplotlib plots of a posterior: axes in and axes out, so that they fit into your own figure.
 
-Every function takes the posterior and, if you have them, axes to draw in; it returns the axes. With
-axes of your own pyplot is not touched; without, a new pyplot figure is made (and shows itself in a
-notebook). `var_names` holds parameters (`"coefficients"`) or single scalars as the summary
-labels them (`"coefficients[x1]"`); None takes the parameters that the model names first.
+Every function takes the posterior and, optionally, axes to draw in; it returns the axes. Without
+axes it makes a new pyplot figure (which shows itself in a notebook); with them, pyplot is not
+touched. `var_names` holds parameters (`"coefficients"`) or scalars as labelled in the summary
+(`"coefficients[x1]"`); None takes the parameters that the model names first.
 
-Curves of densities are drawn to the same height: what to look at is where they lie and how wide
-they are. Matplotlib is imported when the first picture is drawn.
+Density curves are scaled to the same height: compare their positions and widths. Matplotlib is
+imported when the first plot is drawn.
 
 Example
 -------
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_acceptance", "plot_against_naive", "plot_posterior", "plot_rank", "plot_trace"]
 
 COLOURS = {"posterior": "#1f6f8b", "naive": "#b3541e", "prior": "#6b6f76"}
-"""One colour each; the rows are named as well, so that nothing depends on the colour."""
+"""One colour each; the rows are named as well, so nothing depends on the colour."""
 
 CHAINS = ("#1f77b4", "#d1690b", "#2f8f4e", "#9056b0")
 """Colours of chains, in turn."""
@@ -72,7 +72,7 @@ def plot_posterior(
     axes : Axes or array of Axes, optional
         Where to draw: one for each scalar.
     ci_prob : float
-        Probability of the interval that is drawn as a bar.
+        Probability of the interval drawn as a bar.
 
     Returns
     -------
@@ -99,12 +99,12 @@ def plot_against_naive(
     posterior : DataTree
         What `sample` or `load` returned.
     naive : dict, optional
-        Draws of the naive analysis, (draws, *shape) for each parameter. None computes them by
+        Draws of the naive analysis, (draws, *shape) for each parameter. None: computed by
         `noiseaware.baselines.naive`.
     var_names, axes, ci_prob
         As in `plot_posterior`.
     model, release : optional
-        For the naive analysis, if they are classes of your own, which the posterior cannot hold.
+        For the naive analysis, if they are of your own classes, which the posterior cannot hold.
 
     Returns
     -------
@@ -128,15 +128,15 @@ def _plot_ridges(
 
 
 def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
-    """Draw how often proposals for records were accepted, and the bound that privacy sets.
+    """Plot the acceptance of proposals for records, and the bound that privacy implies.
 
-    The dots are the lowest acceptance probability of each draw, the line is the share of accepted
+    The dots are the lowest acceptance probability of each draw; the line is the share of accepted
     proposals. Under pure differential privacy no dot can lie below exp(-epsilon).
 
     Returns
     -------
     Axes
-        The axes given, or new ones.
+        The given axes, or new ones.
     """
     need_posterior(posterior)
     stats = posterior["sample_stats"].to_dataset()
@@ -174,7 +174,7 @@ def plot_acceptance(posterior: DataTree, *, ax: Any = None) -> Axes:
 def plot_trace(
     posterior: DataTree, var_names: Sequence[str] | str | None = None, *, axes: Any = None
 ) -> np.ndarray:
-    """Draw the draws of each chain in their order: the chains should look alike, without a trend.
+    """Plot the draws of each chain in order: the chains should look alike, without a trend.
 
     Parameters and the return value are those of `plot_posterior`.
     """
@@ -194,7 +194,7 @@ def plot_trace(
 def plot_rank(
     posterior: DataTree, var_names: Sequence[str] | str | None = None, *, axes: Any = None
 ) -> np.ndarray:
-    """Draw the ranks of each chain's draws among all: every row of bars should be about level.
+    """Plot the ranks of each chain's draws among all draws: every row of bars should be level.
 
     Parameters and the return value are those of `plot_posterior`. Rank plots are those of
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
@@ -205,7 +205,7 @@ def plot_rank(
     for ax, scalar in panels:
         chains, length = scalar.draws.shape
         bins = max(1, min(RANK_BINS, length))
-        # In the middle of its place, so that no rank is on the edge of two bars.
+        # In the middle of its cell, so that no rank is on the edge of two bars.
         ranks = (rankdata(scalar.draws).reshape(chains, length) - 0.5) / (chains * length)
         edges = np.linspace(0.0, 1.0, bins + 1)
         bases = np.arange(chains)[::-1]
@@ -226,14 +226,13 @@ def plot_rank(
 def _panels(
     posterior: DataTree, var_names: Sequence[str] | str | None, axes: Any, height: float
 ) -> tuple[np.ndarray, Iterable[tuple[Axes, Scalar]]]:
-    """Return all axes, and each with the scalar to draw in it."""
     scalars = pick_scalars(posterior, var_names)
     drawn = axes_for(axes, len(scalars), height)
     return drawn, zip(drawn, scalars, strict=True)
 
 
 def ridges_of(scalar: Scalar, naive: np.ndarray | None = None) -> list[tuple[str, np.ndarray]]:
-    """Return what is drawn of a scalar, from top to bottom."""
+    """Return the rows to draw for a scalar, from top to bottom."""
     rows = [("posterior", scalar.draws.ravel())]
     if naive is not None:
         rows.append(("naive", naive))
@@ -245,7 +244,7 @@ def ridges_of(scalar: Scalar, naive: np.ndarray | None = None) -> list[tuple[str
 def draw_ridges(
     ax: Axes, scalar: Scalar, rows: list[tuple[str, np.ndarray]], probability: float
 ) -> None:
-    """Draw one density above the other, each of height 1, with its interval below it."""
+    """Draw one density above another, each of height 1, with its interval below it."""
     low, high = _window(rows)
     for place, (name, values) in enumerate(rows):
         base = 1.35 * (len(rows) - 1 - place)
@@ -275,15 +274,15 @@ def draw_ridges(
 
 
 def _window(rows: list[tuple[str, np.ndarray]]) -> tuple[float, float]:
-    """Return the range to show: posterior and naive analysis in whole, the prior as it fits."""
+    """Return the range to show: all of the posterior and naive analysis, the prior if it fits."""
     prior = [values for name, values in rows if name == "prior" and len(values)]
     others = [values for name, values in rows if name != "prior" and len(values)]
     lows, highs = np.array([np.quantile(values, [0.002, 0.998]) for values in others]).T
-    # A naive value may lie absurdly far away; then its interval runs out of the picture.
+    # An absurdly distant naive value is cut off; its interval runs out of the plot.
     reach = 4.0 * (highs[0] - lows[0])
     low, high = max(lows.min(), lows[0] - reach), min(highs.max(), highs[0] + reach)
     if prior:
-        # Room for the prior, unless it is so wide that only a flat part of it could be seen.
+        # Room for the prior, unless it is so wide that only a flat part of it would show.
         a, b = np.quantile(prior[0], [0.01, 0.99])
         if max(high, b) - min(low, a) < 4.0 * (high - low):
             low, high = min(low, a), max(high, b)
@@ -294,15 +293,15 @@ def _window(rows: list[tuple[str, np.ndarray]]) -> tuple[float, float]:
 
 
 def _density(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return a density curve inside the window, of height 1 at its highest visible point."""
+    """Return a density curve inside the window, scaled to height 1 at its highest point there."""
     from arviz_stats.base import array_stats
 
-    # Draws far out (a heavy-tailed prior) would leave a few grid points for the rest.
+    # Distant draws (of a heavy-tailed prior) would leave few grid points for the rest.
     width = high - low
     inside = values[(values > low - width) & (values < high + width)]
     if len(inside) < 10 or np.ptp(inside) == 0:
         inside = values
-    # Its bandwidth is the mean of two rules, one of which fails on draws that are evenly spread.
+    # The default bandwidth averages two rules, one of which fails on evenly spread draws.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         grid, density, _ = array_stats.kde(inside)
     if not np.isfinite(density).all():
@@ -316,7 +315,6 @@ def _density(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, n
 
 
 def _running(values: np.ndarray) -> np.ndarray:
-    """Return the mean over a window of draws, of the same length."""
     window = max(1, len(values) // 40)
     kernel = np.ones(window)
     return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
@@ -338,7 +336,7 @@ def axes_for(axes: Any, count: int, height: float) -> np.ndarray:
 
 
 def legend_above(ax: Axes, **more: Any) -> None:
-    """Put the legend into the room above the axes."""
+    """Put the legend above the axes."""
     ax.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=TEXT,
         handlelength=1.2, columnspacing=1.0, **more,
@@ -346,7 +344,7 @@ def legend_above(ax: Axes, **more: Any) -> None:
 
 
 def plain(ax: Axes, title: str = "") -> None:
-    """Write small, with numbers for people, and leave out the frame."""
+    """Use small text, plain numbers and no frame."""
     ax.set_title(title, fontsize=TEXT, loc="left", parse_math=False)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -358,7 +356,7 @@ def plain(ax: Axes, title: str = "") -> None:
 
 
 def _write_numerals(axis: Any) -> None:
-    """Write the numbers of an axis as tables do, unless its ticks have texts of their own."""
+    """Write the numbers of an axis as in tables, unless its ticks have their own texts."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 
     if type(axis.get_major_formatter()) is not ScalarFormatter:

@@ -1,9 +1,9 @@
-"""What can be named in a file: the package's own models, queries, mechanisms, losses and sizes.
+"""What a file can name: the package's own models, queries, mechanisms, losses and sizes.
 
-A class is added at the end of its own file, `MODELS.add(Bernoulli)`, which is also where `mypy`
-holds it against the protocol of its kind. The command, the readers of files and the lists in the
-documentation find it here, and what they want to know of it stands in the class: `example()`
-returns a small one.
+A class is registered at the end of its own file, `MODELS.add(Bernoulli)`, where `mypy` also checks
+it against the protocol of its kind. The command, the file readers and the lists in the
+documentation find it here. What they need to know is in the class itself: `example()` returns a
+small example.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Generic[Kind]):
-    """The classes of one kind, by name; `kind` is what messages call such a thing."""
+    """The classes of one kind, by name; `kind` is what messages call such an object."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -47,9 +47,9 @@ class Registry(Generic[Kind]):
         raise ValueError(f"type of a {self.kind} must be one of {listed}; got {name!r}")
 
     def read(self, description: Any) -> Kind:
-        """Return what `to_dict` described: a `type`, and the arguments of its constructor.
+        """Construct what `to_dict` described: a `type`, and the arguments of its constructor.
 
-        A class whose description is more than that has a `from_dict` of its own.
+        A class whose description holds more than that has its own `from_dict`.
         """
         if not isinstance(description, Mapping) or "type" not in description:
             raise ValueError(
@@ -70,9 +70,9 @@ class Registry(Generic[Kind]):
 
 
 def wrong_arguments(made: type, given: Iterable[str], also: Iterable[str] = ()) -> list[str]:
-    """Return what is wrong with the names of the arguments of a class: unknown and missing ones.
+    """Return what is wrong with the argument names for a class: unknown and missing ones.
 
-    `also` are names that may be there beside the arguments.
+    `also` are names allowed beside the arguments.
     """
     known = inspect.signature(made).parameters
     given = list(given)
@@ -90,11 +90,11 @@ def wrong_arguments(made: type, given: Iterable[str], also: Iterable[str] = ()) 
 
 
 def nearest(word: Any, choices: Iterable[str]) -> str:
-    """Return words that name the nearest right choice, or all of them if none is near."""
+    """Return words that name the nearest valid choice, or all of them if none is near."""
     choices = list(choices)
     close: list[str] = []
     if isinstance(word, str):
-        # Upper and lower case, and spelling with hyphens, do not count.
+        # Case does not count, nor does spelling with hyphens.
         plain = {choice.lower(): choice for choice in choices}
         near = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1, cutoff=0.5)
         close = [plain[name] for name in near]

@@ -39,30 +39,29 @@ class ImpossibleRelease(ValueError):
 
 
 class Release:
-    """What the curator published: s_dp, with the mechanism that made it.
+    """What the curator published: the values s_dp and the mechanism that made them.
 
     Parameters
     ----------
     values : array_like, (d,), or dict
-        The released numbers s_dp, in the order of `mechanism.query.names`, or by these names in any
-        order. NaN is a value that was withheld (see `noiseaware.mechanisms.Thresholded`).
+        The released numbers s_dp, in the order of `mechanism.query.names` or keyed by these names.
+        NaN means that a value was withheld (see `noiseaware.mechanisms.Thresholded`).
     mechanism : mechanism
         How they were made; see `noiseaware.mechanisms`.
     n_records : int or None
-        The number of confidential records n. It is public under the change-one-record
+        The number of confidential records n, which is public under the change-one-record
         neighbour relation. None: it was not published, as under the add-or-remove-one-record
-        relation; `sample` is then given a prior for it (`noiseaware.sizes`).
-
+        relation; then give `sample` a prior for it (`noiseaware.sizes`).
     record_names : sequence of str, optional
-        What the records are called, where each has released values of its own, as published cells
-        have; "record 0", "record 1", ... if not given.
+        Names of the records, if each has its own released values, as published cells do; by
+        default "record 0", "record 1", ...
 
     Attributes
     ----------
     values : ndarray, (d,)
         Read-only.
     names : tuple of str
-        One name a value.
+        One name per value.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class Release:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name for each released value: the query's, or numbers where it has other ones."""
+        """A name for each released value: the query's, or numbers if these do not fit."""
         each = self._abilities.per_record
         if each:
             records = self.record_names or tuple(f"record {i}" for i in range(self.known_n))
@@ -148,7 +147,7 @@ class Release:
 
     @property
     def known_n(self) -> int:
-        """The number of records; ValueError if the release does not say it."""
+        """The number of records; ValueError if the release does not give it."""
         if self.n_records is None:
             said = "the release does not say how many records there are"
             raise ValueError(f"n_records must be known for this analysis; {said}")
@@ -156,13 +155,13 @@ class Release:
 
     @property
     def size_words(self) -> str:
-        """How many records it is about, in words."""
+        """The number of records, in words."""
         if self.n_records is None:
             return "an unknown number of records"
         return f"{self.n_records} record{'s' if self.n_records != 1 else ''}"
 
     def _repr_html_(self) -> str:
-        """Return the numbers and what is promised, for a notebook."""
+        """Return the numbers and the guarantee, for a notebook."""
         shown = list(zip(self.names, self.values, strict=True))[:_SHOWN]
         rows = "".join(
             f"<tr><td style='text-align:left'>{escape(name)}</td>"
@@ -180,7 +179,7 @@ class Release:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that the release says, as plain JSON types."""
+        """Return the whole release as plain JSON types."""
         if self._abilities.to_dict is None:
             raise ValueError(
                 f"a release by {self._abilities.name} cannot be written to a file: the "
@@ -205,7 +204,7 @@ class Release:
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
-        """Read what `to_dict` wrote; ValueError names a field that is missing, unknown or wrong."""
+        """Read what `to_dict` wrote; ValueError names a missing, unknown or invalid field."""
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'not a release: the field "format" must be "{FORMAT}"')
         version = content.get("version")
@@ -259,7 +258,7 @@ _MARKS = ", with a decimal point and no thousands separators"
 
 
 def _number_words(error: Exception) -> str:
-    """Return how to write numbers, if a comma inside of one is where the JSON breaks off."""
+    """Return a hint on writing numbers, if the JSON breaks off at a comma inside a number."""
     if isinstance(error, json.JSONDecodeError):
         broken = re.search(r"\d,\s?\d?$", error.doc[: error.pos + 1])
         return f"; numbers are written{_MARKS[1:]}" if broken else ""
@@ -267,12 +266,11 @@ def _number_words(error: Exception) -> str:
 
 
 def _shown(value: float, form: str) -> str:
-    """Return a released value for people."""
     return "withheld" if np.isnan(value) else format(value, form)
 
 
 def check_values(mechanism: Any, values: Any) -> np.ndarray:
-    """Return `values` as floats, checked by the mechanism itself where it knows how."""
+    """Return `values` as floats, checked by the mechanism if it has `check_values`."""
     check = mechanism_abilities(mechanism).check_values
     if check is not None:
         return check(values)
@@ -288,7 +286,7 @@ def check_values(mechanism: Any, values: Any) -> np.ndarray:
 
 
 def _in_order(values: dict[str, Any], mechanism: Any) -> list[Any]:
-    # What `Release.names` gives to values that have no names of their own.
+    # The names that `Release.names` gives to values without names of their own.
     numbered = [f"value {i}" for i in range(len(values))]
     if values and set(values) == set(numbered):
         return [values[name] for name in numbered]

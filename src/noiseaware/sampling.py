@@ -1,4 +1,4 @@
-"""`sample` and `resume`: run the chains, put their draws together, and say what the checks find."""
+"""`sample` and `resume`: run the chains, collect their draws and run the checks."""
 
 from __future__ import annotations
 
@@ -47,50 +47,49 @@ def sample(
     Parameters
     ----------
     model
-        What made the records; see `noiseaware.models`.
+        What generated the records; see `noiseaware.models`.
     release : Release
-        The private numbers with the mechanism that made them.
+        The private numbers and the mechanism that made them.
     draws, warmup : int
-        Iterations of each chain that are kept, and iterations before them in which the moves
-        tune themselves.
+        Draws kept from each chain, and tuning iterations before them.
     chains : int
-        Independent chains.
+        The number of independent chains.
     cores : int, optional
-        Worker processes, at most one for each chain; cores beyond these are threads, which share
-        the records of a chain if there are more than 32,768. None takes as many processes as help:
-        one for a small job, otherwise up to one for each chain. Inside a `joblib.parallel_config`
-        block the workers are those of its backend. The draws are the same for any number.
+        Worker processes, at most one per chain; further cores become threads, which share the
+        records of a chain if there are more than 32,768. None: one process for a small job,
+        otherwise up to one per chain. Inside a `joblib.parallel_config` block, its backend
+        provides the workers. The draws do not depend on this number.
     random_seed : int, optional
         Same seed, same draws.
     progressbar : bool or callable
-        True shows a row for each chain and, at the end, what `noiseaware.check` says; False shows
-        nothing. To show progress in another way, give what makes a
-        `noiseaware.sampler.progress.Progress` from the number of chains and the schedule; the
-        checks are then yours to call.
+        True shows a row for each chain and, at the end, the verdicts of `noiseaware.check`; False
+        shows nothing. For another display, pass a function that makes a
+        `noiseaware.sampler.progress.Progress` from the number of chains and the schedule; you then
+        call the checks yourself.
     moves : sequence of moves, optional
-        What an iteration does, in order. None picks what suits the model;
+        What an iteration does, in order. None chooses moves that suit the model;
         `noiseaware.moves.algorithm1()` is the paper's sampler.
     keep_records : int
-        How many imputed databases to keep from each chain, evenly spaced over the draws. Where
-        the number of records is unknown they are of several lengths, and filled up with NaN;
-        `noiseaware.imputed` returns them without.
+        How many imputed databases to keep from each chain, evenly spaced over the draws. If the
+        number of records is unknown, their lengths differ and they are padded with NaN;
+        `noiseaware.imputed` returns them without the padding.
     size : optional
-        The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, of a
-        release that does not say it (`n_records=None`). The posterior then has `n_records`.
+        The prior for the number of records, such as `noiseaware.sizes.Uniform(1, 1000)`, if the
+        release does not give it (`n_records=None`). The posterior then includes `n_records`.
     derived : mapping, optional
-        Quantities that follow from the parameters, to stand beside them in the posterior: a formula
-        in text, such as ``{"sd": "sqrt(shape) / rate"}``, or a function of one theta.
+        Further quantities for the posterior, computed from the parameters: a formula as text, such
+        as ``{"sd": "sqrt(shape) / rate"}``, or a function of one theta.
     checkpoint : path, optional
-        A directory for draws and chains as the run goes on, so that nothing is lost if it is
-        killed. The same call goes on from there, with the same draws as if nothing had happened,
-        and with a larger `draws` it makes more. See `resume`.
+        A directory where the run saves draws and chains, so that nothing is lost if it is killed.
+        Repeat the call to continue with exactly the draws of an uninterrupted run, or with a larger
+        `draws` to make more. See `resume`.
 
     Returns
     -------
     xarray.DataTree
         In ArviZ's schema: `posterior`, `sample_stats`, `observed_data`, `constant_data`, and
-        `latent_records` if databases were kept. On Ctrl-C, what was drawn so far, with the
-        attribute `complete` set to 0.
+        `latent_records` if databases were kept. After Ctrl-C, the draws so far, with the attribute
+        `complete` set to 0.
     """
     if derived is not None:
         model = models.derived(model, derived)
@@ -148,25 +147,25 @@ def resume(
     cores: int | None = None,
     progressbar: bool | Callable[[int, Schedule], Progress] = True,
 ) -> DataTree:
-    """Go on with a run of `sample` that was stopped or killed, or make more draws of it.
+    """Continue a run of `sample` that was stopped or killed, or extend it with more draws.
 
     Parameters
     ----------
     checkpoint : path
-        The directory that `sample` was given.
+        The directory that was given to `sample`.
     model, release, moves, size : optional
-        As `sample` was given them. Only what a file cannot hold is needed: what is of classes of
-        your own, and moves other than the default. What differs from what `sample` was
-        given is refused.
+        The arguments given to `sample`. You need only those that a file cannot hold: objects of
+        your own classes, and moves other than the default. An argument that differs from the
+        original is refused.
     draws : int, optional
-        Draws of each chain in all; None for as many as were asked for.
+        Total draws of each chain; None: as many as originally requested.
     cores, progressbar
         As in `sample`.
 
     Returns
     -------
     xarray.DataTree
-        What `sample` would have returned if it had not been stopped.
+        What `sample` would have returned without the interruption.
     """
     stored = stored_run(checkpoint, model, release, moves, size)
     if draws is not None:
@@ -181,7 +180,7 @@ def stored_run(
     moves: Sequence[Move] | None = None,
     size: Size | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments that `sample` was given, by what a checkpoint says of them."""
+    """Return the arguments of `sample`, as far as a checkpoint records them."""
     found = read_header(checkpoint)
     return {
         "model": _stored("model", found["model"], models.from_dict, model),
@@ -195,7 +194,6 @@ def stored_run(
 
 
 def _stored(name: str, described: Any, read: Callable[[Any], Any], given: Any) -> Any:
-    """Return what was given, or else what a checkpoint says of it."""
     if given is not None:
         return given
     if isinstance(described, str):
@@ -206,7 +204,7 @@ def _stored(name: str, described: Any, read: Callable[[Any], Any], given: Any) -
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path) -> int:
-    """Return the seed that was given, or that of the run to go on with, or a fresh one."""
+    """Return the given seed, or that of the run to continue, or a new one."""
     if random_seed is not None:
         return random_seed
     try:

@@ -1,12 +1,12 @@
-"""Priors for the number of records, where nobody has published it.
+"""Priors for the number of records, if it has not been published.
 
 Under the add-or-remove-one-record neighbour relation the size of the database is itself
-confidential: at most a noisy count of the records is released. A release then says
-`n_records=None`, and `sample` is told what is known about n by a prior: one of those here, or any
-class with `log_pmf`, `sample`, `lower` and `upper`. Every prior is for n >= 1.
+confidential: at most a noisy count of the records is released. The release then has
+`n_records=None`, and `sample` needs a prior for n: one of those here, or any class with `log_pmf`,
+`sample`, `lower` and `upper`. Every prior is for n >= 1.
 
-- `Uniform`: every number in a range is as likely as another;
-- `Near`: the same, in the range in which a released noisy count leaves n;
+- `Uniform`: all numbers in a range are equally likely;
+- `Near`: the same, on the range that a released noisy count leaves for n;
 - `Poisson`, `NegativeBinomial`: around a mean, with the usual or with more variation;
 - `LogPmf`: any function of yours.
 
@@ -35,18 +35,18 @@ from noiseaware.registry import SIZES
 __all__ = ["LogPmf", "Near", "NegativeBinomial", "Poisson", "Uniform", "from_dict"]
 
 MOST = 10**12
-"""Larger databases do not exist, and their records would not fit into any memory."""
+"""The largest possible n; more records would not fit into any memory."""
 
 WIDTHS = 40.0
-"""`Near` goes so many scales of the noise to each side. Laplace noise is larger with probability
-exp(-40), about 4e-18, and Gaussian noise never, so that nothing is cut off."""
+"""`Near` extends this many noise scales to each side. Laplace noise exceeds that with probability
+exp(-40), about 4e-18, and Gaussian noise practically never, so nothing is cut off."""
 
 NEGLECTED = 1e-15
-"""What Poisson and negative binomial sizes leave out at their upper end."""
+"""The probability that Poisson and negative binomial sizes omit in the upper tail."""
 
 
 class Uniform(Described):
-    """Every number of records from `lower` to `upper` is as likely as another.
+    """Every number of records from `lower` to `upper` is equally likely.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ class Uniform(Described):
 
 
 class Near(Uniform):
-    """Flat on the range in which a noisy count of the records leaves n.
+    """Flat on the range that a noisy count of the records leaves for n.
 
-    The count itself belongs in the release, with `queries.Count(value=None)`, and not in the prior:
-    this only saves naming a range. It goes 40 scales of the noise to each side, so that what is
-    left out has a probability of less than 1e-17.
+    The count itself belongs in the release, with `queries.Count(value=None)`, not in the prior:
+    this only saves naming a range. It extends 40 scales of the noise to each side, so the omitted
+    values have probability less than 1e-17.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Near(Uniform):
 
 
 class _AroundMean(Described):
-    """A distribution on 0, 1, 2, ... given n >= 1, cut where hardly anything is left."""
+    """A distribution on 0, 1, 2, ... given n >= 1, truncated far out in the upper tail."""
 
     mean: float
     lower = 1
@@ -124,7 +124,7 @@ class _AroundMean(Described):
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator) -> int:
-        """Draw n, again and again until it is in range."""
+        """Draw n, repeatedly until it is in range."""
         while True:
             n = int(self._draw(rng))
             if self.lower <= n <= self.upper:
@@ -173,7 +173,7 @@ class NegativeBinomial(_AroundMean):
     mean : float
         The mean number of records, at least 1.
     dispersion : float
-        The smaller it is, the wider the distribution: its standard deviation is at least
+        Smaller values make the distribution wider: its standard deviation is at least
         mean / sqrt(dispersion).
     """
 
@@ -203,15 +203,15 @@ class NegativeBinomial(_AroundMean):
 
 
 class LogPmf:
-    """Any prior on a range, as a function of yours.
+    """Any prior on a range, given by a function of yours.
 
     Parameters
     ----------
     function : callable
         n -> log p(n), up to a constant; -inf where p(n) is 0.
     lower, upper : int
-        The range of n. To draw from the prior the function is called for each number in it, so it
-        may hold at most ten million.
+        The range of n. The function is called for every number in it, so it may hold at most ten
+        million.
     """
 
     def __init__(self, function: Callable[[int], float], lower: int, upper: int) -> None:
@@ -257,7 +257,7 @@ from_dict = SIZES.read
 
 
 def check_size(size: Any) -> Size:
-    """Return the prior; TypeError unless it has what the sampler asks of one."""
+    """Return the prior; TypeError unless it has what the sampler needs."""
     if missing(size, Size) or isinstance(size, type):
         raise TypeError(
             "size must be a prior for the number of records, such as "
@@ -269,7 +269,7 @@ def check_size(size: Any) -> Size:
 
 
 def check_number(n_records: int | None, size: Size | None) -> int:
-    """Return the number of records, or a typical one; ValueError unless it is said just once."""
+    """Return the number of records, or a typical one; ValueError unless exactly one is given."""
     if n_records is None:
         if size is None:
             raise ValueError(
@@ -286,6 +286,6 @@ def check_number(n_records: int | None, size: Size | None) -> int:
 
 
 def typical(size: Size) -> int:
-    """Return the median of some draws of n."""
+    """Return the median of draws of n."""
     rng = np.random.default_rng(0)
     return int(np.median([size.sample(rng) for _ in range(25)]))

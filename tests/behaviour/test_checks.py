@@ -109,7 +109,7 @@ def test_a_wrong_word_about_labels_is_caught(edit):
 def test_chains_with_a_long_memory():
     found = verdicts(tree(walk(np.random.default_rng(1), memory=0.95)))
     assert not found["effective draws"].passed
-    assert "at least 400 are needed" in found["effective draws"].message
+    assert "need at least 400" in found["effective draws"].message
 
 
 @pytest.mark.parametrize("which", ["all chains", "one chain"])

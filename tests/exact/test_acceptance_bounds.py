@@ -231,7 +231,7 @@ def test_one_release_may_be_below(seed):
     assert float(posterior["sample_stats"]["lowest_log_acceptance"].min()) < math.log(level)
     verdict = verdicts(posterior)["acceptance"]
     assert verdict.passed
-    assert "less usual than that: the release is far from" in verdict.message
+    assert "worse than that: the release is far from" in verdict.message
 
 
 def test_the_residual_bounds_each_ratio(seed):
@@ -281,7 +281,7 @@ def test_the_verdict_informs_and_never_fails(mechanism, tmp_path):
     assert posterior.attrs["sweep_acceptance"] == level
     assert posterior.attrs["mean_acceptance"] == mean_acceptance(mechanism.guarantee)
     assert f"below {level:.2g}" in verdict.message
-    assert "less usual" not in verdict.message
+    assert "worse than that" not in verdict.message
     na.save(posterior, tmp_path / "posterior.nc")
     assert verdicts(na.load(tmp_path / "posterior.nc"))["acceptance"] == verdict
 
@@ -290,7 +290,7 @@ def test_blocks_are_not_compared():
     posterior = run(na.mechanisms.Gaussian(na.queries.Sum(-1, 1), mu=0.5), None, 3)
     message = verdicts(posterior)["acceptance"].message
     assert "blocks of records, which are accepted less often" in message
-    assert "less usual" not in message
+    assert "worse than that" not in message
 
 
 def test_a_promise_that_says_nothing_is_no_error():

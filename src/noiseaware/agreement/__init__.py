@@ -1,5 +1,5 @@
-"""Whether a model, a release and a class of yours fit together, and whose mistake it is if not.
+"""Whether a model, a release and your own classes fit together, and if not, which is at fault.
 
-`fit` checks before a chain starts, `arrays` checks what a user's methods return while it runs, and
-`blame` says in an error which method it came from.
+`fit` checks before sampling, `arrays` checks what a user's methods return during it, and `blame`
+adds the method's name to an error.
 """

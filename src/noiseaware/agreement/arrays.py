@@ -1,7 +1,7 @@
-"""What a user's class returns, as arrays that compiled loops can take, or an error that names it.
+"""Results of a user's class as arrays that compiled loops can take, or an error that names it.
 
-A compiled loop indexes without looking and its errors are pages long, so nothing comes to it that
-has not been through here or been made by this package.
+Compiled loops do not check bounds, and their error messages are pages long. So they only get arrays
+that have been checked here or made by this package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def usual_array(array: np.ndarray) -> np.ndarray:
-    """Return an array as compiled code takes it: contiguous, writeable, of a usual dtype."""
+    """Return an array in the form for compiled code: contiguous, writeable, of a usual dtype."""
     array = np.asarray(array)
     dtype = array.dtype.newbyteorder("=")
     if dtype.kind == "f" and dtype.itemsize not in (4, 8):
@@ -22,7 +22,7 @@ def usual_array(array: np.ndarray) -> np.ndarray:
 
 
 def short(value: Any) -> str:
-    """Show what was returned: the whole of it, or for a large array what kind it is."""
+    """Describe what was returned: all of it, or shape and dtype of a large array."""
     if isinstance(value, np.ndarray) and value.size > 10:
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     shown = repr(value)
@@ -45,8 +45,8 @@ def as_records(where: str, made: Any, m: int) -> np.ndarray:
 def as_statistic(source: str, t: Any, m: int, d: int | None, *, finite: bool = False) -> np.ndarray:
     """Return a statistic as float64 (m, d), or raise.
 
-    With records of a far-out proposal it may overflow; the proposal is then refused. At a draw of
-    the prior it must be finite.
+    It may overflow for records of an extreme proposal, which is then rejected. At a draw of the
+    prior it must be finite.
     """
     if not isinstance(t, np.ndarray) or t.dtype.kind not in "fiub":
         raise TypeError(f"{source} must return a NumPy array of numbers; got {short(t)}")
@@ -74,7 +74,7 @@ def as_cells(source: str, cells: Any, m: int, d: int) -> np.ndarray:
 
 
 def as_placed(source: str, placed: Any, m: int, d: int) -> np.ndarray:
-    """Return rows with the first coordinate of each, float64 (m, 1 + w), or raise."""
+    """Return rows with their first coordinate, float64 (m, 1 + w), or raise."""
     rows = as_statistic(source, placed, m, None)
     first, w = rows[:, 0], rows.shape[1] - 1
     if w < 1 or d % w or (first % w).any() or not ((first >= 0) & (first <= d - w)).all():

@@ -1,4 +1,4 @@
-"""Whose mistake is it? An exception from inside a user's method, told with the method's name."""
+"""Errors from inside a user's method, reported with the method's name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def blame(*things: Any, when: str = "") -> Iterator[None]:
     """Turn an exception from inside a user's method into one that names the method.
 
     `things` are the objects whose methods are called inside: the model, the mechanism, the query,
-    the moves. The message adds `when`, such as " at iteration 12".
+    the moves. The message includes `when`, such as " at iteration 12".
     """
     try:
         yield
@@ -22,7 +22,7 @@ def blame(*things: Any, when: str = "") -> Iterator[None]:
         method = _raised_in(error, things)
         if not method:
             raise
-        # The first lines only: a compiler's message has pages.
+        # Only the first lines: a compiler's message runs to pages.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         said = " ".join(lines[:3]) if lines else "(no message)"
         message = f"{method} raised {type(error).__name__}{when}: {said}"
@@ -30,12 +30,12 @@ def blame(*things: Any, when: str = "") -> Iterator[None]:
 
 
 def is_user_defined(thing: Any) -> bool:
-    """Whether an object's class is a user's, and not one of this package."""
+    """Whether an object's class is defined outside this package."""
     return type(thing).__module__.partition(".")[0] != "noiseaware"
 
 
 def _raised_in(error: Exception, things: tuple[Any, ...]) -> str:
-    """Return "Class.method" of the outermost method of `things` on an exception's way, or ""."""
+    """Return "Class.method" of the outermost method of `things` in the traceback, or ""."""
     names: dict[CodeType, str] = {}
     for thing in things:
         own = vars(thing) if "__dict__" in dir(thing) else {}
@@ -57,7 +57,7 @@ def _raised_in(error: Exception, things: tuple[Any, ...]) -> str:
 
 
 def _function(value: Any) -> Any:
-    """Return the Python function in a method, a property or a compiled function; None if none."""
+    """Return the Python function inside a method, property or compiled function, or None."""
     for attribute in ("__func__", "fget", "py_func"):
         value = getattr(value, attribute, value)
     return value if inspect.isfunction(value) else None

@@ -1,13 +1,13 @@
-"""Checks before any sampling: the model, the query and the release must fit one another.
+"""Checks before sampling that the model, the query and the release fit together.
 
-One small database is drawn from the model and sent through every method that the sampler will
-call. What comes back is checked, and an error names the method, what it returned and what would
-be right. The conditions of the paper's ergodicity theorem that can be seen from here are seen to:
-A1, the prior can be drawn from and has positive density there; A3, the mechanism gives the
-release a positive density.
+One small database is drawn from the model and passed through every method that the sampler will
+call. If a result is wrong, the error names the method, what it returned and what would be right.
+Two conditions of the paper's ergodicity theorem are checked as far as possible: A1, the prior can
+be drawn from and has positive density at the draw; A3, the mechanism gives the release positive
+density.
 
-What a user's class does wrong only now and then is caught where it happens, by `Target` and, for
-an exception, by `blame`. Whether what it does is *right* is the question of `noiseaware.validate`.
+Occasional mistakes of a user's class are caught where they happen, by `Target` and, for exceptions,
+by `blame`. Whether its results are *right* is the question of `noiseaware.validate`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MORE, _MANY = 10, 200  # databases, and records in each, that are shown to the 
 def check_fit(model: Any, release: Any, size: Any = None) -> None:
     """Raise ValueError or TypeError if this model cannot be sampled with this release.
 
-    `size` is the prior for the number of records, if the release does not say it.
+    `size` is the prior for the number of records, if the release does not give it.
     """
     if not isinstance(release, Release):
         got = type(release).__name__
@@ -97,20 +97,20 @@ def check_fit(model: Any, release: Any, size: Any = None) -> None:
 def _check_densities(
     model: Model, theta: Theta, records: np.ndarray, n: int, rng: np.random.Generator
 ) -> None:
-    """Try the methods that a chain will use; those of the ready models are tried by the tests."""
+    """Try the methods that a chain will use; for ready-made models, the tests do that."""
     check_log_prior(model, theta)
     check_kernel(model, theta, records, rng)
     check_log_likelihood(model, theta, records)
-    # It is not told which records these are: all of them, from the first on.
+    # The method is not told which records these are: all of them, from the first on.
     first = np.arange(_TRY) % n
     check_recovery(model, theta, check_records(model, theta, first, rng), first, rng)
 
 
 def check_resolution(release: Release) -> None:
-    """Raise ValueError if floats are too coarse to tell the released numbers from others.
+    """Raise ValueError if floats near the released numbers are too coarse.
 
-    A total near v is rounded to the floats there. Where these are not close together against the
-    noise, log g is off by as much. Counts are exact up to 2^53.
+    A total near v is rounded to the floats there. If their spacing is not small against the noise,
+    log g is wrong by as much. Counts are exact up to 2^53.
     """
     mechanism = mechanism_abilities(release.mechanism)
     if mechanism.terms is None:
@@ -137,9 +137,9 @@ def check_resolution(release: Release) -> None:
 
 
 def check_possible(release: Release) -> None:
-    """Raise ValueError for a number that n records cannot give, by far more than the noise.
+    """Raise ValueError for a number that n records cannot give, far beyond the noise.
 
-    It was scaled in another way, or is the answer to another question.
+    It was scaled differently, or answers another question.
     """
     mechanism, query = mechanism_abilities(release.mechanism), query_abilities(release.query)
     if None in (mechanism.terms, query.possible, release.n_records) or mechanism.statistic:
@@ -163,9 +163,9 @@ def check_possible(release: Release) -> None:
 
 @contextmanager
 def left_alone(method: str, **given: Any) -> Iterator[None]:
-    """Raise if the method that is called inside changes the arrays that it was given.
+    """Raise if the method called inside changes the arrays that it was given.
 
-    A keyword is the name that the message has for an array, or for a theta.
+    Keywords are the names for the message; their values are arrays or a theta.
     """
 
     def parts(value: Any) -> dict[Any, Any]:
@@ -180,7 +180,7 @@ def left_alone(method: str, **given: Any) -> Iterator[None]:
 
 
 def called(able: Any, method: str, *more: Any, **given: Any) -> Any:
-    """Return what a method makes of the arrays that it is given, which it must leave alone."""
+    """Return a method's result for these arrays, which it must leave unchanged."""
     with left_alone(f"{able.name}.{method}", **given):
         return getattr(able, method)(*given.values(), *more)
 
@@ -231,7 +231,7 @@ def check_methods(model: Any) -> None:
 
 
 def _check_labels(model: str, parameters: Sequence[Parameter]) -> None:
-    """Two parameters may share a name of an axis only if they share its labels."""
+    """Raise ValueError unless parameters that share the name of an axis share its labels."""
     names = [p.name for p in parameters]
     if len(set(names)) < len(names):
         raise ValueError(f"{model}.parameters must have different names; got {names}")
@@ -248,13 +248,13 @@ def _check_labels(model: str, parameters: Sequence[Parameter]) -> None:
 
 
 def makers(model: Model) -> list[str]:
-    """Return the names of the methods by which the model makes records."""
+    """Return the names of the model's methods that make records."""
     able = model_abilities(model)
     return [name for name in ("build_records", "sample_records") if getattr(able, name) is not None]
 
 
 def check_index(model: Model) -> None:
-    """Raise unless a model that asks for the records' numbers has room for them."""
+    """Raise unless methods of a model with `uses_index` take that argument."""
     able = model_abilities(model)
     for method in makers(model) if able.uses_index else ():
         arguments = inspect.signature(getattr(able, method)).parameters
@@ -266,7 +266,7 @@ def check_index(model: Model) -> None:
 
 
 def check_derived(model: Model, theta: Theta) -> None:
-    """Raise unless the quantities that a model declares as derived come out of two draws."""
+    """Raise unless `derive` returns all derived quantities for two draws of theta."""
     able = model_abilities(model)
     if not able.derived:
         return
@@ -299,7 +299,7 @@ def check_log_prior(model: Model, theta: Theta) -> None:
 def make_records(
     model: Model, method: str, theta: Theta, index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Make the records with these numbers by build_records or sample_records, and check them."""
+    """Make the records with these indices by build_records or sample_records, and check them."""
     able = model_abilities(model)
     where, n = f"{able.name}.{method}", len(index)
     if method == "sample_records":
@@ -323,7 +323,7 @@ def make_records(
 def check_records(
     model: Model, theta: Theta, index: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a small database if the methods that make records agree on what a record is."""
+    """Return a small database, if the methods that make records agree on what a record is."""
     name = type(model).__name__
     made: dict[str, np.ndarray] = {}
     for method in makers(model):
@@ -344,7 +344,7 @@ def check_records(
 
 
 def check_kernel(model: Model, theta: Theta, records: np.ndarray, rng: np.random.Generator) -> None:
-    """Raise if the model's kernel returns no theta, or changes what it is given."""
+    """Raise if the model's kernel returns no theta, or changes its arguments."""
     able = model_abilities(model)
     if able.update_parameters is None:
         return
@@ -373,7 +373,7 @@ def check_log_likelihood(model: Model, theta: Theta, records: np.ndarray) -> Non
 def check_recovery(
     model: Model, theta: Theta, records: np.ndarray, index: np.ndarray, rng: np.random.Generator
 ) -> None:
-    """Raise if the innovations of some records do not give these records back."""
+    """Raise if the innovations recovered from records do not rebuild these records."""
     able = model_abilities(model)
     if able.recover_innovations is None:
         return
@@ -399,7 +399,7 @@ def check_recovery(
 
 
 def _spread(n: int, m: int) -> np.ndarray:
-    """Return m indices from the first of n records to the last, for a model that asks for them."""
+    """Return m indices spread over n records, for a model with `uses_index`."""
     return np.arange(m) * n // m
 
 
@@ -418,7 +418,7 @@ def _check_query(
         if n_cells is not None and values is not None:
             refuse(np.asarray(values))
         refuse(records)
-        # A level that the query does not have may be rare: look at many records, of several theta.
+        # A level that the query lacks may be rare: look at many records, at several theta.
         for _ in range(_MORE):
             theta = model.sample_prior(rng)
             refuse(draw_records(model, theta, _spread(n, _MANY), rng))
@@ -430,7 +430,7 @@ def _check_query(
 
 
 def _check_point(model: Model, query: Any, n: int, rng: np.random.Generator) -> None:
-    """Raise ValueError if one value is counted, and records are numbers that never are one."""
+    """Raise ValueError if the query counts one value that the model's records never take."""
     point = query_abilities(query).point
     if point is None:
         return
@@ -445,13 +445,13 @@ def _check_point(model: Model, query: Any, n: int, rng: np.random.Generator) -> 
 
 
 def statistic_name(release: Release) -> str:
-    """Return what to call the method that gives the statistic."""
+    """Return the name of the method that gives the statistic."""
     own = mechanism_abilities(release.mechanism).statistic is not None
     return f"{type(release.mechanism if own else release.query).__name__}.statistic"
 
 
 def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
-    """Return t_i(x_i, s_dp) of a few records, (m, d), if it is what the sampler can use."""
+    """Return t_i(x_i, s_dp) of a few records, (m, d), checked for use by the sampler."""
     source, m = statistic_name(release), len(records)
     mechanism = mechanism_abilities(release.mechanism)
     own = mechanism.statistic
@@ -472,7 +472,7 @@ def check_statistic(release: Release, records: np.ndarray) -> np.ndarray:
 
 
 def check_density(release: Release, records: np.ndarray) -> None:
-    """Raise if the statistic, or the mechanism's log density, is not what the sampler can use."""
+    """Raise if the sampler cannot use the statistic or the mechanism's log density."""
     mechanism = mechanism_abilities(release.mechanism)
     t = check_statistic(release, records)
     total = t.sum(axis=0)
@@ -493,7 +493,6 @@ def check_density(release: Release, records: np.ndarray) -> None:
 
 
 def _check_other_shapes(release: Release, records: np.ndarray, t: np.ndarray) -> None:
-    """Raise unless `cells`, `placed` and `total` of a query agree with its statistic t."""
     query = query_abilities(release.query)
     name, (m, d) = query.name, t.shape
 
@@ -528,7 +527,7 @@ def _check_other_shapes(release: Release, records: np.ndarray, t: np.ndarray) ->
 
 
 def _check_terms(name: str, terms: Any, d: int) -> None:
-    """Terms are read by compiled loops, which do not look at what they are given."""
+    """Raise unless terms have the form that compiled loops read unchecked."""
     try:
         family, parameters = terms
         fits = (

@@ -1,12 +1,12 @@
-"""Records of few possible values, released one by one: what is seen of each, as a table.
+"""Records with few possible values, released one by one: what is seen of each, as a table.
 
-Where all C values of a record are known and record i is released by a law of its own, h(s_i | x_i),
+If all C possible values are known and record i is released with its own distribution h(s_i | x_i),
 
     p(s_dp | theta) = prod_i sum_c f(c | theta) h(s_i | c),
 
-and given theta and s_dp the records are independent, record i being c with a probability
-proportional to f(c | theta) h(s_i | c). Both need f at C values and h at the P different rows of
-h(s_i | .), whatever the number of records.
+and given theta and s_dp the records are independent: record i is c with probability proportional to
+f(c | theta) h(s_i | c). Both need only f at C values and h at the P distinct rows of h(s_i | .),
+whatever the number of records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noiseaware.contract import Floats, Model, mechanism_abilities, model_abilit
 CHUNK = 65_536
 
 MOST = 4096
-"""Values of a record; tables of more would take the place of the records themselves."""
+"""The most possible values; larger tables would take as much space as the records."""
 
 
 class ListedLaws(NamedTuple):
@@ -40,7 +40,7 @@ class ListedLaws(NamedTuple):
         return self.log_h + log_f
 
     def log_seen(self, log_f: Floats) -> Floats:
-        """Return log sum_c f(c) h(s_i | c) of each record, (n,)."""
+        """Return log sum_c f(c) h(s_i | c) for each record, (n,)."""
         joint = self.joint(log_f)
         top = joint.max(axis=1)
         possible = np.where(top > -np.inf, top, 0.0)
@@ -63,7 +63,7 @@ class ListedLaws(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def draw_places(cumulative, pattern, uniforms, chosen):
-    """Write the first place whose cumulative weight exceeds u times the total, of each record."""
+    """Write, for each record, the first place whose cumulative weight exceeds u times the total."""
     last = cumulative.shape[1] - 1
     for i in range(pattern.shape[0]):
         row = cumulative[pattern[i]]
@@ -79,7 +79,7 @@ def draw_places(cumulative, pattern, uniforms, chosen):
 
 
 def can_list(model: Model, mechanism: Any) -> bool:
-    """Whether records are alike, of few values, and each is released with a law of its own."""
+    """Whether records have one distribution over few values, and are released one by one."""
     able, law = model_abilities(model), mechanism_abilities(mechanism)
     return (
         able.record_values is not None
@@ -94,9 +94,9 @@ def can_list(model: Model, mechanism: Any) -> bool:
 
 
 def listed_laws(model: Model, release: Any) -> ListedLaws | None:
-    """Return what is seen of each record as a table; None if it is not of this form.
+    """Return what is seen of each record as a table; None if the release is not of this form.
 
-    ValueError if a released value can come from no record.
+    ValueError if a released value is impossible for every possible record.
     """
     if not can_list(model, release.mechanism):
         return None
@@ -120,7 +120,7 @@ def listed_laws(model: Model, release: Any) -> ListedLaws | None:
 
 
 def column_laws(model: Model, release: Any) -> list[Any] | None:
-    """Return what is seen of each column, where the model draws its records given that; or None."""
+    """Return what is seen of each column, if the model can draw records given that, or None."""
     able, laws = model_abilities(model), mechanism_abilities(release.mechanism).column_laws
     names = able.column_names
     if able.seen_records is None or laws is None or names is None:

@@ -1,1 +1,1 @@
-"""What every room uses and what knows nothing of privacy: arguments, files, frames, caches."""
+"""Tools for the whole package that do not involve privacy: arguments, files, frames, caches."""

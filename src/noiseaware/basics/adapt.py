@@ -1,4 +1,4 @@
-"""The size of a proposal's steps, tuned in warm-up."""
+"""The step size of a proposal, tuned in warm-up."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 Share = TypeVar("Share", float, np.ndarray)
 
 WANTED_ALONE = 0.44
-"""Share of steps of a single number to accept (Gelman, Roberts and Gilks 1996)."""
+"""Target acceptance rate for steps of a single number (Gelman, Roberts and Gilks 1996)."""
 
 
 def log_change(acceptance: Share, wanted: float, count: int, gain: float = 1.0) -> Share:
-    """Return the step of Robbins and Monro (1951) on the logarithm of a size, or of several.
+    """Return the step of Robbins and Monro (1951) on the logarithm of one or several sizes.
 
-    `count` is the number of the iteration, from 1 on: the steps get smaller, and their sum does
-    not converge, so that the size gets to where the acceptance is the wanted one and stays there.
+    `count` is the number of the iteration, from 1. The steps shrink but their sum diverges, so the
+    size can reach the value with the wanted acceptance rate from anywhere, and settles there.
     """
     return gain / math.sqrt(count) * (acceptance - wanted)
 
 
 class StepSize:
-    """A size that grows when more steps than the share `wanted` are accepted, or else shrinks.
+    """A step size that grows while the acceptance rate exceeds `wanted`, and otherwise shrinks.
 
-    It begins at `size` and stays between `smallest` and `largest`: of steps in standard deviations,
-    from next to nothing to far beyond the posterior.
+    It starts at `size` and stays between `smallest` and `largest`. For steps in standard
+    deviations, the default bounds go from next to nothing to far beyond the posterior.
     """
 
     learned = ("size", "acceptance")
@@ -38,11 +38,11 @@ class StepSize:
         self.acceptance: list[float] = []  # what was noted since `tune` was last called
 
     def note(self, log_ratio: float) -> None:
-        """Note how likely a step was accepted; a ratio of NaN (records not finite) is a no."""
+        """Record the acceptance probability of a step; a log ratio of NaN counts as 0."""
         self.acceptance.append(math.exp(min(0.0, log_ratio)) if log_ratio > -700.0 else 0.0)
 
     def tune(self, count: int) -> None:
-        """Learn from the steps that were noted since the last call, in iteration `count`."""
+        """Learn from the steps recorded since the last call, in iteration `count`."""
         for acceptance in self.acceptance:
             self.size *= math.exp(log_change(acceptance, self.wanted, count))
         self.size = min(max(self.size, self.bounds[0]), self.bounds[1])

@@ -1,4 +1,4 @@
-"""Checks of arguments that every part of the package uses."""
+"""Checks of arguments, for the whole package."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MOST = {
     "n_records": 10**12,
     "replicates": 1_000_000,
 }
-"""What a file may ask for: more would not fit into any memory, so that it is a mistake."""
+"""The largest values that a file may ask for: more would not fit into any memory."""
 
 
 def refuse(
     right: str, values: Any, wrong: Any, where: Callable[[int], str], form: str = ""
 ) -> None:
-    """ValueError with what would be `right`, if one of the values is `wrong`: the first, and where.
+    """Raise ValueError saying what is `right`, with the first value that is `wrong` and where.
 
-    `where` makes words of its place; `form` is the number's format.
+    `where` describes its position; `form` is the number's format.
     """
     if wrong.any():
         i = int(np.argmax(wrong))
@@ -45,10 +45,9 @@ def as_labels(name: str, labels: Any, count: int) -> tuple[str, ...]:
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int that is not below `least`; the error names the argument.
+    """Return `value` as an int of at least `least`; the error names the argument.
 
-    A float is refused even if it is whole, and so is a boolean: both are more often a mistake than
-    meant.
+    Floats, even whole ones, and booleans are refused: they are more often mistakes than meant.
     """
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:
@@ -61,19 +60,19 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def seed_number(random_seed: Any) -> int | None:
-    """Return a seed that was given, checked; None stays None."""
+    """Return a checked seed; None stays None."""
     return None if random_seed is None else whole_number("random_seed", random_seed, 0)
 
 
 def check_memory(what: str, size: int) -> None:
-    """Raise MemoryError, before anything is made, if `size` bytes are more than are free."""
+    """Raise MemoryError, before anything is allocated, if `size` bytes exceed the free memory."""
     free = _free_memory()
     if size > free:
         raise MemoryError(f"{what} take {size / 2**30:.3g} GiB; free are {free / 2**30:.3g} GiB")
 
 
 def _free_memory() -> float:
-    """Return how many bytes a process can still get, swap included; infinity if nobody says it."""
+    """Return the bytes that a process can still get, including swap; infinity if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             said = dict(line.split(":") for line in file)
@@ -103,7 +102,7 @@ def probability(name: str, value: Any) -> float:
 
 
 def _number(name: str, value: Any, wanted: str) -> float:
-    # An array of one number would pass float(), and a bool or a string is never meant as one.
+    # float() would accept an array of one number; booleans and strings are never meant as one.
     if isinstance(value, bool | str | np.ndarray):
         raise TypeError(f"{name} must be {wanted}; got {value!r}")
     try:
@@ -113,12 +112,12 @@ def _number(name: str, value: Any, wanted: str) -> float:
 
 
 def function_name(function: Any) -> str:
-    """Return what to call a user's function in a message."""
+    """Return the name of a user's function for messages."""
     return getattr(function, "__name__", type(function).__name__)
 
 
 def variable_names(variables: Sequence[str] | None, number: int) -> tuple[str, ...]:
-    """Return the names of the variables of a table: those given, or variable1, variable2, ..."""
+    """Return the given names of a table's variables, or variable1, variable2, ..."""
     if variables is None:
         return tuple(f"variable{k}" for k in range(1, number + 1))
     names = () if isinstance(variables, str) else tuple(variables)

@@ -1,13 +1,12 @@
-"""Drop compiled kernels that are older than the code they were made from.
+"""Drop compiled kernels that are older than their source code.
 
-numba keeps compiled functions next to the source and compiles again when the *file* of a function
-changes. A function that was inlined from another file is not looked at: after an upgrade, a loop
-could go on with yesterday's log density. So the package remembers, for each of its files, what that
-file and all that it imports from the package looked like, and when any of it has changed, the
-file's kernels are compiled anew.
+numba caches compiled functions next to the source and recompiles when the *file* of a function
+changes, but not when a function inlined from another file does: after an upgrade, a loop could keep
+using an old log density. So the package stores a digest of each of its files together with all that
+the file imports from the package, and when that changes, the file's kernels are recompiled.
 
-Reading all files takes longer than the rest of this does, so it is done only if a file came, went
-or has another size or time of change than when they were last read; numba goes by these two too.
+Reading all files takes most of the time. It is done only if a file was added, removed, or has
+another size or modification time than when last read; numba relies on these two as well.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NAMES = re.compile(r"(\w+)(?: as \w+)?")
 def drop_stale_kernels(package: Path) -> list[str]:
     """Delete the cached kernels below `package` whose sources have changed; return their files.
 
-    Where the folder cannot be written to, nothing happens.
+    If the folder is not writable, do nothing.
     """
     stamp = package / "__pycache__" / STAMP
     with suppress(OSError):
@@ -57,7 +56,7 @@ def drop_stale_kernels(package: Path) -> list[str]:
 
 
 def _delete_kernels(source: Path) -> None:
-    """Delete numba's indexes of the functions of a file, and nothing else; links are left alone."""
+    """Delete numba's indexes for the functions of a file, and nothing else; keep links."""
     folder = source.parent / "__pycache__"
     if folder.is_symlink():
         return
@@ -68,7 +67,7 @@ def _delete_kernels(source: Path) -> None:
 
 
 def looks(package: Path) -> str:
-    """Return a digest of the names, sizes and times of change of all files."""
+    """Return a digest of the names, sizes and modification times of all files."""
     found = []
     for folder, _, names in os.walk(package):
         for path in (os.path.join(folder, name) for name in names if name.endswith(".py")):
@@ -78,7 +77,7 @@ def looks(package: Path) -> str:
 
 
 def _digests(package: Path) -> dict[str, str]:
-    """Return a digest of each file together with all that it imports from the package."""
+    """Return a digest of each file together with all its imports from the package."""
     texts = {f.relative_to(package).as_posix(): f.read_text("utf-8") for f in package.rglob("*.py")}
     imports = {name: _imported(text, texts) for name, text in texts.items()}
     own = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
@@ -95,13 +94,12 @@ def _digests(package: Path) -> dict[str, str]:
 
 
 def _imported(text: str, files: dict[str, str]) -> set[str]:
-    """Return the files of the package that a source text imports."""
     found: set[str] = set()
     for module, names in _IMPORTS.findall(text):
         path = module.strip(".").replace(".", "/")
         parts = [_files_of(f"{path}/{name}".strip("/"), files) for name in _NAMES.findall(names)]
         found.update(*parts)
-        # What is not a module of its own stands in the file, or in the package, that it is from.
+        # A name that is not a module is defined in the file or package that it is imported from.
         if not parts or not all(parts):
             found |= _files_of(path, files)
     return found

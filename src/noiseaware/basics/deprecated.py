@@ -1,4 +1,4 @@
-"""Names that have changed: the old ones work for one release, with a warning."""
+"""Renamed objects: old names work for one release, with a warning."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 def renamed(
     module: str, names: Mapping[str, tuple[str, Any]], left: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module, such as "noiseaware.moves", whose names have changed.
+    """Return the `__getattr__` of a module, such as "noiseaware.moves", with renamed members.
 
-    `names` has the new name, as users write it, and the object of each old one; `left` says where
-    what has left the package is now.
+    `names` maps each old name to the new one, as users write it, and the object; `left` says where
+    to find what has left the package.
     """
 
     def find(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""How a file and a report describe a thing: by the arguments of its constructor, and in words.
+"""Descriptions for files and reports: the constructor's arguments, and words.
 
-The package's own queries and losses inherit `Described`. A class of yours need not: it has
-`to_dict` if it is to be written, and `words` if the report is to say more than the first line of
-its docstring.
+The package's own queries and losses inherit from `Described`. Your class need not: give it
+`to_dict` if it is to be written to a file, and `words` if the report should say more than the first
+line of its docstring.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from noiseaware.contract import query_abilities
 
 
 class WithExample:
-    """A class that can show a small one of its kind."""
+    """A class that can provide a small example of itself."""
 
     example_arguments: ClassVar[dict[str, Any]] = {}
-    """The arguments of a small one."""
+    """The constructor's arguments for the example."""
 
     @classmethod
     def example(cls) -> Self:
-        """Return a small one."""
+        """Return a small example."""
         return cls(**cls.example_arguments)
 
 
 class Described(WithExample):
-    """A thing that keeps each argument of its constructor as an attribute, and does not change.
+    """An immutable object that keeps each argument of its constructor as an attribute.
 
-    Constructors set attributes by `_hold`. Two of a class with equal arguments are equal.
+    Constructors set attributes by `_hold`. Objects of one class with equal arguments are equal.
     """
 
     in_words: ClassVar[str] = ""
-    """What it is, for the report; if empty, the first line of the class's docstring."""
+    """Its description for the report; if empty, the first line of the class's docstring."""
 
     def _hold(self, **fields: Any) -> None:
         vars(self).update(fields)
@@ -45,7 +45,6 @@ class Described(WithExample):
         raise AttributeError(f"{name} of a {kind} cannot be changed: make another {kind}")
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments that would make an equal one."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +53,7 @@ class Described(WithExample):
         return {"type": type(self).__name__, **arguments}
 
     def words(self) -> list[str]:
-        """Return what it is, in sentences for the report."""
+        """Return its description, in sentences for the report."""
         return [self.in_words or first_line(self)]
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +63,7 @@ class Described(WithExample):
         return hash((type(self), *self._arguments().values()))
 
     def __repr__(self) -> str:
-        """Write the call that makes it, without the arguments left at their defaults."""
+        """Return the constructor call, without arguments left at their defaults."""
         signature = inspect.signature(type(self)).parameters
         shown = [
             f"{name}={value.__name__ if inspect.isfunction(value) else repr(value)}"
@@ -75,18 +74,18 @@ class Described(WithExample):
 
 
 class Clamping(Described):
-    """A thing that clamps what it reads to bounds, and says so."""
+    """An object that clamps its input to bounds, and says so."""
 
     lower: Any
     upper: Any
 
     def words(self) -> list[str]:
-        """Return what it is, in sentences for the report."""
+        """Return its description, in sentences for the report."""
         return [*super().words(), clamped_words(self.lower, self.upper)]
 
 
 def written(value: Any) -> Any:
-    """Return a value as JSON knows it, which has no infinity: that goes as text."""
+    """Return a value as JSON types; infinity, which JSON lacks, becomes text."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -98,20 +97,20 @@ def written(value: Any) -> Any:
 
 
 def first_line(thing: Any) -> str:
-    """Return what the class of an object says of itself in its first line."""
+    """Return the first line of the docstring of an object's class."""
     text = inspect.getdoc(type(thing)) or f"{type(thing).__name__}."
     line = text.strip().splitlines()[0].replace("`", "")
     return line if line.endswith(".") else f"{line}."
 
 
 def query_words(query: Any) -> list[str]:
-    """Return what was asked, in sentences: the query's own, or the first line about its class."""
+    """Return what was asked, in sentences: the query's words, or its class's first line."""
     words = query_abilities(query).words
     return [first_line(query)] if words is None else list(words())
 
 
 def clamped_words(lower: Any, upper: Any) -> str:
-    """Return the sentence about what was clamped."""
+    """Return the sentence about clamping."""
     low, high = bound_words(lower), bound_words(upper)
     return (
         f"For this, every value was clamped: values below {low} count as {_same(low)}, values "

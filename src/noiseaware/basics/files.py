@@ -1,7 +1,7 @@
-"""Files that are whole or not there: written under another name, synced, then renamed.
+"""Atomic files: written under another name, synced, then renamed.
 
-A file of arrays is what NumPy calls npz, not compressed: any program that reads NumPy's arrays can
-read it, every array has a checksum, and nothing in it is ever executed.
+A file of arrays is an uncompressed NumPy npz file: any program that reads NumPy's arrays can read
+it, every array has a checksum, and reading it never executes code.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ import numpy as np
 from noiseaware._version import __version__
 
 SHARE = 0.02
-"""Of the time of a run that waiting for the disk may take: after a write that took a second, the
-next comes after 50 seconds. No result depends on it."""
+"""The share of a run's time that may go to waiting for the disk: after a write that took a second,
+the next comes after 50 seconds. No result depends on it."""
 
 PART = ".part-"
-"""In the name of a file that is not whole yet."""
+"""Marks the name of an unfinished file."""
 
 
 def part_of(path: Path) -> Path:
-    """Return a name to use until the file is whole; same directory, same ending, nobody else's."""
+    """Return a unique temporary name for a file, in the same directory and with the same ending."""
     path = path.resolve()
     return path.with_name(f".{path.stem}{PART}{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object], *, synced: bool = True) -> None:
-    """Let `write` fill a file beside `path`, then put it in its place.
+    """Let `write` fill a file beside `path`, then move it into place.
 
-    A run that dies while it writes, or a disk that is full, leaves an older file as it was. So does
-    a power cut, unless it is not `synced`.
+    If the run dies while writing, or the disk is full, an older file is left intact; if `synced`,
+    also in a power cut.
     """
     path = Path(path)
     part = part_of(path)
@@ -56,7 +56,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object], *, synced: bo
 
 @contextmanager
 def going_on(path: Path, how: str) -> Iterator[None]:
-    """Let an OSError of the block name a path, and say how to go on once it can be written to."""
+    """Let an OSError in the block name a path, and say how to continue once it is writable."""
     try:
         yield
     except OSError as error:
@@ -65,7 +65,7 @@ def going_on(path: Path, how: str) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or what a folder says of its files, is on disk; a folder if it can be."""
+    """Wait until a file is on disk, or a folder's entries if the system can do that."""
     folder = path.is_dir()
     with suppress(OSError) if folder else nullcontext():  # not every system opens folders
         handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
@@ -76,13 +76,13 @@ def sync(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole."""
+    """Write JSON atomically."""
     text = json.dumps(value, indent=2) + "\n"
     write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def write_table(path: str | Path, frame: Any) -> None:
-    """Write a pandas table as CSV, whole. A spreadsheet finds text in it, and no formulas."""
+    """Write a pandas table as CSV, atomically. Text that looks like a formula is escaped."""
 
     def safe(entry: Any) -> Any:
         begins = isinstance(entry, str) and entry.startswith(("=", "+", "-", "@", "\t", "\r"))
@@ -97,7 +97,7 @@ def write_table(path: str | Path, frame: Any) -> None:
 def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], words: Any, *, synced: bool = True
 ) -> None:
-    """Write arrays of numbers by name, and JSON beside them, as an npz file."""
+    """Write named arrays of numbers, with JSON beside them, as an npz file."""
     text = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
 
     def write(part: Path) -> None:
@@ -113,7 +113,7 @@ _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, OverflowError, SyntaxEr
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     """Return the arrays and the JSON that `write_arrays` wrote.
 
-    ValueError if the file is damaged or no such file; no array is made that is larger than it.
+    ValueError if the file is damaged or of another kind. No array larger than the file is made.
     """
     try:
         with zipfile.ZipFile(path) as stored:
@@ -129,7 +129,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    """Return an array of NumPy's npy format, a copy that is as long as it says."""
+    """Return a copy of an array in NumPy's npy format, after checking its length."""
     file = io.BytesIO(data)
     form = np.lib.format
     version = form.read_magic(file)
@@ -147,11 +147,11 @@ def _array(data: bytes) -> np.ndarray:
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is not one, is in use, or belongs to something else."""
+    """A checkpoint is invalid, in use, or belongs to something else."""
 
 
 def agree(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise CheckpointError that names the first thing in which a checkpoint is of another kind."""
+    """Raise CheckpointError naming the first respect in which a checkpoint differs."""
     for name in sorted(set(found) | set(wanted)):
         if found.get(name) != wanted.get(name):
             raise CheckpointError(
@@ -176,7 +176,7 @@ def _short(value: Any) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let no other process work with a folder; the lock ends with the process, however it ends."""
+    """Lock a folder against other processes; the lock ends with the process, however it ends."""
     try:
         import fcntl
     except ImportError:  # not on this system; the files are whole all the same

@@ -1,12 +1,12 @@
-"""Tables with named columns, pandas or polars, taken as records.
+"""Tables with named columns (pandas or polars) as records.
 
-Inside, records are arrays. A query and `privatize` take a frame too: `as_array` picks the columns
-by their names, where the query has names for them and the frame has these, and by their order
-otherwise. Columns of a categorical type (pandas) or an Enum (polars) become the numbers of their
-categories, in the order that the type declares. Text without declared levels, missing values and
-dates are refused: which number a text would get must not depend on the data.
+Internally, records are arrays. A query and `privatize` also take a frame: `as_array` picks columns
+by name if the query has names for them and the frame has these, and otherwise by order. Columns of
+a categorical type (pandas) or an Enum (polars) become the numbers of their categories, in the
+declared order. Text without declared levels, missing values and dates are refused: the number of a
+text must not depend on the data.
 
-Neither library is imported, but for a table that is asked for.
+Neither library is imported, except to make a requested table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIBRARIES = ("pandas", "polars")
 
 
 def as_array(records: Any, query: Any = None) -> np.ndarray:
-    """Return records as an array; a frame by the names that the query has for its columns."""
+    """Return records as an array; for a frame, the columns that the query names."""
     if type(records) is np.ndarray:
         return records
     if not _is_frame(records):
@@ -38,7 +38,7 @@ def as_array(records: Any, query: Any = None) -> np.ndarray:
 
 
 def as_floats(values: Any) -> np.ndarray:
-    """Return numbers as an array; of a Series, with what is missing as NaN."""
+    """Return numbers as an array; missing values of a Series become NaN."""
     if not _is_frame(values):
         return np.asarray(values)
     if type(values).__module__.startswith("polars"):
@@ -47,7 +47,7 @@ def as_floats(values: Any) -> np.ndarray:
 
 
 def as_table(values: Any, names: Sequence[str]) -> np.ndarray:
-    """Return a frame's columns, by these names where it has them all, or numbers as an array."""
+    """Return a frame's columns, by these names if it has them all; other values as an array."""
     if not (_is_frame(values) and hasattr(values, "columns")):
         return np.array(as_floats(values), dtype=np.float64)
     given = {str(name): values[name] for name in values.columns}
@@ -59,8 +59,8 @@ def columns_of(
 ) -> dict[str, np.ndarray]:
     """Return the columns of a frame, a Series, a mapping or an array, by name; none for None.
 
-    Columns without a name get `default`, with their number from 1 on in its braces. Labels may be
-    text; a label that is missing is an error.
+    Columns without a name get `default` with their number, from 1, in its braces. Labels may be
+    text; a missing label is an error.
     """
     if given is None:
         return {}
@@ -96,7 +96,7 @@ def columns_of(
 
 
 def make_frame(content: Mapping[str, np.ndarray], library: str, needs: str) -> Any:
-    """Return columns as a table of one of the libraries; `needs` is said if it is not there."""
+    """Return columns as a table of a library; `needs` completes the message if it is absent."""
     try:
         made = importlib.import_module(library)
     except ImportError:
@@ -109,7 +109,7 @@ def _is_frame(records: Any) -> bool:
 
 
 def _chosen(given: list[str], wanted: Any) -> list[str]:
-    """Return the columns to take, in order: by name if all names are there, else all of them."""
+    """Return the columns to take, in order: by name if all names are present, else all."""
     if len(set(given)) < len(given):
         raise ValueError(f"records must have different names of columns; got {given}")
     if wanted is None or len(given) == 0:
@@ -126,7 +126,6 @@ def _chosen(given: list[str], wanted: Any) -> list[str]:
 
 
 def _column(series: Any, name: str) -> np.ndarray:
-    """Return one column as floats or integers."""
     missing = int(series.isna().sum() if hasattr(series, "isna") else series.null_count())
     if missing:
         raise ValueError(f"records must have no missing values; column {name!r} has {missing}")

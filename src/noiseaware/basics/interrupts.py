@@ -1,4 +1,4 @@
-"""Ctrl-C, held back for as long as it would do harm."""
+"""Holding back Ctrl-C while it would do harm."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:
-    """Hold Ctrl-C back in the block, and SIGTERM where it does the same.
+    """Hold back Ctrl-C in the block, and SIGTERM if it acts like Ctrl-C.
 
-    A compiled function reads a `numpy.random.Generator` by calling Python, `ctypes.cast`; numba
-    0.68 does not look whether that call raised, and goes on with a null pointer. So nothing may
-    raise there, and a signal would. KeyboardInterrupt is raised when the block calls what it is
-    given, or at its end. A second Ctrl-C is not held back: what is going on may take long.
+    A compiled function reads a `numpy.random.Generator` by calling Python's `ctypes.cast`; numba
+    0.68 does not check whether that call raised, and continues with a null pointer. So nothing may
+    raise there, as a signal would. KeyboardInterrupt is raised when the block calls the function
+    that it is given, or at its end. A second Ctrl-C acts at once, because the block may take long.
 
-    Only signals that raise KeyboardInterrupt are held, so a block in such a block does nothing.
+    Only signals that raise KeyboardInterrupt are held back, so a nested block does nothing.
     """
     pressed: list[int] = []
 

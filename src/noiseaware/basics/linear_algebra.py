@@ -1,7 +1,7 @@
 """Small dense linear algebra for use inside kernels.
 
-The matrices here have the size of a record, so calling out to LAPACK would cost more than the
-arithmetic. Everything writes into arrays that the caller owns.
+The matrices have the size of a record, so calling LAPACK would cost more than the arithmetic.
+Everything writes into arrays that the caller owns.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from noiseaware.basics.uncounted import UNCOUNTED
 def copy_vector(source, out):
     """Copy a vector, or its beginning, into ``out``.
 
-    ``out[:] = source`` in a compiled function makes numba compile a message about shapes with it:
-    a second for the first call, wherever it stands.
+    ``out[:] = source`` would make numba compile an error message about shapes as well, which adds a
+    second to the first call.
     """
     for j in range(out.shape[0]):
         out[j] = source[j]
@@ -29,7 +29,7 @@ def cholesky(matrix, size, lower):
     """Write L with L L' = ``matrix`` into the leading lower triangle of ``lower``.
 
     Reads the lower triangle of the leading ``size`` x ``size`` block of ``matrix``, which may be
-    ``lower`` itself; nothing is written above the diagonal. Returns False, with ``lower`` half
+    ``lower`` itself; writes nothing above the diagonal. Returns False, with ``lower`` half
     written, if the matrix is not positive definite (or holds NaN).
     """
     for j in range(size):
@@ -70,7 +70,7 @@ def solve_upper(lower, size, vector):
 
 @njit(cache=True, nogil=True)
 def add_placed(rows, total):
-    """Add every row of `rows` (m, 1 + w) to `total` (d,), from the coordinate on that it names."""
+    """Add every row of `rows` (m, 1 + w) to `total` (d,), starting at its first coordinate."""
     for i in range(rows.shape[0]):
         first = int(rows[i, 0]) - 1
         for j in range(1, rows.shape[1]):

@@ -1,4 +1,4 @@
-"""Numbers for people: as many digits as they are worth, thousands apart, no minus zero."""
+"""Numbers for people: only meaningful digits, thousands separators, no minus zero."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 INTERVAL = 0.9
-"""The probability of an interval where none is asked for: in tables, plots and the report."""
+"""The default probability of intervals in tables, plots and the report."""
 
 
 def numeral(value: float, spread: float | None = None, digits: int = 2) -> str:
-    """Return a number to so many digits of the spread it belongs to.
+    """Return a number to so many digits of its spread.
 
     Examples
     --------
@@ -44,13 +44,13 @@ def _magnitude(value: float) -> int:
 
 
 WIDE, NARROW = 1e6, 1e-3
-"""From the first on, and below the second, numbers of an axis are written with a power of ten."""
+"""Axis numbers from the first on, and below the second, are written with a power of ten."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def tick_texts(values: Sequence[float]) -> list[str]:
-    """Return the numbers of an axis: alike, short, and as many digits as tell them apart.
+    """Return the labels of an axis: uniform, short, and with enough digits to distinguish them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading text files as people and their editors write them, and telling what a file is."""
+"""Reading text files in whatever form editors write them, and recognising kinds of files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 _OBEYED = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control characters but for tabs and ends of lines, marks of direction, halves of pairs."""
+"""Control characters except tabs and line ends, direction marks, unpaired surrogates."""
 
 _BINARY = {b"\x89HDF": "netCDF", b"CDF": "netCDF", b"PK": "a zip file", b"\x1f\x8b": "compressed"}
 
 
 def read_text(path: str | Path) -> str:
-    """Return a text file, with or without a byte order mark, lines ended in any way.
+    """Return a text file, with or without a byte order mark, and with any line endings.
 
-    UnicodeError if it is not UTF-8, nor UTF-16 where its byte order mark says so.
+    UnicodeError unless it is UTF-8, or UTF-16 with a byte order mark.
     """
     content = Path(path).read_bytes()
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -27,7 +27,7 @@ def read_text(path: str | Path) -> str:
 
 
 def kind_of(path: str | Path) -> str:
-    """Return what a file is if it is one that noiseaware knows, with "; " before it; or ""."""
+    """Return "; it is ..." for a kind of file that noiseaware knows, or ""."""
     start = Path(path).read_bytes()[:8]
     for mark, name in _BINARY.items():
         if start.startswith(mark):
@@ -51,10 +51,10 @@ def kind_of(path: str | Path) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text from a file without what a terminal would obey, such as escape sequences."""
+    """Return text without terminal control, such as escape sequences."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def for_a_page(text: str) -> str:
-    """Return text without what XML forbids or what turns the direction of the text around it."""
+    """Return text without characters that XML forbids or that change the text direction."""
     return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,17 +1,16 @@
 """Compiled functions that do not count references to arrays.
 
-A function that is handed a tuple of arrays counts each of them up when it begins and down when it
-ends, by an atomic instruction each. Where a tuple holds twenty arrays and the function does little,
-that is much of its time: of a step on counts, about a third (`python -m benchmarks.counts
-records`, with and without). A function that makes no array has no need to count, because whoever
-calls it holds what it was handed:
+A function that is passed a tuple of arrays increments the reference count of each on entry and
+decrements it on exit, by atomic instructions. With twenty arrays and little work, that is much of
+the time: about a third of a step on counts (`python -m benchmarks.counts records`, with and
+without). A function that allocates no array need not count, because its caller holds the arguments:
 
     @njit(cache=True, nogil=True, **UNCOUNTED)
 
-What such a function calls must make no array either: if it is compiled for this call first, it
-inherits the switch, and cannot.
+Functions that it calls must not allocate arrays either: if this call compiles them first, they
+inherit the switch, and would fail.
 
-numba has a switch for this but does not document it; where it is gone, references are counted.
+The switch is an undocumented one of numba; where it is missing, references are counted.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Verdicts on a posterior, in plain words.
 
-Do the chains agree (R-hat), are there enough effective draws (ESS), did short runs from the prior
-find a mode that no chain has seen, could the prior have made such a release, and is every
-acceptance probability as high as the release's privacy promise says it must be? The last one is
-Proposition 3.1 of the paper: under pure epsilon-DP a record's proposal from the model is accepted
-with probability at least exp(-epsilon). It is a theorem about the stated query, clamping, scale
-and epsilon, so one probability below it means that they are not what made the release.
+Do the chains agree (R-hat)? Are there enough effective draws (ESS)? Did short runs from the prior
+find a mode that the chains missed? Could the prior have made this release? Is every acceptance
+probability as high as the privacy guarantee implies? The last question is Proposition 3.1 of the
+paper: under pure epsilon-DP, a proposal of a record from the model is accepted with probability at
+least exp(-epsilon). This is a theorem about the stated query, clamping, scale and epsilon, so a
+single probability below the bound proves that they did not make the release.
 
-Without pure privacy there is no such theorem. What can be said then holds on average over the
-releases that the model and its prior would make (`docs/acceptance.md`); it is shown next to what
-was seen, and never fails a posterior.
+Without pure privacy there is no such theorem. The available bounds hold on average over the
+releases that the model and its prior would make (`docs/acceptance.md`); they are shown beside the
+observed values, and never fail a posterior.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ __all__ = ["Checks", "Verdict", "check"]
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
 LABELS = 0.2
-"""Chains that differ in their labels only have no more than this of their excess of R-hat over 1
-left with the labels in order; other differences hardly get smaller by that."""
+"""If chains differ only in their labels, sorting these leaves at most this share of the excess of
+R-hat over 1; other differences hardly shrink."""
 SURPRISE = 1e-6
-"""Probability of the noise below which a release does not fit; a false alarm as rare as that."""
+"""Probability of the noise below which a release does not fit: also the false-alarm rate."""
 RECORD_SURPRISE = 1e-5
 """The same for a release with values of single records, where the probability is exact."""
 
 NOT_CHECKED = "not checked: "
-"""How the message of a check begins that could not be made."""
+"""How the message begins when a check could not be made."""
 
 ROUNDING = 1e-9
-"""Relative slack in the comparison with exp(-epsilon): sums of floats, nothing statistical."""
+"""Relative slack in the comparison with exp(-epsilon), for floating-point sums only."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One check: what was looked at, whether it passed, what it means in words."""
+    """One check: its subject, whether it passed, and an explanation."""
 
     name: str
     passed: bool
@@ -91,7 +91,7 @@ class Checks:
         return f"<table><tbody>{rows}</tbody></table>"
 
     def show(self) -> None:
-        """Print what did not pass, or one line if all did."""
+        """Print the failures and the checks that were not made, or one line if all passed."""
         from rich.console import Console
 
         console = Console(stderr=True, highlight=False)
@@ -116,7 +116,7 @@ def check(posterior: DataTree) -> Checks:
     Returns
     -------
     Checks
-        Printable; false in a condition if anything failed.
+        Printable; falsy if any check failed.
     """
     need_posterior(posterior)
     found = ((name, look(posterior)) for name, look in CHECKS.items())
@@ -124,7 +124,7 @@ def check(posterior: DataTree) -> Checks:
 
 
 Said = tuple[bool, str]
-"""Whether a check passed, and what it means in words."""
+"""Whether a check passed, and its message."""
 
 
 def _complete(posterior: DataTree) -> Said | None:
@@ -158,10 +158,10 @@ def _agreement(posterior: DataTree) -> Said:
     if ordered - 1.0 <= LABELS * (worst - 1.0):
         longer = "" if ordered <= MOST_RHAT else "; and run longer (draws, warmup)"
         return False, (
-            f"{worst:.3f} for {where} is above {MOST_RHAT} because the chains call different "
-            f"things {axis} 0, {axis} 1, ...: with every draw put in the same order it is "
+            f"{worst:.3f} for {where} is above {MOST_RHAT} because the chains number {axis} 0, "
+            f"{axis} 1, ... differently: with every draw put in the same order it is "
             f"{ordered:.3f}. These are labels, which the release does not tell apart. Use "
-            "quantities that do not depend on them, or give the prior what tells one "
+            "quantities that do not depend on them, or a prior that distinguishes one "
             f"{axis} from another{longer}"
         )
     return False, (
@@ -173,10 +173,10 @@ def _agreement(posterior: DataTree) -> Said:
 def _labels(draws: Dataset, found: Dataset) -> tuple[str, float]:
     """Return the axis whose labels chains disagree about most, and R-hat without them.
 
-    If a release does not tell classes apart, a posterior with the classes in another order is the
-    same posterior, and a chain that never changes the order is right up to that. So every draw is
-    put in the order of one of its quantities, the one with the highest R-hat of each parameter with
-    that axis, and R-hat looked at again.
+    If a release does not distinguish classes, reordering the classes gives the same posterior, and
+    a chain that never changes their order is right up to relabelling. So R-hat is recomputed with
+    every draw sorted by one quantity: for each parameter with that axis, the one with the highest
+    R-hat.
     """
     from arviz_stats import rhat
 
@@ -193,17 +193,17 @@ def _labels(draws: Dataset, found: Dataset) -> tuple[str, float]:
 
 
 def _broken(values: np.ndarray) -> str:
-    """Return why draws (chain, draw, ...) of a parameter cannot be used, or ""."""
+    """Return why draws (chain, draw, ...) of a parameter are unusable, or ""."""
     if not np.isfinite(values).all():
         return "has draws that are not finite numbers: the sampler broke down"
     still = (values == values[:, :1]).all(axis=1)
-    # One value everywhere is a parameter that is constant by construction. A count that is nearly
-    # known may stay where it is in a chain while it moves in others: these R-hat compares.
+    # A parameter with one value everywhere is constant by construction. A nearly known count may
+    # stay constant in one chain and move in others: R-hat can compare these.
     constant = (values == values[:1, :1]).all(axis=(0, 1))
     whole = (values == np.rint(values)).all(axis=(0, 1))
     stuck = still.all(axis=0) | (still.any(axis=0) & ~whole)
     if (stuck & ~constant).any():
-        return "did not move at all in at least one chain: its draws say nothing"
+        return "did not move at all in at least one chain: its draws cannot be used"
     return ""
 
 
@@ -220,13 +220,12 @@ def _effective_draws(posterior: DataTree) -> Said:
     if min(seen)[0] >= LEAST_ESS:
         return True, words
     return False, (
-        f"{words}; at least {LEAST_ESS:.0f} are needed for means and interval ends that can be "
-        "trusted. Run longer (draws)"
+        f"{words}; reliable means and interval ends need at least {LEAST_ESS:.0f}. Run longer "
+        "(draws)"
     )
 
 
 def _modes(posterior: DataTree) -> Said | None:
-    """Say whether short runs from the prior found a place where no chain has been."""
     found = json.loads(posterior.attrs.get("scouts", "{}"))
     runs = found.get("runs", 0)
     if runs == 0:
@@ -235,14 +234,12 @@ def _modes(posterior: DataTree) -> Said | None:
         return True, f"{runs} short runs from the prior found no region that the chains had missed"
     return False, (
         f"{found['elsewhere']} of {runs} short runs from the prior stayed in a region that the "
-        f"chains have missed, and fit the release as well: {found['where']}. The posterior may "
-        "have another mode, "
-        "which these draws leave out. Run many chains (chains=16), and compare where they are"
+        f"chains have missed, which fits the release about as well: {found['where']}. These draws "
+        "may leave out a mode of the posterior. Run many chains (chains=16) and compare them"
     )
 
 
 def _fit(posterior: DataTree) -> Said | None:
-    """Say whether the model and the stated noise could have made the release at all."""
     if "surprise" in posterior.attrs:
         return _fit_of_records(posterior, json.loads(posterior.attrs["surprise"]))
     if "release_p_value" not in posterior.attrs:
@@ -250,29 +247,29 @@ def _fit(posterior: DataTree) -> Said | None:
     p_value = float(posterior.attrs["release_p_value"])
     if p_value >= SURPRISE:
         return True, (
-            "the imputed databases are as close to it as the stated noise would lead one to expect"
+            "the stated noise explains the difference between the release and the imputed databases"
         )
     return False, (
-        f"noise as large as the difference between the release and the imputed databases has "
-        f"probability {p_value:.1g}: no database of this model and this number of records comes "
-        "close. The model, the prior, the query, n_records or the scale is not what made the "
+        "the difference between the release and the imputed databases is too large for the stated "
+        f"noise (probability {p_value:.1g}): no database of this model and this number of records "
+        "comes close. The model, the prior, the query, n_records or the scale does not match the "
         "release"
     )
 
 
 def _fit_of_records(posterior: DataTree, found: dict[str, Any]) -> Said:
-    """Say the same of a release with values of single records (`scrutiny.surprise`)."""
+    """Say the same for a release with values of single records (`scrutiny.surprise`)."""
     if found["why"]:
         return True, f"{NOT_CHECKED}{found['why']}"
     p_value, place = found["p_value"], found["place"]
     if p_value >= RECORD_SURPRISE:
-        return True, "the released numbers vary as the model and the stated noise make them vary"
+        return True, "the released numbers vary as much as the model and the stated noise predict"
     chance = f"probability {p_value:.1g}" if p_value > 1e-99 else "probability below 1e-99"
     if found["kind"] == "less":
         return False, (
-            "the released numbers vary less than the model and the stated noise would make them "
-            f"vary ({chance}): the noise is smaller than stated, or something was done to the "
-            "numbers that the release does not say, such as rounding (step) or clamping (clamp)"
+            "the released numbers vary less than the model and the stated noise predict "
+            f"({chance}): the noise is smaller than stated, or the numbers were changed in a way "
+            "that the release does not mention, such as rounding (step) or clamping (clamp)"
         )
     released = posterior["observed_data"].to_dataset()["release"]
     value, name = float(released.values[place]), str(released["released"].values[place])
@@ -301,13 +298,13 @@ def _prior(posterior: DataTree) -> Said | None:
     numbers = [f"{key} = {value}" for key, value in stated.items() if isinstance(value, float)]
     which = f" ({stated['type']} now has {', '.join(numbers)})" if numbers else ""
     return False, (
-        f"{'; '.join(found)}. The prior is not about such records, and the posterior is no answer: "
-        f"give a prior in the units of the records{which}, or check the query's bounds or n_records"
+        f"{'; '.join(found)}. The prior does not describe such records, so do not use the "
+        f"posterior: give a prior in the units of the records{which}, or check the query's bounds "
+        "or n_records"
     )
 
 
 def _acceptance(posterior: DataTree) -> Said | None:
-    """Compare the smallest acceptance probability seen with exp(-epsilon)."""
     epsilon = float(posterior.attrs.get("change_epsilon", math.nan))
     if math.isnan(epsilon) or "lowest_log_acceptance" not in posterior["sample_stats"]:
         return None
@@ -324,13 +321,13 @@ def _acceptance(posterior: DataTree) -> Said | None:
         f"changing one record made the release {math.exp(lowest):.4g} times as likely, which is "
         f"below exp(-epsilon) = {math.exp(-epsilon):.4g} and cannot happen: the stated query, "
         "clamping, sensitivity, scale and epsilon contradict one another, so they are not what "
-        "made the release. Check what the curator published, and the sensitivity of a query of "
-        "your own"
+        "made the release. Check what the curator published and, if the query is your own, its "
+        "sensitivity"
     )
 
 
 def _usual_acceptance(posterior: DataTree) -> Said | None:
-    """Show the acceptance next to what is usual without pure privacy; for information only."""
+    """Show the acceptance beside the bounds that hold without pure privacy; never fails."""
     stats = posterior["sample_stats"]
     seen = all(name in stats for name in ("acceptance_rate", "lowest_log_acceptance"))
     if "mean_acceptance" not in posterior.attrs or not seen:
@@ -341,19 +338,20 @@ def _usual_acceptance(posterior: DataTree) -> Said | None:
     floor = math.log(level) if level > 0.0 else -math.inf  # exp of a large loss is 0
     below = float((stats["lowest_log_acceptance"] < floor).mean())
     words = (
-        f"{rate:.1%} of the proposals were accepted, and in {below:.2%} of the draws one had a "
-        f"probability below {level:.2g}. There is no floor exp(-epsilon) without pure privacy; "
-        f"over the releases that this model and prior would make, at least {mean:.1%} of proposals "
-        f"of one record are accepted, and at most {MISS:.2%} of the sweeps have one below"
+        f"{rate:.1%} of the proposals were accepted, and {below:.2%} of the draws had one with "
+        f"probability below {level:.2g}. Without pure privacy there is no floor exp(-epsilon); "
+        f"on average over the releases that this model and prior would make, at least {mean:.1%} "
+        f"of proposals of one record are accepted, and at most {MISS:.2%} of the sweeps have one "
+        f"below {level:.2g}"
     )
-    # A file of before 0.2 does not say it; then nothing is claimed.
+    # Files from before version 0.2 do not record this; then nothing is claimed.
     if posterior.attrs.get("blocks", True):
-        words += "; this sampler may decide about blocks of records, which are accepted less often"
-    # A few sweeps in a draw, and luck: ten times as many as expected is worth a word.
+        words += "; this sampler may propose blocks of records, which are accepted less often"
+    # With a few sweeps per draw and some luck, only ten times the expected number counts.
     elif rate < mean or below > 10 * MISS:
         words += (
-            ". Here it is less usual than that: the release is far from what the model expects, or "
-            "the stated query, clamping, sensitivity or scale is not what made it"
+            ". Here acceptance is worse than that: the release is far from what the model expects, "
+            "or the stated query, clamping, sensitivity or scale is not what made it"
         )
     return True, words
 
@@ -368,11 +366,11 @@ CHECKS: dict[str, Callable[[DataTree], Said | None]] = {
     "acceptance against exp(-epsilon)": _acceptance,
     "acceptance (for information)": _usual_acceptance,
 }
-"""All checks, in the order of their verdicts; None where there is nothing to check."""
+"""All checks, in the order of their verdicts; they return None if there is nothing to check."""
 
 
 def _largest(values: Dataset) -> tuple[float, str]:
-    """Return the largest value over all parameters, and the name of where it is."""
+    """Return the largest value over all parameters, and the label of its entry."""
     worst, where = -math.inf, ""
     for name, array in values.data_vars.items():
         # A parameter that is constant by construction has no R-hat.

@@ -18,8 +18,8 @@ __all__ = ["column_names", "imputed"]
 def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None = "pandas") -> Any:
     """Return the imputed databases of a posterior.
 
-    Each is one draw of the confidential records given the release, so that an analysis of all of
-    them, one by one, carries the uncertainty along. None is the confidential database.
+    Each is one draw of the confidential records given the release; none is the confidential
+    database itself. Analysing each of them in turn carries the uncertainty along.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
         What `sample(..., keep_records=...)` or `load` returned.
     as_frame : {"pandas", "polars"} or None
         A long table, one row per record: the columns chain, draw and record, then those of the
-        records. None: an array (databases, n, ...), the chains one after another; where the number
-        of records is not known, a list of arrays of several lengths.
+        records. None: an array (databases, n, ...), chain after chain; if the number of records is
+        unknown, a list of arrays of different lengths.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def imputed(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] | None
 
 
 def database(records: Any, chain: int, draw: int) -> np.ndarray:
-    """Return one database of `latent_records`, (n, ...), without what fills it up."""
+    """Return one database of `latent_records`, (n, ...), without its padding."""
     one = records.transpose("chain", "draw", "record", ...).values[chain, draw]
     there = ~np.isnan(one.reshape(len(one), -1)).all(axis=1)
     return np.ascontiguousarray(one[there]).astype(records.attrs.get("dtype", one.dtype))

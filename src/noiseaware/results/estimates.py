@@ -1,4 +1,4 @@
-"""What the posterior says of each record: a better number, with an interval, for every cell."""
+"""Posterior estimates of each record: a better number, with an interval, for every cell."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ def estimates(
 ) -> Any:
     """Return an estimate of the true number of each record.
 
-    Means and standard deviations are added up along the chains from the exact conditional of each
-    record, quantiles from a histogram of its draws (`noiseaware.sampler.record_sums` states the
-    errors). An interval is from the smallest to the largest whole number of its two quantiles.
+    Means and standard deviations are accumulated along the chains from each record's exact
+    conditional distribution, quantiles from a histogram of its draws
+    (`noiseaware.sampler.record_sums` states the errors). An interval runs from the smallest to the
+    largest whole number of its two quantiles.
 
     Parameters
     ----------
     posterior : DataTree
         What `sample` or `load` returned, of a model whose records are cells (`CountRegression`).
     frame : DataFrame of pandas or polars, optional
-        The table of cells that the release was made from: what is returned is this table, in its
-        own order and library, with the columns `estimate_mean`, `estimate_sd`, ... added.
+        The table of cells that the release was made from. It is returned, in its own order and
+        library, with the columns `estimate_mean`, `estimate_sd`, ... added.
     ci_prob : float
         The probability of the interval: 0.5, 0.8, 0.9, 0.95, 0.98 or 0.99.
     top : int, optional
-        Adds the column `top`, the probability that the record is among the so many largest, from
-        the imputed databases: `sample(..., keep_records=...)`.
+        Adds the column `top`, the probability that the record is among the `top` largest, from the
+        imputed databases: `sample(..., keep_records=...)`.
 
     Returns
     -------
     pandas.DataFrame
         A row for each record: name, released, mean, sd, lower, upper, and noise_share, the share of
-        the variance that would be left if theta were known.
+        the variance that would remain if theta were known.
 
     Examples
     --------
@@ -85,7 +86,6 @@ def estimates(
 
 
 def _added(frame: Any, table: dict[str, Any]) -> Any:
-    """Return the frame with the columns that it does not have yet."""
     new = {f"estimate_{k}": v for k, v in table.items() if k not in ("name", "released")}
     n = len(table["mean"])
     if len(frame) != n:
@@ -99,9 +99,9 @@ def _added(frame: Any, table: dict[str, Any]) -> Any:
 
 
 def _among_the_largest(posterior: DataTree, top: int) -> np.ndarray:
-    """Return in what share of the imputed databases each record is among the `top` largest.
+    """Return the share of the imputed databases in which each record is among the `top` largest.
 
-    Records that are equal at the border share what is left.
+    Records tied at the boundary share the remaining places.
     """
     if "latent_records" not in posterior.children:
         raise ValueError("top needs imputed databases; sample with keep_records=200 or so")

@@ -28,7 +28,7 @@ def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pa
     posterior : DataTree
         What `sample` or `load` returned.
     as_frame : {"pandas", "polars"}
-        Whose table.
+        The library of the table.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def to_frame(posterior: DataTree, *, as_frame: Literal["pandas", "polars"] = "pa
 
 
 def write_draws(posterior: DataTree, path: str | Path) -> None:
-    """Write the table of `to_frame`: CSV or, for a path that ends in .parquet, Parquet.
+    """Write the table of `to_frame`: Parquet if the path ends in .parquet, otherwise CSV.
 
     Parquet needs pyarrow, the extra `parquet`. A CSV file has all digits.
     """
@@ -81,19 +81,19 @@ def write_draws(posterior: DataTree, path: str | Path) -> None:
 
 
 def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
-    """Write a problem and its draws in the files of a posterior database.
+    """Write a problem and its draws as files of a posterior database.
 
     The layout is that of posteriordb (https://github.com/stan-dev/posteriordb): the release is the
-    data, the model is written as noiseaware describes it, and the draws are the reference.
+    data, noiseaware's description of the model is the model code, and the draws are the reference.
 
     Parameters
     ----------
     posterior : DataTree
-        What `sample` or `load` returned, of a model and a release that a file can hold.
+        What `sample` or `load` returned, for a model and a release that a file can hold.
     folder : path
-        The database; made if need be, and other posteriors in it are left alone.
+        The database folder; created if needed. Other posteriors in it are left alone.
     name : str
-        What the posterior is called: letters, digits, - and _.
+        The name of the posterior: letters, digits, - and _.
 
     Returns
     -------
@@ -138,7 +138,6 @@ def to_posteriordb(posterior: DataTree, folder: str | Path, name: str) -> Path:
 
 
 def _how_drawn(posterior: DataTree) -> dict[str, Any]:
-    """Return what posteriordb wants to know of reference draws."""
     attributes = posterior.attrs
     verdicts = check(posterior).verdicts
     return {
@@ -162,7 +161,7 @@ def _how_drawn(posterior: DataTree) -> dict[str, Any]:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Write JSON, whole; in a zip file if the path says so."""
+    """Write JSON atomically; in a zip file if the path ends in .zip."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=None if path.suffix == ".zip" else 2)
 

@@ -1,10 +1,10 @@
 """Results: an `xarray.DataTree` in ArviZ's schema, and its netCDF file.
 
-Groups: `posterior` (the parameters), `sample_stats` (what the moves report, and how often each
-record's proposal was accepted), `observed_data` (the release), `constant_data` (the number of
-records and what the mechanism promises), `prior` (draws from the prior, to compare with),
-`latent_records` (imputed databases, if kept), `record_estimates` (what is known of each record, if
-it was summed out). The attributes of the root say how it was made.
+Groups: `posterior` (the parameters), `sample_stats` (the reports of the moves, and each record's
+acceptance rate), `observed_data` (the release), `constant_data` (the number of records and the
+guarantee), `prior` (prior draws for comparison), `latent_records` (imputed databases, if kept),
+`record_estimates` (estimates of each record, if the records were summed out). The attributes of the
+root say how it was made.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ __all__ = ["collect", "load", "save", "summary"]
 
 FORMAT = "noiseaware-posterior"
 NEEDED = ("sample_stats", "observed_data", "constant_data")
-"""Groups that the checks and the report read, besides `posterior`."""
+"""Groups that the checks and the report need, besides `posterior`."""
 CHECKSUM = "checksum"
-"""The attribute of a file that holds it."""
+"""The attribute of a file that holds its checksum."""
 VERSION = 1
 
 PRIOR_DRAWS = 1000
 PRIOR_NUMBERS = 2_000_000
-"""Draws from the prior that are kept; fewer for a model with so many parameters that they would
-be more than this many numbers."""
+"""Prior draws that are kept, and the largest number of values in them: models with many parameters
+keep fewer draws."""
 
 
 def collect(run: Run, **looks: Scouts | Conflict | Surprise | None) -> DataTree:
-    """Put the draws of all chains together; see the module's description for the groups.
+    """Collect the draws of all chains; see the module's description for the groups.
 
-    What second looks at the run have found becomes attributes of the root, by name.
+    `looks` are the results of further looks at the run; they become attributes of the root by name.
     """
     from arviz_base import from_dict
     from xarray import Dataset
@@ -79,7 +79,7 @@ def collect(run: Run, **looks: Scouts | Conflict | Surprise | None) -> DataTree:
             name: np.stack([chain.reports[name] for chain in draws]) for name in draws[0].reports
         },
         "observed_data": {"release": release.values},
-        # An unknown n is in the posterior; here is then what is known of it.
+        # An unknown n is in the posterior.
         "constant_data": {
             "n_records": np.asarray(np.nan if release.n_records is None else release.n_records)
         },
@@ -96,10 +96,10 @@ def collect(run: Run, **looks: Scouts | Conflict | Surprise | None) -> DataTree:
         databases = _stacked([chain.databases[:kept] for chain in draws])
         groups["latent_records"] = {"records": databases}
         dims["records"] = ["record", "column"][: databases.ndim - 2]
-    # No check of the conventions: it warns wherever there are more chains than (kept) draws.
+    # No check of the conventions: it warns whenever there are more chains than (kept) draws.
     tree = from_dict(groups, dims=dims, coords=coords, attrs={"/": {}}, check_conventions=False)
     if kept:
-        # The number of the draw that a database belongs to: theta and x of one draw go together.
+        # The number of the draw that each database belongs to: theta and x go together.
         labels: dict[str, Any] = {"draw": list(run.schedule.keep[:kept])}
         if able.column_names is not None and databases.ndim == 4:
             labels["column"] = list(able.column_names)
@@ -126,8 +126,7 @@ def collect(run: Run, **looks: Scouts | Conflict | Surprise | None) -> DataTree:
 def _stacked(databases: list[list[np.ndarray]]) -> np.ndarray:
     """Return the databases of all chains, (chain, draw, record, ...).
 
-    Where the number of records is not known they are of several lengths, and NaN stands for the
-    records that a shorter one does not have.
+    If the number of records is unknown, shorter databases are padded with NaN.
     """
     longest = max(len(one) for chain in databases for one in chain)
 
@@ -139,13 +138,12 @@ def _stacked(databases: list[list[np.ndarray]]) -> np.ndarray:
 
 
 def _record_sums(moves: Sequence[Any], state: ChainState) -> Any:
-    """Return what a move added up of each record, or None."""
     able = zip(map(move_abilities, moves), state.tunings, strict=True)
     return next((one.record_sums(tuning) for one, tuning in able if one.record_sums), None)
 
 
 def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return draws of the parameters, (..., *shape), and what the model derives from them."""
+    """Return draws of the parameters, (..., *shape), and the quantities derived from them."""
     able = model_abilities(model)
     if able.derive is None or not able.derived:
         return theta
@@ -154,7 +152,6 @@ def with_derived(model: Model, theta: dict[str, np.ndarray]) -> dict[str, np.nda
 
 
 def _prior(run: Run) -> dict[str, np.ndarray]:
-    """Return draws from the prior, (1, draw, ...)."""
     model, size, rng = run.target.model, run.target.size, run.stream(PRIOR)
     numbers = sum(parameter.size for parameter in model.parameters)
     count = max(100, min(PRIOR_DRAWS, PRIOR_NUMBERS // numbers))
@@ -185,7 +182,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "inference_library": "noiseaware",
         "inference_library_version": __version__,
         "versions": json.dumps({"python": platform.python_version(), **versions}),
-        # What the model shows of itself, or its class if that is only an address.
+        # The model's repr, or its class name if the repr is only an address.
         "model": f"{type(target.model).__name__}()" if plain else repr(target.model),
         "model_json": as_json(target.model),
         "derived": json.dumps([p.name for p in target.abilities.derived]),
@@ -208,10 +205,10 @@ def _residuals(target: Target, states: Sequence[ChainState]) -> dict[str, float]
     """Return how far the release is from the imputed databases, for additive noise; else empty.
 
     `release_p_value`: the probability that the stated noise alone is as large as the difference
-    between the release and the total of a chain's last database, the best of the chains. With z =
-    (s_dp - T) / scale, the sum of |z_j| is Gamma(d) under Laplace noise, and that of z_j^2 is
-    chi-square(d) under Gaussian noise. `rounding`: how far a log ratio can be off because sums of
-    floats are rounded.
+    between the release and the total of a chain's last database; the largest over the chains. With
+    z = (s_dp - T) / scale, the sum of |z_j| is Gamma(d) under Laplace noise, and that of z_j^2 is
+    chi-square(d) under Gaussian noise. `rounding`: the error in a log ratio due to the rounding of
+    floating-point sums.
     """
     from scipy.special import gammaincc
 
@@ -233,10 +230,10 @@ def _residuals(target: Target, states: Sequence[ChainState]) -> dict[str, float]
 
 
 def _acceptance_levels(guarantee: Any, n: int) -> dict[str, float]:
-    """Return what is expected of the acceptance without pure privacy; empty if nothing is.
+    """Return the acceptance to expect without pure privacy; empty if no bound is known.
 
-    `mean_acceptance` is for the mean over proposals of one record, and `sweep_acceptance` for the
-    lowest of a sweep through n records: it is below with probability at most `MISS`.
+    `mean_acceptance` bounds the mean over proposals of one record. The lowest in a sweep through n
+    records is below `sweep_acceptance` with probability at most `MISS`.
     """
     if not isinstance(guarantee, Guarantee) or guarantee.change_epsilon is not None:
         return {}
@@ -267,15 +264,15 @@ def summary(posterior: DataTree, **options: Any) -> Any:
     posterior : DataTree
         What `sample` returned.
     **options
-        Passed on to `arviz_stats.summary`, for example `ci_prob=0.5` or `var_names=[...]`; with
-        `round_to=...` its own rounding and all its columns.
+        Passed on to `arviz_stats.summary`, for example `ci_prob=0.5` or `var_names=[...]`;
+        `round_to=...` gives its own rounding and all its columns.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each parameter, to three digits of its standard deviation. It prints all of its
-        columns, however narrow the screen, and each parameter in its unit, where one is known
-        (`in_units`); the numbers in it are those of the draws.
+        A row for each parameter, to three digits of its standard deviation. It prints all columns,
+        however narrow the screen, and each parameter in its unit if known (`in_units`); the values
+        in the table are those of the draws.
     """
     from arviz_stats import summary as table
 
@@ -298,7 +295,7 @@ def summary(posterior: DataTree, **options: Any) -> Any:
 
 @functools.cache
 def _summary_type() -> Any:
-    """Return a DataFrame that prints all columns; what is made from it is an ordinary one."""
+    """Return a DataFrame class that prints all columns; frames derived from it are ordinary."""
     from pandas import DataFrame
 
     class Summary(DataFrame):
@@ -332,7 +329,7 @@ def _text(name: str, value: Any, spread: float | None, scale: float) -> str:
 
 
 def _rounded(name: str, value: float, spread: float) -> float:
-    """Round a number of a column: most to three digits of the spread that it belongs to."""
+    """Round a number of a column, usually to three digits of its standard deviation."""
     if name == "r_hat":
         return round(value, 3)
     if not np.isfinite(value):
@@ -353,7 +350,7 @@ def save(posterior: DataTree, path: str | Path) -> None:
 
 
 def _image(tree: DataTree) -> memoryview:
-    """Return a netCDF file, made in memory: HDF5 crashes if a disk is full while it writes."""
+    """Return a netCDF file built in memory: HDF5 crashes if the disk fills up during a write."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -367,7 +364,7 @@ def _image(tree: DataTree) -> memoryview:
 
 
 def _checksum(tree: DataTree) -> str:
-    """Return a checksum of all numbers, labels and texts, the same before and after a file."""
+    """Return a checksum of all numbers, labels and texts; saving and loading preserve it."""
     found = 0
     for group in tree.subtree:
         texts = {name: text for name, text in group.attrs.items() if isinstance(text, str)}
@@ -385,7 +382,7 @@ def _checksum(tree: DataTree) -> str:
 
 
 def load(path: str | Path) -> DataTree:
-    """Read a posterior that `save` wrote; all of it, so that the file is closed again.
+    """Read a posterior that `save` wrote, completely, and close the file.
 
     Raises
     ------
@@ -406,7 +403,7 @@ def load(path: str | Path) -> DataTree:
     for group in NEEDED:
         if group not in tree.children:
             raise ValueError(f"{path} is not whole: it lacks the group {group}")
-    # Files of older versions have none; what is made from a posterior should have none.
+    # Files of older versions have no checksum; what is made from a posterior should have none.
     if tree.attrs.pop(CHECKSUM, None) not in (None, _checksum(tree)):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
     for name, values in tree["posterior"].data_vars.items():
@@ -421,10 +418,10 @@ def load(path: str | Path) -> DataTree:
 
 
 def _read_tree(path: Path) -> DataTree | str:
-    """Return what a netCDF file holds, or what is said of it if it cannot be read.
+    """Return the contents of a netCDF file, or the error message if it cannot be read.
 
-    A file that h5netcdf could not open complains once more when it is forgotten, past everybody who
-    could catch it; so that happens here.
+    A file that h5netcdf failed to open raises again on garbage collection, where nobody can catch
+    it; so that is made to happen here.
     """
     import warnings
 

@@ -1,18 +1,18 @@
-"""What the posterior, and the prior, say of records and releases that have not been seen.
+"""Predictions from the posterior and the prior: new records and new releases.
 
-For a draw theta of the posterior, a new database of n records from f(. | theta) is sent through the
-mechanism that made the release. If the model is right, the release looks like one of these. The
-same with theta from the prior says what was expected before the release was seen.
+For each posterior draw theta, a new database of n records from f(. | theta) goes through the
+mechanism that made the release. If the model is right, the release looks like one of the results.
+With theta from the prior, they show what was expected before the release was seen.
 
-A noisy total is observed as one whole: given theta its numbers are not independent, because they
-are about the same records, and p(s_dp | theta) is an integral over all databases. So there is no
-pointwise log likelihood to store, and no leave-one-out cross-validation; docs/beyond.md says what
-can be asked instead. It is different where every record has a value of its own and its possible
-values can be summed over,
+A noisy total is a single observation: given theta its numbers are dependent, because they describe
+the same records, and p(s_dp | theta) is an integral over all databases. So there is no pointwise
+log likelihood to store and no leave-one-out cross-validation; docs/beyond.md says what to use
+instead. The exception is a release with a value for every record, whose possible values can be
+summed over,
 
     p(s_dp | theta) = prod_i p(s_i | theta),    p(s_i | theta) = sum_x f(x | theta) h(s_i | x):
 
-then `log_likelihood` is log p(s_i | theta), by the sums of `cells` and of `agreement.listed`.
+then `log_likelihood` is log p(s_i | theta), from the sums of `cells` and of `agreement.listed`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def posterior_predictive(
     records: int = 0,
     random_seed: int | None = None,
 ) -> DataTree:
-    """Simulate new releases and new records, given draws of the posterior and of the prior.
+    """Simulate new releases and new records from draws of the posterior and of the prior.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def posterior_predictive(
     model
         The model that was sampled; a posterior holds no code.
     release : Release, optional
-        The release, if it was made by a mechanism of your own, which a posterior cannot hold.
+        The release, if its mechanism is your own, which a posterior cannot hold.
     size : optional
-        The prior for the number of records, if it is a function of your own, likewise.
+        The prior for the number of records, if it is a function of your own.
     draws : int
         How many draws of each chain to use, evenly spaced.
     records : int
@@ -78,11 +78,11 @@ def posterior_predictive(
     Returns
     -------
     xarray.DataTree
-        The posterior with two groups more in ArviZ's schema, `posterior_predictive` and
-        `prior_predictive`: `release` beside the `release` of `observed_data`, and `records` if
-        some are kept. With a model that has its log prior also `log_prior`, of every draw, with
-        that of n where the number of records is not known; and where every record has a value of
-        its own and its law is a sum, `log_likelihood`, of every draw and value.
+        The posterior with two more groups in ArviZ's schema, `posterior_predictive` and
+        `prior_predictive`. They hold `release`, to compare with the `release` of `observed_data`,
+        and `records` if some are kept. If the model has a log prior, also `log_prior` for every
+        draw, including that of an unknown n. If every record has its own value and its distribution
+        is a sum, also `log_likelihood` for every draw and value.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def posterior_predictive(
 
 
 def pointwise(model: Model, release: Release) -> Callable[[Theta], Floats] | None:
-    """Return theta -> log p(s_i | theta), (n,); None where it is no sum over one record."""
+    """Return theta -> log p(s_i | theta), (n,); None if this is not a sum over one record."""
     able, mechanism = model_abilities(model), mechanism_abilities(release.mechanism)
     if mechanism.per_record != 1 or release.n_records is None:
         return None
@@ -147,7 +147,7 @@ def pointwise(model: Model, release: Release) -> Callable[[Theta], Floats] | Non
 def predict(
     posterior: DataTree, model: Model, features: Any, *, random_seed: int | None = None
 ) -> DataTree:
-    """Predict the response of a regression for people whose features are known.
+    """Predict the response of a regression for given features.
 
     Parameters
     ----------
@@ -156,16 +156,16 @@ def predict(
     model
         The regression that was sampled.
     features : array_like, shape (m, p), or a frame
-        A row for each prediction; a frame's columns are taken by the model's names if it has
-        them, else in order.
+        A row for each prediction. A frame's columns are matched by name if it has the model's
+        names, otherwise by order.
     random_seed : int, optional
         Same seed, same draws of the response.
 
     Returns
     -------
     xarray.DataTree
-        The posterior with two groups more in ArviZ's schema. `predictions` has, for every draw of
-        theta, `expected`, the expected response, and `response`, one that could be seen;
+        The posterior with two more groups in ArviZ's schema. `predictions` has, for every draw of
+        theta, `expected`, the expected response, and `response`, a simulated one;
         `predictions_constant_data` has the features.
 
     Examples
@@ -203,7 +203,6 @@ def predict(
 
 
 def _features(given: Any, names: list[str]) -> np.ndarray:
-    """Return rows of features, float64 (m, p)."""
     if isinstance(given, np.ndarray | list | tuple):
         rows = np.asarray(given, dtype=np.float64)
     else:
@@ -220,7 +219,6 @@ def _features(given: Any, names: list[str]) -> np.ndarray:
 
 
 def _read_release(posterior: DataTree) -> Release:
-    """Return the release that a posterior holds."""
     stored = posterior.attrs.get("release_json", "")
     if not stored:
         raise ValueError(
@@ -231,7 +229,7 @@ def _read_release(posterior: DataTree) -> Release:
 
 
 class Simulator:
-    """Makes databases and releases for draws of theta."""
+    """Simulates databases and releases for draws of theta."""
 
     def __init__(
         self, model: Model, release: Release, records: int, rng: np.random.Generator
@@ -260,7 +258,7 @@ class Simulator:
     def score(
         self, drawn: Dataset, log_prior: Callable[[Any], float], size: Size | None
     ) -> Dataset:
-        """Return the log prior density of every draw, with that of n where it has a prior."""
+        """Return the log prior density of every draw, including that of n if `size` is given."""
         values = [
             float(log_prior(theta)) + (0.0 if size is None else size.log_pmf(n))
             for theta, n in self._thetas(drawn)
@@ -268,7 +266,7 @@ class Simulator:
         return by_draw(drawn, {"prior": ((), values)}, {})
 
     def explain(self, drawn: Dataset, seen: Callable[[Theta], Floats]) -> Dataset:
-        """Return log p(s_i | theta) of every draw and value."""
+        """Return log p(s_i | theta) for every draw and value."""
         count = drawn.sizes["chain"] * drawn.sizes["draw"] * len(self.release.values)
         check_memory("the log likelihood of every draw and value", 8 * count)
         values = [seen(theta) for theta, _ in self._thetas(drawn)]
@@ -276,7 +274,7 @@ class Simulator:
         return by_draw(drawn, {"release": (("released",), values)}, names)
 
     def _thetas(self, drawn: Dataset) -> list[tuple[Theta, int]]:
-        """Return theta and the number of records of each draw, one chain after another."""
+        """Return theta and the number of records for each draw, chain after chain."""
         chains, draws = drawn.sizes["chain"], drawn.sizes["draw"]
         numbers = np.full((chains, draws), self.release.n_records or 0)
         if self.release.n_records is None:
@@ -285,7 +283,7 @@ class Simulator:
 
 
 def by_draw(drawn: Dataset, content: dict[str, Any], labels: dict[str, Any]) -> Dataset:
-    """Return what was made from draws, one chain after another: (further axes, one array each)."""
+    """Return quantities made from draws, chain after chain: (further axes, one array each)."""
     from xarray import Dataset
 
     own = {name: drawn[name].values for name in ("chain", "draw")}
@@ -307,7 +305,7 @@ def check_parameters(posterior: DataTree, model: Model) -> None:
 
 
 def thetas(drawn: Dataset, model: Model) -> list[Theta]:
-    """Return theta of each draw, one chain after another."""
+    """Return theta for each draw, chain after chain."""
     arrays = {
         p.name: drawn[p.name].transpose("chain", "draw", ...).values.astype(np.float64)
         for p in model.parameters

@@ -1,6 +1,6 @@
 """The scalar parameters of a posterior, with labels, for plots and the report.
 
-A parameter with a shape is taken apart: `coefficients` becomes `coefficients[intercept]`,
+A parameter with a shape is split into entries: `coefficients` becomes `coefficients[intercept]`,
 `coefficients[x1]`, as in the table of `noiseaware.summary`.
 """
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 MAIN = 6
-"""Scalars that are shown without being asked for, unless the first parameter alone has more."""
+"""The number of scalars shown by default, unless the first parameter alone has more."""
 
 MOST = 12
-"""Scalars of the first parameter that are shown without being asked for."""
+"""The most scalars of the first parameter shown by default."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """One number of the model that the posterior is about."""
+    """One scalar quantity of the posterior."""
 
     label: str  # as in the table of `noiseaware.summary`
     variable: str  # the parameter
@@ -39,7 +39,7 @@ class Scalar:
     scale: float = 1.0  # what draws and prior were divided by, to be shown in that unit
 
     def of(self, values: Mapping[str, Any]) -> np.ndarray | None:
-        """Return this scalar from a dict of arrays (draws, *shape), as it is shown; or None."""
+        """Return this scalar as shown, from a dict of arrays (draws, *shape); or None."""
         if self.variable not in values:
             return None
         array = np.asarray(values[self.variable], dtype=np.float64)
@@ -64,7 +64,7 @@ def all_scalars(posterior: DataTree) -> list[Scalar]:
 
 
 def shown_scalars(posterior: DataTree) -> list[Scalar]:
-    """Return every scalar as it is to be shown: in its unit, divided by its scale."""
+    """Return every scalar as shown: in its unit, divided by its scale."""
     scalars = all_scalars(posterior)
     shown, units = [], Units.of(posterior)
     for one in scalars:
@@ -79,22 +79,22 @@ def in_units(
     units: Mapping[str, str] | None = None,
     scales: Mapping[str, float] | None = None,
 ) -> DataTree:
-    """Return a posterior that is shown in these units; its draws are the same.
+    """Return the posterior with units for display; its draws are unchanged.
 
     Parameters
     ----------
     posterior : DataTree
         What `sample` or `load` returned.
     units : mapping, optional
-        The unit of parameters or of their entries, ``{"mean": "thousand dollars"}``; it stands
-        beside numbers in the tables, the pictures and the report.
+        The unit of parameters or of their entries, ``{"mean": "thousand dollars"}``, shown beside
+        numbers in tables, plots and the report.
     scales : mapping, optional
-        What the numbers shown are divided by, ``{"mean": 1000}``.
+        Divisors for the numbers shown, ``{"mean": 1000}``.
 
     Returns
     -------
     DataTree
-        With the same draws, and the units that the posterior had of other parameters.
+        With the same draws; units of other parameters are kept.
 
     Examples
     --------
@@ -118,10 +118,9 @@ def in_units(
 def main_scalars(posterior: DataTree) -> list[Scalar]:
     """Return the scalars to show first: those of the parameters that the model names first.
 
-    Whole parameters in the order of the model, up to `MAIN` scalars; if the first one has more,
-    it alone, up to `MOST`. What the model derives from its parameters (a difference of groups)
-    comes before them. A scalar that repeats another one (a covariance is symmetric) or that
-    has one value only is left out.
+    These are whole parameters in the order of the model, up to `MAIN` scalars; if the first one has
+    more, it alone, up to `MOST`. Derived quantities (a difference of groups) come first. A scalar
+    is left out if it repeats another (a covariance is symmetric) or has only one value.
     """
     groups: dict[str, list[Scalar]] = {}
     for scalar in _distinct(shown_scalars(posterior)):
@@ -136,7 +135,7 @@ def main_scalars(posterior: DataTree) -> list[Scalar]:
 
 
 def pick_scalars(posterior: DataTree, var_names: Sequence[str] | str | None) -> list[Scalar]:
-    """Return the scalars that are asked for, by parameter or by label; None: the main ones."""
+    """Return the requested scalars, by parameter or by label; None: the main ones."""
     if var_names is None:
         return main_scalars(posterior)
     scalars = shown_scalars(posterior)

@@ -1,1 +1,1 @@
-"""Several chains: seeds, workers, Ctrl-C, and checkpoints that lose nothing."""
+"""Running several chains: seeds, workers, Ctrl-C and checkpoints."""

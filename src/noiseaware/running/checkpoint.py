@@ -1,16 +1,16 @@
-"""A run on disk: kill -9 costs the segment under way, or the last ten seconds if it is shorter.
+"""A run on disk: kill -9 loses the current segment, or the last ten seconds if that is shorter.
 
 A folder holds `run.json` (the release, the model and the settings), `draws-000001.npz`,
-`draws-000002.npz`, ... (what all chains drew, piece by piece) and one `state-000002.npz` (where the
-chains are after that piece). A chain is a pure function of its state, so a run that goes on from
-there makes the same draws, bit for bit, as one that was never stopped.
+`draws-000002.npz`, ... (the draws of all chains, piece by piece) and one `state-000002.npz` (the
+chains' states after that piece). A chain is a pure function of its state, so a resumed run makes
+the same draws, bit for bit, as an uninterrupted one.
 
-The draws are written before the state that goes on from them, and the new state before the old one
-is deleted, so that the folder is whole at every moment.
+Draws are written before the state that continues from them, and the new state before the old one is
+deleted, so the folder is consistent at every moment.
 
-What a process has written outlives it, but not a power cut: for that the disk must be waited for,
-which is done only as often as it costs little. The last state that was waited for stays until the
-next, and is gone back to if a later one turns out to be damaged.
+Written files survive the process, but survive a power cut only after a disk sync, which is done
+only as often as it is cheap. The last synced state is kept until the next one, as a fallback if a
+later state is damaged.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from noiseaware.sampler.state import ChainState, Draws
 FORMAT = "noiseaware-checkpoint"
 VERSION = 1
 HEADER, BESIDE = "run.json", "fit.json"
-"""What was run; and what the command that runs it wants to do with the result."""
+"""The description of the run; and what the command that runs it does with the result."""
 
 
 LONGEST_WAIT = 10.0
-"""Seconds from a write to the first segment that is written again, at most."""
+"""Seconds after a write in which finished segments may wait to be written, at most."""
 
 LONG = 1000
-"""Letters of what an object shows of itself that are kept; of longer words there is a digest."""
+"""Characters of an object's description that are kept; longer ones are replaced by a digest."""
 
 MOST, MOST_CHAINS = 10**9, 10**4
-"""What a file may ask for; larger numbers are damage."""
+"""The largest numbers that a file may ask for; more means damage."""
 
 
 def as_json(thing: Any) -> str:
-    """Return JSON of what the object says of itself, or "" for a class that cannot be written."""
+    """Return the object's `to_dict` as JSON, or "" if it cannot be written."""
     try:
         return json.dumps(thing.to_dict())
     except (AttributeError, ValueError, TypeError):
@@ -71,9 +71,9 @@ def as_json(thing: Any) -> str:
 
 
 def words_of(thing: Any) -> str:
-    """Return what an object shows of itself, without addresses: they differ in the next run.
+    """Return an object's repr without memory addresses, which change from run to run.
 
-    Of an object that shows only its address, what it holds. Of long arrays and words, a digest.
+    If the repr is only an address, return the attributes. Long arrays and texts become a digest.
     """
 
     def value(held: Any) -> str:
@@ -91,20 +91,20 @@ def words_of(thing: Any) -> str:
 
 
 def identity(thing: Any) -> Any:
-    """Return what tells an object from others: what it says of itself in JSON, or else shows."""
+    """Return what identifies an object: its JSON description, or else its repr."""
     stated = as_json(thing)
     return json.loads(stated) if stated else words_of(thing)
 
 
 def digest(what: Any) -> str:
-    """Return a digest of what JSON can hold."""
+    """Return a digest of JSON content."""
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def describe(
     model: Any, release: Release, moves: Any, size: Any, random_seed: int, **numbers: int
 ) -> dict[str, Any]:
-    """Return what a checkpoint says of its run, as JSON.
+    """Return the description of a run for its checkpoint, as JSON.
 
     The numbers are those of `sample`: warmup, draws, keep_records and chains.
     """
@@ -126,7 +126,7 @@ def describe(
 
 
 def read_header(folder: str | Path) -> dict[str, Any]:
-    """Return what a checkpoint says of its run; FileNotFoundError or CheckpointError if none."""
+    """Return a checkpoint's description; FileNotFoundError or CheckpointError if there is none."""
     path = Path(folder) / HEADER
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint in {folder}")
@@ -152,15 +152,15 @@ def read_header(folder: str | Path) -> dict[str, Any]:
 
 
 Read = tuple[list[ChainState], list[list[Draws]], float]
-"""Where the chains are, what each drew in pieces, and the seconds that it took."""
+"""The chains' states, the draws of each in pieces, and the elapsed seconds."""
 
 
 @contextmanager
 def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpoint, int]]:
-    """Begin a checkpoint in a folder, or take up the one that is there.
+    """Create a checkpoint in a folder, or open the existing one.
 
-    With it comes the number of draws that the run was begun with. CheckpointError if what is there
-    belongs to another run, has more draws than are wanted, or is in use.
+    Also yields the number of draws with which the run began. CheckpointError if the folder belongs
+    to another run, has more draws than wanted, or is in use.
     """
     folder = Path(folder)
     if folder.is_dir() and not (folder / HEADER).exists():
@@ -180,7 +180,7 @@ def opened(folder: str | Path, wanted: dict[str, Any]) -> Iterator[tuple[Checkpo
 
 @dataclass
 class Checkpoint:
-    """The files of a run, and what is run (`describe`)."""
+    """The files of a run, and its description (`describe`)."""
 
     folder: Path
     header: dict[str, Any]
@@ -195,10 +195,10 @@ class Checkpoint:
     _seconds: float = 0.0
 
     def read(self, started: list[ChainState]) -> Read:
-        """Return where the chains are, what they drew in pieces, and the seconds that it took.
+        """Return the chains' states, their draws in pieces, and the elapsed seconds.
 
-        Chains that start are returned as they are if nothing was written yet. CheckpointError if
-        the files are damaged, of another run, or hold more draws than are wanted.
+        If nothing has been written, return `started`. CheckpointError if the files are damaged,
+        belong to another run, or hold more draws than wanted.
         """
         states, pieces, seconds = self._newest(started)
         done, wanted = states[0].iteration - self.header["warmup"], self.header["draws"]
@@ -212,7 +212,6 @@ class Checkpoint:
         return states, pieces, seconds
 
     def _newest(self, started: list[ChainState]) -> Read:
-        """Return what `read` does, by the newest state that is not damaged."""
         found = sorted(self.folder.glob("state-*.npz"))
         while found:
             self._safe = found.pop()
@@ -221,11 +220,11 @@ class Checkpoint:
             except CheckpointError:
                 if not found:
                     raise
-                # A power cut damaged it: back to an older one.
+                # A power cut damaged it: fall back to an older one.
         return started, [[] for _ in started], 0.0
 
     def _read(self, path: Path, started: list[ChainState]) -> Read:
-        """Return what `read` does, by one state that was written."""
+        """Do what `read` does, from one given state."""
         pieces: list[list[Draws]] = [[] for _ in started]
         try:
             arrays, words = self._load(path)
@@ -241,28 +240,28 @@ class Checkpoint:
         return states, pieces, seconds
 
     def _load(self, path: Path) -> tuple[Arrays, Any]:
-        """Return what is in a file; ValueError unless it was written for what the header says."""
+        """Return the content of a file; ValueError unless it matches the header."""
         arrays, words = read_arrays(path)
         if words["run"] != self._identity():
             raise ValueError(f"it was not drawn from what {HEADER} says; one of them was changed")
         return arrays, words
 
     def _identity(self) -> str:
-        """Return a digest of the header, but for the draws, of which there may be more."""
+        """Return a digest of the header without the number of draws, which may grow."""
         return digest({name: said for name, said in self.header.items() if name != "draws"})
 
     def note(self, states: Sequence[ChainState], drawn: Sequence[Draws], seconds: float) -> None:
-        """Take note of a segment of all chains; write it if enough time has gone by."""
+        """Record a segment of all chains; write it if enough time has passed."""
         before = self._pending or [[] for _ in drawn]
         pending = [[*parts, draws] for parts, draws in zip(before, drawn, strict=True)]
-        # All at once: Ctrl-C may come at any line.
+        # A single assignment: Ctrl-C may come at any line.
         self._states, self._seconds, self._pending = list(states), seconds, pending
         now = time.monotonic()
         if now >= self._next:
             self.write(synced=now >= self._next_sync)
 
     def write(self, synced: bool = True) -> None:
-        """Write what was noted and is not in the folder yet; wait for the disk if `synced`."""
+        """Write what was recorded since the last write; wait for the disk if `synced`."""
         began = time.monotonic()
         how = f"the same call goes on, or noiseaware resume {self.folder}"
         with going_on(self.folder, how):
@@ -276,7 +275,7 @@ class Checkpoint:
                 self._next_sync = ended + (ended - written) / SHARE
 
     def _put(self, states: list[ChainState]) -> None:
-        # Ctrl-C may come at any line; what is then written again is written to the same files.
+        # Ctrl-C may come at any line; a repeated write goes to the same files.
         joined, pieces = [Draws.join(parts) for parts in self._pending], self._pieces
         if len(joined[0]):
             pieces += 1
@@ -294,7 +293,7 @@ class Checkpoint:
         self._unsynced.add(path)
 
     def _sync(self) -> None:
-        """Wait until all that was written is on disk, and go by the last state from now on."""
+        """Wait until all files are on disk; from now on the last state is the safe one."""
         for path in self._unsynced:
             sync(path)
         sync(self.folder)
@@ -302,7 +301,7 @@ class Checkpoint:
         self._drop_older()
 
     def _drop_older(self) -> None:
-        """Delete states before the last one, but for the last that a power cut spares."""
+        """Delete states before the last one, except the safe one."""
         for path in self.folder.glob("state-*.npz"):
             if self._last is not None and path.name < self._last.name and path != self._safe:
                 path.unlink(missing_ok=True)
@@ -313,7 +312,7 @@ class Checkpoint:
 
 
 def _pack_draws(chains: Sequence[Draws]) -> tuple[Arrays, Any]:
-    """Return the arrays of all chains by name, and how many databases each has."""
+    """Return the arrays of all chains by name, and the number of databases of each."""
     arrays: Arrays = {}
     for i, draws in enumerate(chains):
         arrays |= {f"{i}/theta/{name}": values for name, values in draws.theta.items()}
@@ -323,8 +322,6 @@ def _pack_draws(chains: Sequence[Draws]) -> tuple[Arrays, Any]:
 
 
 def _read_draws(arrays: Arrays, words: Any) -> list[Draws]:
-    """Return the draws of each chain that were packed."""
-
     def named(prefix: str) -> Arrays:
         return {n.removeprefix(prefix): x for n, x in arrays.items() if n.startswith(prefix)}
 

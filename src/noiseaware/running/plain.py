@@ -1,8 +1,8 @@
-"""The state of a chain as arrays and JSON, and back: nothing in a checkpoint is ever executed.
+"""The state of a chain as arrays and JSON, and back, so that reading a checkpoint runs no code.
 
-Numbers, text, arrays, and lists, tuples and dictionaries of them are written as they are. Of an
-object only what it has `learned` is written (`contract.HeldAbilities`). To read it back, the chain
-is started again, which makes all objects anew, and what was learned is put into them.
+Numbers, text, arrays, and lists, tuples and dictionaries of these are written directly. For an
+object, only what it has `learned` is written (`contract.HeldAbilities`). On reading, the chain is
+started again, which constructs all objects, and what was learned is put into them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from noiseaware.contract import held_abilities
 from noiseaware.sampler.state import ChainState
 
 NARROW = 4096
-"""Whole numbers of an array of at least this size are written in the smallest type they fit."""
+"""Integer arrays of at least this size are written in the smallest type that fits."""
 
 FEW = 8
 """Longer lists of arrays of one shape, such as a history, are written as one array."""
 
 NUMBERS = "biuf"
-"""Kinds of arrays that are written: truth values, whole numbers and floats."""
+"""Kinds of arrays that can be written: booleans, integers and floats."""
 
 Arrays = dict[str, np.ndarray]
 
 
 def pack(value: Any, arrays: Arrays, where: str) -> Any:
-    """Return JSON for a value, and add its arrays to `arrays`; `where` is its name in a message."""
+    """Return JSON for a value and add its arrays to `arrays`; `where` names it in messages."""
     if value is None or isinstance(value, bool | int | float | str):
         return value if type(value) in _PLAIN else {"scalar": _add(np.asarray(value), arrays)}
     if isinstance(value, np.generic) and value.dtype.kind in NUMBERS:
@@ -57,7 +57,7 @@ def pack(value: Any, arrays: Arrays, where: str) -> Any:
 
 
 def unpack(packed: Any, arrays: Arrays, made: Any) -> Any:
-    """Return what was packed; `made` is what a new start of the chain has in its place."""
+    """Return what was packed; `made` is its counterpart in a newly started chain."""
     if isinstance(packed, list):
         return _entries(packed, arrays, made if type(made) is list else [])
     if not isinstance(packed, dict):
@@ -90,7 +90,7 @@ def unpack(packed: Any, arrays: Arrays, made: Any) -> Any:
 
 
 def pack_state(state: ChainState, arrays: Arrays) -> Any:
-    """Return JSON for the state of a chain, and add its arrays to `arrays`."""
+    """Return JSON for the state of a chain and add its arrays to `arrays`."""
     return {
         field.name: pack(getattr(state, field.name), arrays, f"the chain's {field.name}")
         for field in dataclasses.fields(state)
@@ -98,7 +98,7 @@ def pack_state(state: ChainState, arrays: Arrays) -> Any:
 
 
 def unpack_state(packed: Any, arrays: Arrays, made: ChainState) -> ChainState:
-    """Put a state that was written into one that was just started, and return it."""
+    """Put a written state into a newly started one, and return that."""
     shapes = {name: np.shape(x) for name, x in made.theta.items()}
     for field in dataclasses.fields(made):
         now = getattr(made, field.name)
@@ -128,7 +128,7 @@ def _add(array: np.ndarray, arrays: Arrays) -> str:
 
 
 def _narrowed(array: np.ndarray) -> np.ndarray:
-    """Return the numbers of a large array of whole numbers in the smallest type that holds them."""
+    """Return a large integer array in the smallest type that holds its values."""
     if array.dtype.kind not in "iu" or array.size < NARROW:
         return array
     dtype = np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
@@ -136,7 +136,6 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(values: list[Any]) -> bool:
-    """Whether these are arrays of one shape and one kind of numbers."""
     if not all(isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS for x in values):
         return False
     return len({(x.dtype.str, x.shape) for x in values}) == 1

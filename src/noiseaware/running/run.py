@@ -1,4 +1,4 @@
-"""`run`: several chains, their seeds, their workers, and what happens on Ctrl-C."""
+"""`run`: several chains, their seeds and workers, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from noiseaware.sampler.target import Target
 
 SEGMENTS = 20
 LONGEST_SEGMENT = 2_000_000
-"""A run is cut into segments for progress and Ctrl-C: at least so many, of at most so many record
-updates (about a second). The draws do not depend on it."""
+"""For progress and Ctrl-C, a run is cut into at least this many segments of at most this many
+record updates (about a second). The draws do not depend on it."""
 
 PRIOR, SCOUTS, CONFLICT, SURPRISE = (2**32 - k for k in (1, 2, 3, 4))
 """Keys of `Run.stream`; the chains have 0, 1, ..."""
@@ -40,9 +40,9 @@ SMALL_JOB = 20_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """What a run leaves behind: what was sampled, how, for how long, and with which seed.
+    """The result of a run: what was sampled, how, for how long, and with which seed.
 
-    Of each chain, `states` is where it is now and `draws` what it drew, equally many in all.
+    `states` are the chains' last states and `draws` their draws, the same number for each chain.
     """
 
     target: Target
@@ -55,15 +55,15 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run got to its end, and was not stopped."""
+        """Whether the run reached its end."""
         return len(self.draws[0]) == self.schedule.draws
 
     def seed(self, key: int) -> np.random.SeedSequence:
-        """Return the seed of a stream of random numbers next to those of the chains."""
+        """Return the seed of a random stream beside those of the chains."""
         return np.random.SeedSequence(self.random_seed, spawn_key=(key,))
 
     def stream(self, key: int) -> np.random.Generator:
-        """Return a stream of random numbers next to those of the chains."""
+        """Return a random stream beside those of the chains."""
         return np.random.Generator(np.random.SFC64(self.seed(key)))
 
 
@@ -82,7 +82,7 @@ def run(
 ) -> Run:
     """Run chains for p(theta, x | s_dp); the arguments are those of `noiseaware.sample`.
 
-    With a checkpoint, from where it is.
+    With a checkpoint, the run continues from it.
     """
     seeds = np.random.SeedSequence(random_seed)
     with progress, terminable():
@@ -118,7 +118,7 @@ def _advance_all(
 ) -> list[Draws]:
     """Advance all chains together, in place, segment by segment, until the end or Ctrl-C.
 
-    `parts` are what the chains have drawn so far, `began` is on the clock `time.perf_counter`.
+    `parts` are the chains' draws so far; `began` is a time of `time.perf_counter`.
     """
     target, _, schedule = how
     for i, state in enumerate(states):
@@ -177,7 +177,7 @@ def _segments(schedule: Schedule, n: int, done: int = 0) -> Iterator[int]:
 
 
 def _workers(cores: int | None, updates: int, chains: int) -> Parallel | None:
-    """Return the joblib workers for so many record updates, or None to run in this process."""
+    """Return joblib workers for this many record updates, or None to run in this process."""
     if cores is None and backend_is_chosen():
         return Parallel()
     if cores is None:
@@ -187,7 +187,7 @@ def _workers(cores: int | None, updates: int, chains: int) -> Parallel | None:
 
 
 def backend_is_chosen() -> bool:
-    """Whether the call stands inside a `joblib.parallel_config` block."""
+    """Whether the call is inside a `joblib.parallel_config` block."""
     backend, n_jobs = get_active_backend()
     return n_jobs not in (None, 1) or type(backend).__name__ not in (
         "LokyBackend",
@@ -198,7 +198,7 @@ def backend_is_chosen() -> bool:
 def prepare(
     model: Model, release: Release, moves: Sequence[Move] | None, size: Size | None = None
 ) -> tuple[Target, tuple[Move, ...]]:
-    """Return what is sampled, and the moves of the user or the default."""
+    """Return the target, and the user's moves or the default ones."""
     with blame(model, release.mechanism, release.query, when=" before sampling"):
         target = make_target(model, release, moves, size)
         picked = pick_moves(moves, target)
@@ -208,7 +208,7 @@ def prepare(
 
 
 def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]:
-    """Return the moves of the user, or the default, after each has checked the target."""
+    """Return the user's moves or the default ones, after each has checked the target."""
     if moves is None:
         moves = default_moves(target)
     elif not isinstance(moves, Sequence) or not moves:
@@ -237,7 +237,7 @@ def pick_moves(moves: Sequence[Move] | None, target: Target) -> tuple[Move, ...]
 
 
 def all_abilities(moves: Sequence[Move]) -> Iterator[MoveAbilities]:
-    """Yield what each move can do, and the moves inside it."""
+    """Yield the abilities of each move and of the moves inside it."""
     for able in map(move_abilities, moves):
         yield able
         yield from all_abilities(able.moves)

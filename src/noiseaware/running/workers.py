@@ -1,7 +1,7 @@
 """Worker processes that die, parents that die, and SIGTERM.
 
-A worker that is killed costs what it was doing, which is done again: a chain goes on from its last
-segment in a new worker, and the draws are the same. A worker whose parent is killed ends too.
+The work of a killed worker is repeated: its chain restarts at the last segment in a new worker and
+makes the same draws. A worker whose parent is killed ends too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 MOST_DEATHS = 5
-"""Workers that may die in a row before the reason must be something that will not go away."""
+"""After this many deaths in a row, the reason must be permanent."""
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks of a worker at whether its parent is alive."""
+"""Seconds between a worker's checks that its parent is alive."""
 
 
 def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[Any]) -> list[Any]:
-    """Return `function(*call)` of all calls, in order; done again if a worker dies."""
+    """Return `function(*call)` for all calls, in order; repeated if a worker dies."""
     deaths = 0
     while True:
         try:
@@ -44,10 +44,10 @@ def call_all(workers: Parallel, function: Callable[..., Any], calls: Sequence[An
 def unordered(
     cores: int | None, function: Callable[..., Any], first: Any, keys: Sequence[Any]
 ) -> Iterator[Any]:
-    """Yield `function(first, key)` of all keys as they are done; None takes the chosen backend.
+    """Yield `function(first, key)` for all keys as they finish; None: the chosen backend.
 
-    A backend that returns nothing before all is done (Ray's) gets as many keys at a time as it has
-    workers.
+    A backend that returns nothing until all calls are done (Ray's) gets as many keys at a time as
+    it has workers.
     """
     n_jobs = None if cores is None else min(cores, len(keys))
     calls = (_task(function, first, key) for key in keys)
@@ -60,7 +60,7 @@ def unordered(
 
 
 def worker_deaths() -> tuple[type[Exception], ...]:
-    """Return what is raised when a worker dies: by joblib's own, and by the engines in use."""
+    """Return the exceptions raised when a worker dies: joblib's own and those of engines in use."""
     deaths: list[type[Exception]] = [BrokenExecutor]
     if "distributed" in sys.modules:
         from distributed import KilledWorker
@@ -74,7 +74,7 @@ def worker_deaths() -> tuple[type[Exception], ...]:
 
 
 def say_died(problem: Exception, deaths: int) -> None:
-    """Say that a worker died; raise if it is the last of too many, or could not read its task."""
+    """Warn that a worker died; raise after too many deaths, or if it could not read its task."""
     if isinstance(problem, BrokenExecutor) and not isinstance(problem, TerminatedWorkerError):
         reason = str(problem.__cause__ or problem).strip(' \n"').splitlines()[-1]
         raise _cannot_import(reason) from None
@@ -99,10 +99,10 @@ def _cannot_import(reason: str) -> TypeError:
 
 
 def _task(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return a call for a worker to do.
+    """Return a call for a worker.
 
-    A Dask worker that cannot read what it is sent closes its connection, and the run would wait for
-    ever. So it is sent bytes, and reads them inside the call.
+    A Dask worker that cannot read its message closes the connection, and the run would wait
+    forever. So it gets bytes, and decodes them inside the call.
     """
     if type(get_active_backend()[0]).__module__ == "joblib._dask":
         from distributed.protocol.pickle import dumps
@@ -112,7 +112,7 @@ def _task(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def unpacked(parent: int, task: bytes) -> Any:
-    """Call the function of a task, with its arguments, in a worker."""
+    """Decode a task and call its function, in a worker."""
     from distributed.protocol.pickle import loads
 
     try:
@@ -131,7 +131,7 @@ def watched(parent: int, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @functools.cache
 def _watch(parent: int) -> None:
-    """Begin to look, once in a worker, whether the parent is still there."""
+    """Start watching, once per worker, whether the parent is alive."""
 
     def look() -> None:
         while os.getppid() == parent:
@@ -143,7 +143,7 @@ def _watch(parent: int) -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM do inside the block what Ctrl-C does, unless somebody else handles it."""
+    """Let SIGTERM act like Ctrl-C inside the block, unless it has another handler."""
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

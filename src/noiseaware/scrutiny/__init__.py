@@ -1,4 +1,4 @@
-"""Second looks at a run, for `check`: the prior against the release, and other modes."""
+"""Further looks at a run, for `check`: the prior against the release, and other modes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from noiseaware.running.run import Run
 
 LEAST_DRAWS = 400
-"""With fewer draws in all, what the chains have drawn is too narrow to compare with."""
+"""With fewer draws in total, their range is too narrow to compare with."""
 
 
 def long_enough(run: Run) -> bool:
-    """Whether a run got to its end, and has draws enough to look at."""
+    """Whether a run was completed and has enough draws to examine."""
     return run.complete and len(run.draws) * len(run.draws[0]) >= LEAST_DRAWS
 
 
 @contextmanager
 def harmless(what: str) -> Iterator[None]:
-    """Let Ctrl-C end the block, and so an error in a class of the user's, with a warning.
+    """Let Ctrl-C end the block; turn an error, perhaps in a user's class, into a warning.
 
-    The draws are there already, and are worth more than a look at them.
+    The draws exist already, and matter more than a look at them.
     """
     try:
         yield

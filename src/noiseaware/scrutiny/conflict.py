@@ -1,32 +1,31 @@
 """Whether the prior and the release contradict one another.
 
 A prior in the wrong units (dollars, where it expects standardised numbers) gives a posterior that
-is exact and useless, and nothing in the chains says so. Three questions do.
+is exact and useless, and nothing in the chains reveals it. Three questions do.
 
 **Could the prior have made this release?** Let s_1, ..., s_m be releases simulated with theta from
-the prior, and D a number that is fixed before the release is looked at: here how far a release is
-from the middle of others of them, in the coordinate where it is furthest. If prior, model and
-mechanism are right, s_dp, s_1, ..., s_m are independent with the same law, so that
+the prior, and D a function fixed before looking at the release: here the distance of a release from
+the middle of other simulated ones, in its most extreme coordinate. If prior, model and mechanism
+are right, s_dp, s_1, ..., s_m are independent with the same distribution, so
 
     P(D(s_dp) > D(s_k) for all k) <= 1 / (m + 1),
 
-whatever that law is. The simulation ends at the first s_k that is as far out as s_dp (Besag and
-Clifford 1991). It is then needed k times or more with probability 1/k, so that a release which is
-no surprise costs a few simulations, and only one that is ends with all m.
+whatever that distribution is. The simulation ends at the first s_k that is as far out as s_dp
+(Besag and Clifford 1991). It then takes k simulations or more with probability 1/k, so that an
+unsurprising release costs few, and only a surprising one takes all m.
 
-**Could the prior have made this posterior?** Under the same law a draw of the posterior, with
-s_dp averaged out, is a draw of the prior. So with D of theta instead of a release,
+**Could the prior have made this posterior?** If prior, model and mechanism are right, a posterior
+draw, with s_dp averaged out, is a prior draw. So with D applied to theta,
 
     P(D(theta) > D(theta_k) for all k) <= 1 / (m + 1)
 
-for a draw theta of the posterior and theta_1, ..., theta_m of the prior. If that holds for half of
-the draws of a posterior, then by Markov's inequality such a posterior has probability at most
-2 / (m + 1).
+for a draw theta of the posterior and theta_1, ..., theta_m of the prior. By Markov's inequality, a
+posterior for which this holds in half of the draws has probability at most 2 / (m + 1).
 
 **Was the query made for such records?** Bounds of 0 to 200,000 are for records that vary by
-thousands. Where a prior holds them within a hundredth of what the query allows for, and what is
-left is also small against the noise, no release can contradict the prior and none can say
-anything: the posterior is the prior. This is no question of chance.
+thousands. If the prior confines records to within a hundredth of what the query allows for, and
+their remaining variation is small against the noise, no release can contradict the prior and none
+can be informative: the posterior is the prior. Chance plays no part in this question.
 
 False alarms of the first two together have probability at most 1 / 20,001 + 2 / 60,001 < 1e-4.
 
@@ -52,30 +51,30 @@ from noiseaware.scrutiny import harmless, long_enough
 
 RELEASES = 20_000
 PARAMETERS = 60_000
-"""Simulated releases, and draws of the prior, that must all be nearer for a verdict."""
+"""Simulated releases, and prior draws, that must all be less extreme for a verdict."""
 
 REFERENCE = 50
-"""Simulations that say where the middle is, and how far is far."""
+"""Simulations that define the middle and the unit of distance."""
 
 SHARE_OF_QUERY, SHARE_OF_NOISE = 0.01, 0.03
-"""Records vary by less than this share of the sensitivity, and totals by less than this of the
-noise: then the query was made for other records, and the release says nothing of these."""
+"""If records vary by less than this share of the sensitivity, and totals by less than this share of
+the noise, the query was made for other records and the release says nothing about these."""
 
 MOST_RECORDS = 20_000
-"""Larger databases are not made 20,000 times for the sake of this: only the posterior is looked at.
-So many records say enough for it to leave a prior that is wrong about them."""
+"""Larger databases are too expensive to simulate 20,000 times: only the posterior is looked at.
+So many records are informative enough to move it away from a prior that is wrong about them."""
 
 LARGEST = 10 * MOST_RECORDS
-"""Of the databases of a model whose prior says how many records there are, larger ones are not
-made. They count as further out than the release, so that nothing is said by mistake."""
+"""If the prior covers the number of records, larger databases are not simulated. They count as more
+extreme than the release, which can only prevent an alarm."""
 
 SHOWN = 1000
-"""Records of a simulated database from which it is seen how much records vary."""
+"""Records of a simulated database used to see how much records vary."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """The answers to the three questions, in words; "" if all is well."""
+    """The answers to the three questions, in words; "" if there is no conflict."""
 
     release: str = ""
     posterior: str = ""
@@ -83,7 +82,7 @@ class Conflict:
 
 
 class Far:
-    """How far a row of numbers is from the middle of some reference rows, (R, k)."""
+    """The distance of rows of numbers from the middle of reference rows, (R, k)."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.middle = np.nanmedian(rows, axis=0)
@@ -91,18 +90,18 @@ class Far:
         self.above, self.below = 1.0 / (high - self.middle), 1.0 / (low - self.middle)
 
     def each(self, rows: np.ndarray) -> np.ndarray:
-        """Return the distance in each coordinate; NaN for a value that was withheld."""
+        """Return the distance in each coordinate; NaN for a withheld value."""
         away = rows - self.middle
         return away * np.where(away > 0.0, self.above, self.below)
 
     def most(self, rows: np.ndarray) -> np.ndarray:
-        """Return the distance in the coordinate where it is largest; NaN is not far."""
+        """Return the distance in the coordinate where it is largest, ignoring NaN."""
         return np.fmax.reduce(self.each(rows), axis=-1, initial=0.0)
 
     def place(
         self, row: np.ndarray, level: float, most: int, draw: Callable[[], np.ndarray | None]
     ) -> int | None:
-        """Return where `row` is furthest, if none of `most` draws gets as far as `level`."""
+        """Return the most extreme coordinate of `row`, if none of `most` draws reaches `level`."""
         for _ in range(most):
             drawn = draw()
             if drawn is None or self.most(drawn) >= level:
@@ -124,20 +123,20 @@ def look(run: Run) -> Conflict | None:
 
 
 class Simulator:
-    """Draws of the prior, and releases that they would make."""
+    """Simulates draws of the prior, and the releases that they would make."""
 
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         self.target, self.rng = target, rng
         self.privatize: Any = target.mechanism_abilities.privatize
 
     def size(self) -> int:
-        """Return the number of records, or about how many the prior expects."""
+        """Return the number of records, or roughly what the prior expects."""
         return self.target.release.n_records or self.target.number(self.target.simulate(self.rng))
 
     # The release.
 
     def look_at_release(self) -> str:
-        """Say where the release is further out than all that the prior would make."""
+        """Say where the release is more extreme than all that the prior would make."""
         if self.privatize is None:
             return ""
         made = (self.release() for _ in range(REFERENCE))
@@ -156,8 +155,8 @@ class Simulator:
             names = tuple(look + of for look in looks for of in (entries if each > 1 else [""]))
         low, high = rows[:, k].min(), rows[:, k].max()
         return (
-            f"{names[k]} is {seen[k]:.6g} in the release, where releases that the prior would make "
-            f"are usually between {low:.4g} and {high:.4g}, and none of {RELEASES:,} is as far out"
+            f"{names[k]} is {seen[k]:.6g} in the release, but releases that the prior would make "
+            f"are usually between {low:.4g} and {high:.4g}, and none of {RELEASES:,} is as extreme"
         )
 
     def release(self) -> np.ndarray | None:
@@ -170,10 +169,10 @@ class Simulator:
             return None
 
     def records(self) -> np.ndarray | None:
-        """Simulate a database, as a state holds it; None if it is too large, or theta too far out.
+        """Simulate a database, as a state holds it; None if it is too large or theta too extreme.
 
-        A model of the number of records may have a prior that makes far more of them than the
-        release has, now and then.
+        A prior on the number of records may now and then make far more of them than the release
+        has.
         """
         try:
             records = self.target.simulate(self.rng)
@@ -182,9 +181,9 @@ class Simulator:
         return records if self.target.number(records) <= LARGEST else None
 
     def row(self, values: np.ndarray) -> np.ndarray:
-        """Return the numbers that are compared: the values, or their mean and their spread.
+        """Return the numbers to compare: the values, or their means and standard deviations.
 
-        Where every record has a value, each is nearly all noise, and a prior that is wrong about
+        If every record has a value, each value is nearly all noise, and a prior that is wrong about
         all of them shows in the mean.
         """
         each = self.target.mechanism_abilities.per_record
@@ -198,7 +197,7 @@ class Simulator:
     # The posterior.
 
     def look_at_posterior(self, draws: list[Draws]) -> str:
-        """Say which parameter is further out in the posterior than in all draws of the prior."""
+        """Say which parameter is more extreme in the posterior than in all draws of the prior."""
         prior = np.array([self.parameters() for _ in range(REFERENCE)])
         theta = {name: np.concatenate([d.theta[name] for d in draws]) for name in draws[0].theta}
         drawn, far = self._rows(theta), Far(prior)
@@ -211,18 +210,18 @@ class Simulator:
             change(np.quantile(rows[:, k], (0.0, 1.0))) for rows in (drawn, prior)
         )
         return (
-            f"{name} is {low:.4g} to {high:.4g} in the posterior, where the prior is usually "
-            f"between {least:.4g} and {most:.4g}, and none of {PARAMETERS:,} of its draws is as "
-            "far out"
+            f"{name} is {low:.4g} to {high:.4g} in the posterior, but usually between "
+            f"{least:.4g} and {most:.4g} under the prior, and none of {PARAMETERS:,} prior draws "
+            "is as extreme"
         )
 
     def parameters(self) -> np.ndarray:
-        """Draw a theta of the prior, as the row of numbers that is compared."""
+        """Draw theta from the prior, as the row of numbers to compare."""
         theta = self.target.sample_prior(self.rng)
         return self._rows({name: np.asarray(value)[None] for name, value in theta.items()})[0]
 
     def _rows(self, theta: Theta) -> np.ndarray:
-        """Return draws of theta, a row each: all entries, the logarithm of those above zero."""
+        """Return draws of theta, a row each: all entries, as logarithms if positive."""
         columns = []
         for parameter in self.target.abilities.parameters:
             values = np.asarray(theta[parameter.name], dtype=np.float64)
@@ -231,7 +230,7 @@ class Simulator:
         return np.concatenate(columns, axis=1)
 
     def _entries(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
-        """Return the name of each entry of a row, and what leads back from the number in it."""
+        """Return the name of each entry of a row, and the map back to its natural scale."""
         return [
             (f"{p.name}{list(index) or ''}", np.exp if p.support == "positive" else np.asarray)
             for p in self.target.abilities.parameters
@@ -241,7 +240,7 @@ class Simulator:
     # The query.
 
     def look_at_query(self) -> str:
-        """Say whether the query was made for records that vary far more than the prior's do."""
+        """Say whether the query was made for records that vary far more than the prior's."""
         target, query = self.target, self.target.query_abilities
         terms, sensitivity = target.terms, query.sensitivity
         shared = target.mechanism_abilities.statistic is None
@@ -260,7 +259,7 @@ class Simulator:
         if not (of_records < SHARE_OF_QUERY * size and of_noise < SHARE_OF_NOISE):
             return ""
         return (
-            f"one record can change the query by {size:.4g}, and under the prior records differ by "
-            f"about {of_records:.2g}: the query was made for other records, and about these its "
-            "noise hides everything, so that the posterior is the prior"
+            f"one record can change the query by {size:.4g}, but under the prior records differ "
+            f"only by about {of_records:.2g}: the query was made for other records, its noise "
+            "hides everything about these, and the posterior is merely the prior"
         )

@@ -1,21 +1,22 @@
-"""Short runs from the prior that look for places where the chains have not been.
+"""Short runs from the prior that look for regions that the chains have missed.
 
-R-hat compares chains with one another. If all of them ended up in the same one of two modes, they
-agree, and nothing in their draws says that there is another. So when the chains are done, a few
-more are started from the prior. Each first goes by Algorithm 1, whose small steps lead to the
-nearest database that fits the release, and not by what the chains have learned, which would lead
-to where they are. From there it goes on as the chains do, until it is in one of three states:
+R-hat compares chains with one another. If all of them are in the same one of two modes, they agree,
+and nothing in their draws reveals the other. So when the chains are done, a few more runs start
+from the prior. Each first uses Algorithm 1, whose small steps lead to the nearest database that
+fits the release, and not the chains' tuning, which would lead to the chains. It then continues with
+the chains' own moves until it is in one of three states:
 
-* **joined**: every parameter lies within what the chains have drawn. The chains' moves lead from
-  there to here in a few iterations, so that they also lead from here to there;
+* **joined**: every parameter lies within the range of the chains' draws. The chains' moves lead
+  from there to here in a few iterations, so they also lead from here to there;
 * **elsewhere**: after several times `LONGEST` iterations its database still fits, and some
-  parameter is further from all that the chains have drawn than that is wide, and not coming nearer;
-* **undecided**: anything else. A run that is still on its way says nothing.
+  parameter lies outside the chains' range by more than the width of that range, and is not coming
+  nearer;
+* **undecided**: anything else. A run that is still on its way is no evidence.
 
-A run that is elsewhere has found a region that explains the release and that the chains never saw.
-How much of the posterior it holds is not known; that it may hold some is a reason not to trust the
-others. A mode into which a share p of the prior's draws would fall escapes m runs with probability
-(1 - p)^m. The runs have random numbers of their own: the draws of the chains do not depend on them.
+A run that is elsewhere has found a region that explains the release and that the chains never
+visited. Its share of the posterior is unknown, but it may be enough to make the chains' draws
+untrustworthy. A mode that attracts a share p of the prior's draws escapes m runs with probability
+(1 - p)^m. The runs have their own random numbers, so the chains' draws do not depend on them.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from noiseaware.sampler.target import Target
 from noiseaware.scrutiny import harmless, long_enough
 
 RUNS = 24
-"""Runs in all; a mode with a tenth of the prior's draws is found with probability .92."""
+"""The number of runs; a mode with a tenth of the prior's draws is found with probability .92."""
 
 LONGEST = 60
-"""Iterations after which a run is given up, on its way to the release and again from there."""
+"""Iterations after which a run is stopped, on its way to the release and again from there."""
 
 PATIENCE = 4
-"""A run that is elsewhere then is followed for so many times as long: it may only be slow."""
+"""A run that is then elsewhere continues for this many times as long: it may only be slow."""
 
 MOST_SHARE = 0.1
-"""Iterations that all runs may take together, as a share of those of the chains."""
+"""The most iterations of all runs together, as a share of those of the chains."""
 
 
 @dataclass(frozen=True)
 class Scouts:
-    """How many runs were followed to their end, and how many ended so.
+    """How many runs were completed, and how many ended in each state.
 
-    `where` is a parameter of a run that is elsewhere, what it is there and what the chains drew.
+    `where` describes a parameter of a run that is elsewhere: its value there and the chains' range.
     """
 
     runs: int
@@ -63,11 +64,11 @@ class Scouts:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the chains have drawn of each parameter, and how well their databases fit.
+    """The range of the chains' draws of each parameter, and how well their databases fit.
 
-    `width` is the distance of the largest draw of each entry from the smallest, and at least a
-    millionth of the prior's, so that differences which only floats can see do not count. `log_g` is
-    the lowest with which a run counts as fitting the release.
+    `width` is the largest minus the smallest draw of each entry, and at least a millionth of the
+    prior's width, so that differences at rounding level do not count. `log_g` is the lowest value
+    with which a run counts as fitting the release.
     """
 
     low: Theta
@@ -77,7 +78,7 @@ class Seen:
 
     @staticmethod
     def by(run: Run, rng: np.random.Generator) -> Seen:
-        """Look at all the draws, at the prior, and at where the chains are now."""
+        """Collect the range from all draws, the prior, and the last states of the chains."""
         target = run.target
         prior = [target.sample_moved(rng) for _ in range(100)]
         low, high, width = {}, {}, {}
@@ -91,7 +92,7 @@ class Seen:
         return Seen(low, high, width, min(fits) - 5.0 - 3.0 * float(np.sqrt(target.d)))
 
     def distance(self, theta: Theta) -> tuple[float, str]:
-        """Return how far theta is outside, in widths of what was drawn, and where most."""
+        """Return how far theta is outside, in widths of the range, and where it is furthest."""
         worst: tuple[float, str] = (0.0, "")
         for name, value in theta.items():
             low, high = self.low[name], self.high[name]
@@ -106,8 +107,8 @@ class Seen:
 
 
 def send(run: Run) -> Scouts | None:
-    """Follow the runs; None if the chains were stopped or are too short to compare with."""
-    # A kernel with the records summed out begins near a mode, wherever the prior is.
+    """Run the scouts; None if the chains were stopped or are too short to compare with."""
+    # A kernel with the records summed out starts near a mode, whatever the prior.
     if run.target.summed_kernel is not None or not long_enough(run):
         return None
     left = int(MOST_SHARE * run.schedule.iterations * len(run.draws))
@@ -129,7 +130,7 @@ def send(run: Run) -> Scouts | None:
 
 
 class Ended(NamedTuple):
-    """Where a run ended: how far from what was seen, in words, whether it fits and stays there."""
+    """Where a run ended: its distance, in words too, and whether it fits and stays there."""
 
     distance: float
     where: str
@@ -145,7 +146,7 @@ def follow(
     rng: np.random.Generator,
 ) -> Ended:
     """Follow one run from the prior to its end."""
-    # Counts, and a model without a kernel for p(theta | x), begin as their chains did.
+    # Chains of counts, and models without a kernel for p(theta | x), start as their chains did.
     first = algorithm1() if target.abilities.can_update and not target.on_counts else moves
     state = chain.start(target, moves, rng)
     if first is not moves:
@@ -171,5 +172,5 @@ def follow(
                 distance, where = seen.distance(state.theta)
             if distance <= 1.0:
                 break
-    # Far out, and coming nearer: it is still on its way.
+    # If it is still coming nearer, it is on its way.
     return Ended(distance, where, fits() and distance > 0.75 * before, iterations)

@@ -1,28 +1,27 @@
 """Whether a model and the stated noise could have made a release with values of single records.
 
-A table of cells is such a release. A model that allows for less variation than there is (Poisson
-counts, where areas differ by more than their features; an exposure that was forgotten) draws every
-cell towards what it expects, however far that is from what was released, and no chain complains.
+A table of cells is such a release. A model with too little variation (Poisson counts for areas that
+differ by more than their features explain; a forgotten exposure) pulls every cell towards what it
+expects, however far that is from the released value, and no chain reveals it.
 
-**What is looked at.** The last state (theta, x) of a chain is a draw of p(theta, x | s_dp). With
-s_dp averaged out it is a draw of p(theta) f(x | theta) h(s | x), so that given theta the counts x_i
-are independent draws of their laws f_i, and given x the values s_i are independent draws of theirs.
-Let y be any of these numbers, Y a new one of the same law, and V uniform. Then
+**The quantities.** The last state (theta, x) of a chain is a draw of p(theta, x | s_dp). With s_dp
+averaged out it is a draw of p(theta) f(x | theta) h(s | x): given theta the counts x_i are
+independent draws of their distributions f_i, and given x so are the values s_i of theirs. Let y be
+any of these numbers, Y a new draw from the same distribution, and V uniform. Then
 
     u = P(Y < y) + V P(Y = y)
 
-is uniform (V is for laws of whole numbers, and for values that were rounded or withheld), all of
-the u are independent, and so are the p_j = 2 min(u_j, 1 - u_j), of which there are m. Counts are
-looked at where the model says the law of each (`count_law`), values where the mechanism does
-(`record_tails`). Values that were never asked for, and those that follow from the records without
-chance, say nothing and are left out.
+is uniform (V handles whole numbers, and values that were rounded or withheld), all of the u are
+independent, and so are the m numbers p_j = 2 min(u_j, 1 - u_j). Counts are included if the model
+gives their distributions (`count_law`), values if the mechanism does (`record_tails`). Values that
+were never asked for, and those that the records determine, are uninformative and left out.
 
-**One p-value.** Three questions: is one of the p_j too small (m times the smallest); is the sum of
--log p_j, which has a Gamma(m) law, too large, as where all cells are a little too far out; is it
-too small, as where the noise is less than was stated. The p-value is three times the smallest
-answer. Of c chains it is that of the k-th smallest, k = c / 2 rounded up, times c / k, which is
-right however the chains depend on one another (Rueger 1978). So for a release that prior, model and
-mechanism have made, the p-value is below q with probability at most q.
+**One p-value.** There are three questions. Is one of the p_j too small (m times the smallest)? Is
+the sum of -log p_j, which is Gamma(m), too large, as when all cells are a little too far out? Is it
+too small, as when the noise is less than stated? The p-value is three times the smallest answer.
+For c chains it is that of the k-th smallest, k = c / 2 rounded up, times c / k, which is valid for
+any dependence between the chains (Rueger 1978). So if prior, model and mechanism made the release,
+the p-value is below q with probability at most q.
 
 References
 ----------
@@ -50,10 +49,10 @@ from noiseaware.sampler.target import Target
 
 @dataclass(frozen=True)
 class Surprise:
-    """The probability that model and noise make a release as surprising as this, or why none.
+    """The probability of a release at least as surprising as this one, or why there is none.
 
-    `expected` is what the model expects of a record and its standard deviation, if it is the record
-    that is furthest out; NaN if it is the value, given the record.
+    `expected` is the mean and standard deviation of a record under the model, if that record is the
+    most extreme quantity; NaN if that is a released value, given its record.
     """
 
     p_value: float = math.nan
@@ -74,7 +73,7 @@ class Tails(NamedTuple):
 
 
 def look(run: Run) -> Surprise | None:
-    """Look at the last state of each chain; None if no value is about a single record."""
+    """Examine the last state of each chain; None if no value is about a single record."""
     able = run.target.mechanism_abilities
     if not able.per_record:
         why = f"there is no test for {able.name}, some of whose values are about single records"
@@ -109,7 +108,7 @@ def _look(target: Target, state: ChainState, rng: np.random.Generator) -> Surpri
         logs.append(log_p(tails, asked, rng))
     every = np.concatenate(logs)
     if len(every) == 0:
-        return Surprise(why="its values follow from the records without chance, or there are none")
+        return Surprise(why="its values follow from the records with certainty, or there are none")
     p_value, kind = together(every)
     worst = int(np.argmin(every))
     place, expected = int(np.concatenate(places)[worst]), (math.nan, math.nan)
@@ -121,7 +120,7 @@ def _look(target: Target, state: ChainState, rng: np.random.Generator) -> Surpri
 
 
 def log_p(tails: Tails, used: Any, rng: np.random.Generator) -> Floats:
-    """Return log p_j, of those that are used."""
+    """Return log p_j for the quantities in use."""
     below, at, above = (logs[used] for logs in tails)
     v = rng.random(len(at))
     low, high = np.logaddexp(below, at + np.log(v)), np.logaddexp(above, at + np.log1p(-v))
@@ -129,7 +128,7 @@ def log_p(tails: Tails, used: Any, rng: np.random.Generator) -> Floats:
 
 
 def together(logs: Floats) -> tuple[float, str]:
-    """Return the one p-value of all log p_j, and whether it is of "more" or of "less"."""
+    """Return the combined p-value of all log p_j, and whether it is for "more" or "less"."""
     m, total = len(logs), float(-logs.sum())
     more = min(m * math.exp(logs.min()), float(gammaincc(m, total)))
     less = float(gammainc(m, total))
@@ -137,7 +136,7 @@ def together(logs: Floats) -> tuple[float, str]:
 
 
 def count_tails(code: int, rate: Floats, size: Floats, x: Floats) -> Tails:
-    """Return the tails of counts; `code`, `rate` and `size` as `maths.cells.log_mass` reads them.
+    """Return the tails of counts, with `code`, `rate` and `size` as in `maths.cells.log_mass`.
 
     With the incomplete gamma functions P and Q = 1 - P and the incomplete beta function I, a
     Poisson count has P(X <= x) = Q(x + 1, m), a negative binomial one of size r I_q(r, x + 1), q =

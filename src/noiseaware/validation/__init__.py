@@ -1,21 +1,21 @@
-"""Checks of a model, a query, a mechanism, a kernel or a move of one's own.
+"""Checks of your own model, query, mechanism, kernel or move.
 
-`validate` sends a user's classes through everything that the sampler will ask of them, says in
-plain words what is wrong, and names the method and what it returned. The plain part is the
-contract that `sample` checks too (`noiseaware.agreement.fit`), at many draws instead of one.
-The rest are experiments, one for each claim that a class makes:
+`validate` passes your classes through everything that the sampler will ask of them. It says in
+plain words what is wrong, and names the method and what it returned. The basic part is the contract
+that `sample` checks too (`noiseaware.agreement.fit`), at many draws instead of one. The rest are
+experiments, one for each claim that a class makes:
 
 - `models`: log_prior is the density of sample_prior; sample_records and build_records draw from
-  the same distribution; recover_innovations gives the records back, from innovations that are
+  the same distribution; recover_innovations gives innovations that rebuild the records and are
   distributed as declared; log_likelihood is the density of the records, in theta and in x; the
   kernel leaves p(theta | x) invariant;
 - `releases`: a statistic depends on its own record only and keeps to the stated sensitivity;
   log_density is the density of what privatize makes;
-- `chains`: a move gives back a state that it may give back, and the whole sampler leaves the joint
-  distribution of (theta, x, s_dp) invariant (`noiseaware.geweke`).
+- `chains`: a move leaves a valid state, and the whole sampler leaves the joint distribution of
+  (theta, x, s_dp) invariant (`noiseaware.geweke`).
 
-All experiments but one have the same shape (`compare`): draw from a distribution that is known,
-do something that must leave it invariant, and compare the outcome with fresh draws.
+All experiments but one have the same form (`compare`): draw from a known distribution, do something
+that must leave it invariant, and compare the outcome with fresh draws.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from noiseaware.validation.case import Case
 __all__ = ["validate"]
 
 EXPERIMENTS = 10
-"""Experiments in a validation that may fail by chance; they share the false-alarm rate."""
+"""The number of experiments that may fail by chance; they share the false-alarm rate."""
 
 
 class Check(NamedTuple):
-    """A check: its name, what it does, the checks that it stands on, and what it is about.
+    """A check: its name, its function, the checks that it needs, and the members that it is about.
 
-    It returns what it saw, in words, or raises what is wrong. It runs if none that it stands on has
-    failed or could not run, and if the model (or for "moves" the user) has what it is about.
+    The function returns what it saw, in words, or raises an error. It runs if no check that it
+    needs has failed or been skipped, and if the model (or, for "moves", the user) provides what it
+    is about.
     """
 
     name: str
@@ -81,30 +82,30 @@ def validate(
     quick: bool = False,
     false_alarm: float = 1e-6,
 ) -> Checks:
-    """Check a model and a mechanism, of one's own or ready ones, before trusting a posterior.
+    """Check a model and a mechanism, your own or ready-made, before trusting a posterior.
 
     Parameters
     ----------
     model, mechanism
-        What makes the records and what makes the release; as for `sample`.
+        What generates the records and what makes the release; as for `sample`.
     n_records : int
-        Records in the databases that are simulated. Few are enough, and sharpen the checks: with
-        many, log_prior hardly matters. A model that knows its number of records has it used.
+        Records in the simulated databases. A few suffice, and make the checks sharper: with many,
+        log_prior hardly matters. If the model fixes the number of records, that is used.
     moves : sequence of moves, optional
-        The moves that will be used, as for `sample`; kernels and proposals in them are checked
-        too. None: those that `sample` would pick.
+        The moves to check, as for `sample`, with the kernels and proposals in them. None: those
+        that `sample` would choose.
     random_seed : int, optional
         Same seed, same outcome.
     quick : bool
-        Fewer simulations: finds what is far off, and takes a second or so.
+        Fewer simulations: finds gross errors, and takes a second or so.
     false_alarm : float
-        The probability with which classes that are right fail by chance, all checks together.
+        The probability that correct classes fail by chance, over all checks together.
 
     Returns
     -------
     Checks
-        One verdict for each method, printable; true in a condition only if all is well. A method
-        that cannot be checked because one that it builds on is wrong has no verdict.
+        One verdict for each method, printable; truthy only if all is well. A method has no verdict
+        if one that it builds on is wrong.
 
     Examples
     --------
@@ -142,7 +143,7 @@ def _try(check: Check, case: Case) -> Verdict:
         with blame(*things):
             return Verdict(check.name, True, check.run(case))
     except Exception as error:
-        # Also what a class does that no check thought of: the words are for its author.
+        # This also covers errors that no check anticipates.
         plain = isinstance(error, ValueError | TypeError)
         kind = "" if plain else f"raised {type(error).__name__}: "
         return Verdict(check.name, False, f"{kind}{error}")

@@ -1,4 +1,4 @@
-"""What is validated, how much is simulated for it, and draws of it that are checked."""
+"""The classes under validation, the amount of simulation, and checked draws from them."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Case:
     verdicts: list[Verdict] = field(default_factory=list)  # of the checks that have run
 
     def rng(self, experiment: int) -> np.random.Generator:
-        """Return a generator of its own for each experiment."""
+        """Return a separate generator for each experiment."""
         return np.random.default_rng([self.seed, experiment])
 
     @cached_property
     def able(self) -> ModelAbilities:
-        """What the model can do."""
+        """The abilities of the model."""
         return model_abilities(self.model)
 
     @cached_property
     def noise(self) -> MechanismAbilities:
-        """What the mechanism can do."""
+        """The abilities of the mechanism."""
         return mechanism_abilities(self.mechanism)
 
     @cached_property
     def query(self) -> QueryAbilities:
-        """What the query can do."""
+        """The abilities of the query."""
         return query_abilities(self.mechanism.query)
 
     @cached_property
@@ -69,11 +69,11 @@ class Case:
         return Coordinates(self.able.parameters) if own is None else own
 
     def passed(self, name: str) -> bool:
-        """Whether nothing was wrong in a check; one that has nothing to look at does not run."""
+        """Whether a check found nothing wrong, or was not run."""
         return all(verdict.passed for verdict in self.verdicts if verdict.name == name)
 
     def numbers(self, n: int) -> np.ndarray:
-        """Return the numbers of n records; a model of so many records has them again and again."""
+        """Return indices for n records, repeating if the model fixes a smaller number."""
         return np.arange(n) % (self.able.n_records or max(n, 1))
 
     def draw_theta(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Case:
     def draw_database(
         self, rng: np.random.Generator, n: int | None = None
     ) -> tuple[dict[str, Any], np.ndarray]:
-        """Draw theta and n records, or as many as the model has it if that is random."""
+        """Draw theta and n records, or a random number of them if the model makes it random."""
         theta = self.draw_theta(rng)
         if self.able.random_size:
             return theta, draw_poisson_records(self.model, theta, rng)
@@ -133,7 +133,7 @@ class Case:
 
 
 def refuses(check_records: Any, records: np.ndarray) -> str | None:
-    """Return what a `check_records` says against records, or None if nothing (or not there)."""
+    """Return the complaint of `check_records` about records, or None."""
     try:
         if check_records is not None:
             check_records(records)

@@ -1,4 +1,4 @@
-"""What is checked of moves, and of the whole sampler."""
+"""Checks of moves and of the whole sampler."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from noiseaware.validation import models
 from noiseaware.validation.case import Case, refuses
 
 WARMUP, AFTER = 40, 10
-"""Steps of each move in which it learns, and steps after that."""
+"""Steps of each move with learning, and without."""
 
 
 def steps(case: Case) -> str:
-    """Check each move on a chain: what it reports, and the state that it leaves."""
+    """Check each move on a chain: its reports, and the state that it leaves."""
     rng = case.rng(20)
     _, records, release = case.draw_release(case.n, rng)
     target, moves = prepare(case.model, release, case.moves)
@@ -62,12 +62,11 @@ def steps(case: Case) -> str:
 
 
 def _called(function: Any, otherwise: str) -> str:
-    """Return what messages call a function of the user's."""
     return function.__name__ if inspect.isroutine(function) else otherwise
 
 
 def _check_proposal(case: Case, release: Release, proposal: Any, where: str) -> None:
-    """Check what a proposal of Algorithm 2 returns, and that it does not change the records."""
+    """Check what a proposal for Algorithm 2 returns, and that it does not change the records."""
     rng, n = case.rng(21), case.n
     for _ in range(case.draws // 5):
         theta, records = case.draw_database(rng)
@@ -86,7 +85,6 @@ def _check_proposal(case: Case, release: Release, proposal: Any, where: str) -> 
 
 
 def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> None:
-    """Check that a state is one from which the next move can go on."""
     check_theta(where, state.theta, target.abilities.parameters)
     records = state.records
     kept = isinstance(records, np.ndarray) and records.dtype == like.dtype
@@ -111,7 +109,7 @@ def _check_state(where: str, target: Target, state: Any, like: np.ndarray) -> No
 def _same(one: Any, other: Any) -> bool:
     """Whether two tunings, of any depth, hold the same values.
 
-    What an object calls its `scratch` is worked out anew in every step: no part of its tuning.
+    An object's `scratch` is recomputed in every step and is not part of its tuning.
     """
     if type(one) is not type(other):
         return False

@@ -1,15 +1,15 @@
-"""The experiment behind every check: what must not change is compared with fresh draws.
+"""The experiment behind every check: compare what must not change with fresh draws.
 
 Draw from a known distribution, do something that leaves it invariant if a user's method is right,
-and compare the outcome with as many fresh draws. Distributions are compared by the largest distance
-D between the two empirical distribution functions. For n draws on each side
+and compare the outcome with as many fresh draws. The comparison uses the largest distance D between
+the two empirical distribution functions. For n draws on each side
 
     P(D > d)  <=  e exp(-n d^2),
 
-whatever the distribution, discrete ones too (Wei and Dudley 2012, the two-sample form of the
-inequality of Dvoretzky, Kiefer and Wolfowitz), and P(D > d) <= 2 exp(-2 n d^2) against a
-distribution that is known (Massart 1990). So a false alarm has at most the stated probability,
-with no approximation for large n.
+for any distribution, including discrete ones (Wei and Dudley 2012, the two-sample form of the
+inequality of Dvoretzky, Kiefer and Wolfowitz), and P(D > d) <= 2 exp(-2 n d^2) against a known
+distribution (Massart 1990). So a false alarm has at most the stated probability, without
+large-sample approximation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from noiseaware.sampler.moves.geometry import moments
 
 MOST_FEATURES = 12
-"""Numbers that describe a database when it is asked whether theta still belongs to it."""
+"""Numbers that summarise a database when checking whether theta still belongs to it."""
 
 PROJECTIONS = 2
 """Random directions in which records with several columns are compared, besides each column."""
@@ -47,7 +47,7 @@ class Difference:
 
 
 def two_sample(a: np.ndarray, b: np.ndarray) -> float:
-    """Bound the p-value of two samples of one size being from the same distribution."""
+    """Bound the p-value of two samples of equal size having the same distribution."""
     a, b = np.sort(a), np.sort(b)
     both = np.concatenate([a, b])
     below_a = np.searchsorted(a, both, side="right")
@@ -84,7 +84,7 @@ def columns(records: np.ndarray) -> np.ndarray:
 
 
 def column_names(given: Sequence[str] | None, width: int) -> list[str]:
-    """Name the columns of the records, as the model does if it does."""
+    """Name the columns of the records, with the model's names if it has them."""
     if given is not None and len(given) == width:
         return [f"column {name!r}" for name in given]
     return ["a record"] if width == 1 else [f"column {j}" for j in range(width)]
@@ -99,10 +99,10 @@ def directions(width: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def folded(values: np.ndarray, pilot: np.ndarray) -> np.ndarray:
-    """Put beside each column its distance from the middle, so that a wrong spread shows.
+    """Append to each column its distance from the middle, so that a wrong spread shows.
 
-    `pilot` are draws that are not compared themselves, or the compared ones would depend on one
-    another.
+    `pilot` must be draws that are not compared themselves; otherwise the compared ones would become
+    dependent.
     """
     middle, spread = scale_of(pilot)
     return np.hstack([values, np.abs(values - middle) / spread])
@@ -114,11 +114,11 @@ def folded_names(names: Sequence[str]) -> list[str]:
 
 
 class Joint:
-    """What is compared of (theta, x): theta, and theta less what the records say of it.
+    """The quantities of (theta, x) to compare: theta, and its residuals given the records.
 
-    The records are described by their number and the means and spreads of their columns, and what
-    these say of theta is learned by least squares from pilot draws. Without it, a kernel that
-    ignores the records and draws from the prior would pass.
+    The residuals are those of a least-squares regression on the number of records and the means and
+    spreads of their columns, fitted to pilot draws. Without them, a kernel that ignores the records
+    and draws from the prior would pass.
     """
 
     def __init__(self, names: Sequence[str], vectors: np.ndarray, databases: list[Any]) -> None:
@@ -163,7 +163,7 @@ def metropolis(
     steps: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Walk on v by random steps of many sizes; leaves the density invariant, whatever it is."""
+    """Take random-walk Metropolis steps of many sizes on v; leaves the density invariant."""
     now = log_density(v)
     size = len(v)
     for k in range(steps):
@@ -180,5 +180,5 @@ def metropolis(
 
 
 def shape_of(vectors: np.ndarray) -> np.ndarray:
-    """Return a factor L with the spread of some draws of v (m, size), for `metropolis`."""
+    """Return a factor L with the spread of draws of v (m, size), for `metropolis`."""
     return np.linalg.cholesky(moments(vectors)[1])

@@ -1,4 +1,4 @@
-"""What is checked of a model, method by method."""
+"""Checks of a model, method by method."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import Difference, Joint, columns, directions, largest_difference
 
 STEPS = 12
-"""Steps of a walk, and times that a kernel is called, before the outcome is compared."""
+"""Steps of a random walk, and calls of a kernel, before the outcome is compared."""
 
 PILOT = 300
-"""Draws from which it is learned how to look at theta; they are not compared."""
+"""Draws that determine how theta is compared; they are not compared themselves."""
 
 FEW = 4
-"""Records in a database with which log_likelihood is compared with the prior."""
+"""Records in a database for comparing log_likelihood with the prior."""
 
 
 def attributes(case: Case) -> str:
-    """Check that the methods are there that every sampler needs."""
+    """Check that the model has the methods that every sampler needs."""
     fit.check_methods(case.model)
     fit.check_index(case.model)
     methods = [name for name, value in vars(case.able).items() if callable(value)]
@@ -52,7 +52,7 @@ def sample_prior(case: Case) -> str:
 
 
 def log_prior(case: Case) -> str:
-    """Check that log_prior is the density of sample_prior, which a walk on it leaves invariant."""
+    """Check that log_prior is the density of sample_prior: a walk on it leaves that invariant."""
     rng, coordinates = case.rng(1), case.coordinates
     where = f"{case.able.name}.log_prior"
     for _ in range(case.draws):
@@ -90,7 +90,7 @@ def log_prior(case: Case) -> str:
 
 
 def _density_of_theta(case: Case, v: np.ndarray, x: np.ndarray | None = None) -> float:
-    """Return the log prior density in the coordinates v, and with records that of both."""
+    """Return the log prior density in the coordinates v; with records, the joint density."""
     prior: Any = case.able.log_prior
     likelihood: Any = case.able.log_likelihood
     theta, log_jacobian = case.coordinates.from_vector(v)
@@ -106,7 +106,7 @@ def _density_of_theta(case: Case, v: np.ndarray, x: np.ndarray | None = None) ->
 
 
 def _coordinate_names(case: Case) -> list[str]:
-    """Name each free coordinate of theta: in the scale in which the sampler moves."""
+    """Name each free coordinate of theta, in the scale in which the sampler moves it."""
     if case.able.coordinates is not None:
         return [f"coordinate {j}" for j in range(case.coordinates.size)]
     words = {"positive": "log ", "unit": "logit ", "simplex": "log ratio of "}
@@ -118,7 +118,7 @@ def _coordinate_names(case: Case) -> list[str]:
 
 
 def records(case: Case) -> str:
-    """Check records at many draws of theta: shape, dtype, and that nobody refuses them."""
+    """Check records at many draws of theta: shape, dtype, and that no `check_records` objects."""
     rng, able, query = case.rng(2), case.able, case.query
     first = fit.check_records(case.model, case.draw_theta(rng), case.numbers(7), rng)
     for k in range(case.draws):
@@ -165,7 +165,7 @@ def same_records(case: Case) -> str:
 def _compare_records(
     case: Case, pilot: np.ndarray, a: np.ndarray, b: np.ndarray, rng: np.random.Generator
 ) -> Difference | None:
-    """Compare records in each column and in random directions; `pilot` are further ones."""
+    """Compare records in each column and in random directions; `pilot` is a further sample."""
     pilot, a, b = columns(pilot), columns(a), columns(b)
     width = a.shape[1]
     names = compare.column_names(case.able.column_names, width)
@@ -183,7 +183,7 @@ def _compare_records(
 
 
 def recovery(case: Case) -> str:
-    """Check that u gives the records back, and is distributed as declared."""
+    """Check that u rebuilds the records and is distributed as declared."""
     from scipy.special import ndtr, ndtri
 
     rng, able = case.rng(4), case.able
@@ -231,7 +231,7 @@ def log_likelihood(case: Case) -> str:
                 f"{where} must be finite at records that the model made; got {value[i]} for the "
                 f"record {made[i]} at theta = {theta}"
             )
-    # What is fixed by a record's number has no density, so a walk must not change it.
+    # What a record's index fixes has no density, so a walk must not change it.
     alike = not able.uses_index
     in_x = _density_in_records(case, rng) if alike else None
     if in_x:
@@ -275,10 +275,9 @@ def _density_in_records(case: Case, rng: np.random.Generator) -> Difference | No
 def _nudged(case: Case, now: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Propose other records, symmetrically.
 
-    Numbers get a step of a random size. Integers are swapped for any possible record, if the model
-    lists them, and otherwise for one that was seen: with one column, any other value; with
-    several, one column at a time. A record that is not among those seen stays as it is, or the
-    proposal would not be symmetric.
+    Real numbers get a step of random size. Integers are replaced by any possible record if the
+    model lists these, and otherwise by a value that was seen, one column at a time. A value not
+    among those seen stays, to keep the proposal symmetric.
     """
     if now.dtype.kind == "f":
         spread = compare.scale_of(columns(seen))[1].reshape(now.shape[1:])
@@ -298,7 +297,7 @@ def _nudged(case: Case, now: np.ndarray, seen: np.ndarray, rng: np.random.Genera
 
 
 def _density_of_records(case: Case, theta: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    """Return log f of each record; -inf where the model refuses the record, or fails at it."""
+    """Return log f of each record; -inf if the model refuses the record or fails on it."""
     check, density = case.able.check_records, case.able.log_likelihood
     assert density is not None
     result = np.full(len(x), -np.inf)
@@ -318,8 +317,6 @@ def _density_of_records(case: Case, theta: dict[str, Any], x: np.ndarray) -> np.
 def _joint_experiment(
     case: Case, n: int, move: Callable[..., dict[str, Any]], rng: np.random.Generator
 ) -> Difference | None:
-    """Draw (theta, x), move theta given x, and compare (theta, x) with fresh draws of it."""
-
     def draw(count: int, move: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
         vectors, databases = [], []
         for _ in range(count):
@@ -334,7 +331,6 @@ def _joint_experiment(
 
 
 def _density_in_theta(case: Case, rng: np.random.Generator) -> Difference | None:
-    """Walk on theta given x by log_prior + log_likelihood."""
     coordinates = case.coordinates
     pilot = [coordinates.to_vector(case.draw_theta(rng)) for _ in range(200)]
     factor = compare.shape_of(np.stack(pilot))

@@ -1,4 +1,4 @@
-"""What is checked of a query and of a mechanism."""
+"""Checks of a query and of a mechanism."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from noiseaware.validation.case import Case, refuses
 from noiseaware.validation.compare import largest_difference
 
 STEPS = 10
-"""Times that a part of the database is proposed anew before the outcome is compared."""
+"""How often a part of the database is proposed anew before the outcome is compared."""
 
 MOST_COORDINATES = 12
 """Coordinates of the total, and of the release, that are compared."""
 
 PAIRED = 600
-"""Records of which every pair is tried as neighbours."""
+"""The number of records of which every pair is tried as neighbours."""
 
 
 def attributes(case: Case) -> str:
-    """Check that a mechanism has what the sampler and a simulation need."""
+    """Check that a mechanism has what the sampler and simulations need."""
     mechanism, name = case.mechanism, case.noise.name
     if isinstance(mechanism, type):
         raise TypeError(f"mechanism must be an object, such as {mechanism.__name__}(...)")
@@ -105,11 +105,11 @@ def sensitivity(case: Case) -> str:
 
 
 def _many_records(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return records of many theta, and the slot in the database that each can be in.
+    """Return records from many theta, and the slot in the database that each can occupy.
 
-    There is one slot where records are alike; where what a record can be depends on its number
-    (a group that is public, say), a record can change only to another with that number. Far-out
-    records are added where the model says that they can be.
+    If records are alike there is one slot. If a record's possible values depend on its index (a
+    public group, say), it can only change to another record with that index. Extreme records are
+    added if the model accepts them.
     """
     rng, judges = case.rng(11), (case.able.check_records, case.query.check_records)
     each = -(-PAIRED // case.draws)
@@ -150,8 +150,8 @@ def privatize(case: Case) -> str:
 def log_density(case: Case) -> str:
     """Check that log_density is the density of what privatize makes.
 
-    Records and release are drawn together, then part of the records is proposed anew and accepted
-    by the ratio of log_density, as in Algorithm 1; that leaves the law of the pair invariant.
+    Records and release are drawn together; then part of the records is proposed anew and accepted
+    by the ratio of log_density, as in Algorithm 1. That leaves their joint distribution invariant.
     """
     rng, name = case.rng(13), case.noise.name
 
@@ -175,7 +175,6 @@ def log_density(case: Case) -> str:
 def _moved(
     target: Target, theta: Any, records: np.ndarray, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the total after so many proposals of a part of the database."""
     n, total = len(records), target.total(records)
     now = target.log_g(total)
     for _ in range(steps):
@@ -191,7 +190,7 @@ def _moved(
 
 
 def _quantities(target: Target, total: np.ndarray) -> dict[str, float]:
-    """Return T, the residuals where they make sense, and log g, by name."""
+    """Return T, the residuals if they make sense, and log g, by name."""
     found = {f"T{j}": t for j, t in enumerate(total[:MOST_COORDINATES])}
     if target.values.shape == total.shape and np.isfinite(target.values).all():
         residual = (target.values - total)[:MOST_COORDINATES]
