@@ -54,18 +54,15 @@ class Interweave(ReadyMove):
         return f"Interweave({', '.join(map(repr, self.moves))})"
 
     def check(self, target: Target) -> None:
-        """Raise if one of the moves cannot be made."""
         for move in self.moves:
             move.check(target)
 
     def find_start(self, target: Target, state: ChainState) -> None:
-        """Let every move find a starting point."""
         for find_start in [move_abilities(move).find_start for move in self.moves]:
             if find_start is not None:
                 find_start(target, state)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Start every move."""
         return {
             "cycles": self.cycles or 1,
             "last_reports": [],
@@ -135,7 +132,6 @@ class Interweave(ReadyMove):
         ]
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Let every move learn."""
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             move.learn(target, state, own)
 

@@ -140,7 +140,6 @@ class Transport(ReadyMove):
         return f"Transport({', '.join(given)})"
 
     def check(self, target: Target) -> None:
-        """Raise if the model does not build its records from innovations."""
         if not target.abilities.can_transport:
             raise ValueError(
                 f"Transport needs a model with innovations, build_records and, if it has "
@@ -437,7 +436,6 @@ class Position:
         self.v, self.v_new, self.log_prior = NOTHING, NOTHING, 0.0
 
     def find_v(self) -> None:
-        """Compute v and its prior density, if not yet done."""
         if not self.found:
             self.v, self.log_prior = self._place()
             self.v_new, self.found = np.empty_like(self.v), True
@@ -520,14 +518,11 @@ class Position:
         return v
 
     def rebuild(self, rng: np.random.Generator) -> None:
-        """Build the records of the proposed theta."""
         self.records_new, self.total_new = self.build(self.theta_new, rng)
         self.log_g_new = self.target.log_g(self.total_new)
 
     def build(self, theta: Theta, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return `Target.rebuild` of theta with the same u, or with the n of theta where n is
-        unknown.
-        """
+        """Return `Target.rebuild` of theta with the same u; if n is unknown, with theta's n."""
         if self.target.size is None:
             return self.target.rebuild(theta, self.row.u)
         own, n = without_size(theta)
@@ -535,7 +530,7 @@ class Position:
         return self.target.rebuild(own, self.row.first(max(1, n)))
 
     def put_into(self, state: ChainState) -> None:
-        """Write the position into the state of the chain."""
+        """Write the position into the chain's state."""
         state.theta = self.theta
         if self.target.size is not None:
             state.theta, _ = without_size(self.theta)
@@ -549,7 +544,6 @@ class Position:
         state.set_records(records, held)
 
     def accept(self) -> None:
-        """Go to the last proposal."""
         self.row.accept()
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new

@@ -38,10 +38,9 @@ slowest parameter no more than as many extra draws, and discards draws of the fa
 
 
 CHANCE = 1.25
-"""Some hundred draws estimate a time of a few iterations to about within this factor. With 2 the
-bulk ESS of four releases of `PoissonRegression` (200 records, Gaussian noise, epsilon 10) was 424,
-1,105, 1,498 and 832, in 4.1 CPU s; it is 1,097, 1,630, 1,541 and 778, in 5.1 (`python -m benchmarks
-models`)."""
+"""Some hundred draws estimate a time of a few iterations to about within this factor. With 2, three
+of four releases of `PoissonRegression` (200 records, Gaussian noise, epsilon 10) had a smaller bulk
+ESS, in less CPU time (`python -m benchmarks models`)."""
 
 
 EVERY = 16
@@ -53,7 +52,7 @@ NOT_BRIEF = (0, 0)
 
 
 class Gains:
-    """How far each proposal, and the other moves, carry theta, by coordinate.
+    """How far each proposal, and the other moves, carry each coordinate of theta.
 
     For a coordinate with posterior variance V, E(change^2) / (2 V) is 1 minus the autocorrelation
     of a chain that makes only this change: 0 for standing still, 1 for an independent draw.
@@ -76,7 +75,6 @@ class Gains:
     def record_step(
         self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool
     ) -> None:
-        """Record a step of one proposal."""
         self.tried[proposal] += 1
         if accepted:
             self.inside[proposal] += (proposed - v) ** 2
@@ -143,7 +141,6 @@ class Costs(NamedTuple):
     fresh: float = 1.0
 
     def total(self, steps: Sequence[int]) -> float:
-        """Return the cost of a transport move with these steps."""
         if not any(steps):
             return 0.0
         hold = self.build if any(compress(steps, self.holds)) else 0.0
