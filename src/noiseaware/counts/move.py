@@ -1,7 +1,7 @@
 """Move the counts of a table along integer directions, each time to an exact draw on a line.
 
-The state is a table of counts x, and its density a sum over rows (`counts.target`). A step picks a
-direction d and draws k for x + k d.
+The state is a table of counts x (`counts.target`). A step picks a direction d and draws k for x + k
+d.
 
 **The directions.** *Pairs*: one cell gains what another loses. The second cell comes from a random
 pool of the first: cells with the same fixed rows, or those of them that share one more row with it
@@ -33,9 +33,9 @@ likely from either, and given the window the draw does not depend on where it st
 
 detailed balance, for any w. If the line has at most L points the window is the line. Windows are
 drawn in turn with strides 8^t, ..., 64, 8, 1, where t is the smallest that covers the line. From
-anywhere the chain reaches the mass, and then the last record, in a number of steps that grows with
-the logarithm of n. Warm-up learns which strides move anything, for each t, and which kinds of
-directions go far. Afterwards these are used, and the others now and then.
+anywhere the chain reaches the mass in a number of steps that grows with the logarithm of n. Warm-up
+learns which strides move anything, for each t, and which kinds of directions go far; the others are
+then used only now and then.
 
 **All at once.** Counts of parts of records are drawn together (`counts.redraw`) rather than on
 lines, if no row contains counts of several classes: in random boxes, and in one placed by warm-up.
@@ -45,9 +45,8 @@ variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that m
 one call of compiled code. Otherwise theta is held, or follows the counts (`counts.following`), and
 another move updates it.
 
-**Random numbers** are drawn from the chain's own generator inside compiled code, as many as are
-needed; numba's are those of NumPy, bit for bit. So a chain is the same however its iterations are
-split into calls.
+**Random numbers** come from the chain's own generator inside compiled code; numba's are NumPy's,
+bit for bit. So a chain is the same however its iterations are split into calls.
 
 **Reports.** `count_moves` is the share of the steps that changed x. For the checks of the release,
 `acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g when
@@ -741,6 +740,5 @@ def _chances(target: CountTarget, shares: np.ndarray) -> np.ndarray:
 
 
 def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return empty observations of the strides, the directions, and the gammas."""
     kinds, gammas = np.zeros((2, target.table.kinds)), np.zeros((3, target.n_gammas))
     return np.zeros((2, LEVELS, LEVELS)), kinds, gammas

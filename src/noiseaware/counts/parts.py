@@ -183,7 +183,6 @@ class PartsTarget(CountTarget):
 
     @property
     def _most_points(self) -> int:
-        """Return the most points that a window of a fixed box may have."""
         return math.isqrt(MOST_PRODUCTS // (self.n + self._n_classes))
 
     def links(self, counts: np.ndarray) -> np.ndarray:

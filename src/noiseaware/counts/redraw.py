@@ -25,8 +25,7 @@ x is in B, draw one of B; otherwise x stays. For x' in B
 
 and outside nothing changes: w is invariant. Warm-up places B around the tables that it has seen,
 several standard deviations wide, so that afterwards nearly all draws are independent; then B stays
-fixed. It covers the posterior but not all tables: other moves lead into and out of it. Where B has
-all tables, its draw is the draw of everything above.
+fixed. It covers the posterior but not all tables: other moves lead into and out of it.
 
 **A random box.** For every number y_c, n_i, m_i place a window of L points, a stride s apart, at
 random so that it covers the present value v: the points v + (i - j) s, i = 0, ..., L - 1, with

@@ -313,7 +313,6 @@ class CountTarget(Target):
         )
 
     def _make_table(self, cells: Cells) -> Table:
-        """Put all rows together, for compiled code."""
         prior = cells.prior or CountsPrior(np.zeros(self.n))
         self.slopes = np.zeros(self.n) if prior.slopes is None else prior.slopes
         prior, self._signs_given = with_orders(prior, cells, sized=self.size is not None)
@@ -375,7 +374,6 @@ class CountTarget(Target):
         return {**theta, table.name: records.reshape(*records.shape[:-1], *table.shape)}
 
     def _draw_theta(self, theta: Theta, counts: np.ndarray, rng: np.random.Generator) -> Theta:
-        """Draw theta given the counts, by its gammas."""
         logs, sums = np.empty((1, self.n_gammas)), np.empty(len(self.table.fixed))
         add_up(self.table, counts, sums)
         draw_log_gammas(self.table, counts, sums, self.d, rng, logs[0], np.zeros((3, logs.size)))

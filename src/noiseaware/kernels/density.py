@@ -151,7 +151,7 @@ class DensityKernel:
         raise NotImplementedError
 
     def _begin(self, target: Target) -> dict[str, Any]:
-        """Return the other entries of the initial tuning."""
+        """Return the rest of the initial tuning."""
         return {}
 
     def start(self, target: Target, state: State) -> dict[str, Any]:

@@ -232,9 +232,7 @@ class _Kept:
         self._done += 1
 
     def until_database(self, most: int) -> int:
-        """Return how many draws may be made at once, at most `most`: those before the next
-        database.
-        """
+        """Return how many draws to make at once, at most `most`: those before the next database."""
         now = self._first + self._done
         return min([most, *(keep - now for keep in self._keep if keep >= now)])
 

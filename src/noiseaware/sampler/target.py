@@ -619,7 +619,6 @@ class Target:
         return out
 
     def _sum_pieces(self, n: int, total: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Add up the totals of all pieces, (d,)."""
         result = np.zeros(self.d)
         for part in in_pieces(n, total, threads=self.threads):
             result += part

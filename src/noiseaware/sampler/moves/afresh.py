@@ -16,9 +16,8 @@ f(x_i' | theta'). The likelihoods cancel, and (v', x') is accepted with probabil
 With q = p(theta) J(v), the prior, only g' / g is left. Where n is unknown, v has log w as its last
 coordinate (`size`), p(theta) includes the factor p(n), and x' has as many records as w' says.
 
-A step costs one look at the records and does the work of a whole iteration, without innovations,
-kernel or sweep. It is worthless where it is rarely accepted, so warm-up measures how far it carries
-theta and `tuning.choose_brief` decides.
+A step does the work of a whole iteration for one look at the records. It is worthless where rarely
+accepted, so warm-up measures how far it carries theta and `tuning.choose_brief` decides.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Afresh:
         return target.moved.to_vector(theta)
 
     def propose(self, prepared: Any, k: int) -> float:
-        """Make the k-th proposal, and return the log of its ratio r."""
+        """Return the log of the ratio r of the k-th proposal."""
         target, rng = self.target, self.state.rng
         log_ratio = 0.0
         if self.proposal.needs_v:

@@ -51,7 +51,6 @@ class CellMove(ReadyMove):
 
     @staticmethod
     def _go(target: Target, state: ChainState, tuning: Tuning, point: Any) -> None:
-        """Set theta to the point's, and draw the records given it."""
         tuning["point"], tuning["values"] = point, target.values
         state.theta = target.summed_kernel.theta(point)
         state.records = target.summed_kernel.draw(point, state.rng)
@@ -73,7 +72,6 @@ class CellMove(ReadyMove):
         return (accepted,)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Tune the kernel, and accumulate where the records are."""
         point = tuning["point"]
         target.summed_kernel.learn(point, tuning["own"])
         if state.iteration < WAY:
@@ -84,7 +82,6 @@ class CellMove(ReadyMove):
             seen[k] += more
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Start the sums over the draws of each record."""
         mean, variance = tuning["point"].summed.mean, tuning["point"].summed.variance
         count, first, second, within, centre = tuning["seen"]
         if count > 0.0:

@@ -83,7 +83,6 @@ class CountTransport(ReadyMove):
             )
 
     def start(self, target: CountTarget, state: ChainState) -> Tuning:
-        """Begin with the mean and covariance of each block over draws from the prior."""
         maps, blocks = target.coordinates, target.coordinates.blocks(LARGEST_BLOCK)
         number = DRAWS * max(map(len, blocks))
         prior = np.stack([maps.to_vector(target.sample_prior(state.rng)) for _ in range(number)])
@@ -117,7 +116,6 @@ class CountTransport(ReadyMove):
             block.learn()
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: Tuning) -> None:
-        """Learn for the last time, and drop the history."""
         for block in tuning["blocks"]:
             if len(block.geometry.history) >= FIRST_WINDOW:
                 block.set_geometry()

@@ -220,7 +220,6 @@ class ExploringJump(Proposal):
         raise NotImplementedError
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the shapes of the proposals, and the posterior mean."""
         self.mean = geometry.mean.copy()
         for b, width in enumerate(self.steps.widths.tolist()):
             index = self.steps.blocks[b, :width]
@@ -230,7 +229,6 @@ class ExploringJump(Proposal):
         self.steps = self.steps._replace(means=self.mean[self.steps.blocks])
 
     def tune(self, count: int) -> None:
-        """Tune the sizes of the walks in every block."""
         tried, taken = self.counts
         sizes = self.steps.sizes
         for at in np.argwhere(tried[:JUMP]):
@@ -242,7 +240,6 @@ class ExploringJump(Proposal):
         taken[:] = 0.0
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Draw the random numbers of `steps` chains."""
         shape = (steps, self.formula_steps)
         return (
             rng.random((*shape, 2)),

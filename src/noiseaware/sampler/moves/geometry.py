@@ -18,8 +18,8 @@ COARSE = 0.05
 """The largest error that rounding may leave: a release with coarser numbers is refused."""
 
 FINE, PATIENCE = 1e-10, 4
-"""A step below the share `FINE` of v changes only the last digits of a total, if the noise is so
-small that nothing is `EXACT`. After `PATIENCE` such steps in a row, only rounding is left."""
+"""Where nothing is `EXACT`, only rounding is left after `PATIENCE` steps in a row below the share
+`FINE` of v."""
 
 
 class Geometry:

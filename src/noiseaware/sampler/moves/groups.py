@@ -40,16 +40,14 @@ equals T up to rounding, except for groups where T_g is not what is held. If the
 come back to z from z', the proposal is rejected, which makes the move reversible wherever the
 solver leads.
 
-a makes a random walk, or jumps to a Student t draw fitted to the posterior (`proposals`). The
-innovations held say little about what the release leaves open, so jumps are often accepted.
+a makes a random walk, or jumps to a Student t draw fitted to the posterior (`proposals`).
 
 **Groups that do not respond.** Where all records of a group are clamped, dT_g / dz_g = 0 and there
-is nothing to solve. If z_g stayed, a larger variance would bring some record back inside, or all
-would have to be farther out than before. What is held of such a group is the value of the record
-closest to what it adds to the total, the one clamped by least: H_g is that value. The others are
-clamped by more, before and after, so T_g stays as well. The way back chooses anew what is held; if
-the choice differs, it does not lead back, and the proposal is rejected. A group without records
-keeps its z_g.
+is nothing to solve; if z_g stayed, a larger variance could bring some record back inside. Instead
+hold the value H_g of the record closest to what it adds to the total, the one clamped by least. The
+others are clamped by more, before and after, so T_g stays as well. The way back chooses anew what
+is held; if the choice differs, it does not lead back, and the proposal is rejected. A group without
+records keeps its z_g.
 """
 
 from __future__ import annotations
@@ -176,7 +174,6 @@ class GroupMove(SteppedMove):
         return tuning
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
-        """Move all levels, and the other coordinates with them."""
         here = Groups(target, state)
         share = self._move_levels(here, tuning, state.rng)
         follow = math.nan
@@ -253,7 +250,6 @@ class GroupMove(SteppedMove):
                 proposal.set_geometry(tuning["geometry"])
 
     def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
-        """Return the cost of the move, which has no other option."""
         one = costs(target.n, target.work)
         cost = one.start + tuning["looks"] / max(tuning["count"], 1) * one.build
         return [AS_BEFORE._replace(cost=cost)]

@@ -1,9 +1,8 @@
 """Make several moves in turn, as many times in an iteration as the slowest parameter needs.
 
 Making a list of moves c times leaves the posterior invariant if making it once does. Where an
-effective draw costs many iterations, c rounds replace c nearly identical draws by one worth
-keeping. At the end of warm-up, c is chosen from the autocorrelation time that the transport move
-expects, and then frozen.
+effective draw costs many iterations, one draw replaces c nearly identical ones. c is chosen at the
+end of warm-up from the autocorrelation time that the transport move expects.
 """
 
 from __future__ import annotations
@@ -136,7 +135,6 @@ class Interweave(ReadyMove):
             move.learn(target, state, own)
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Freeze every move and choose the number of cycles."""
         tuning["last_reports"] = []
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
         chooser = next((own for can, own in able if can.chooses), None)

@@ -4,7 +4,7 @@ Where the noise is small against the sampling error, the total T is nearly known
 is. With the records held, theta hardly moves. With theta held, a record cannot change, because the
 total would. With the innovations u held (`transport`), the total pins down as many directions of
 theta as it has coordinates, in a tube that may be long, narrow and bent. This move travels along
-the set of all (theta, u) whose total the noise allows.
+all (theta, u) whose total the noise allows.
 
 **The coordinates.** Let v be theta without constraints and T(v; u) the total of F(u; theta(v)). Fix
 r of the d coordinates of T, called t, and matrices M (k x r) and N (k x (k - r)) with [M N]
@@ -29,14 +29,13 @@ are: records, total and theta are drawn nearly independently of the state, howev
 Where only an interval of T_j + noise is known, t_j makes a symmetric step instead. a makes a
 symmetric step, or jumps to a Student t draw fitted to the posterior (`proposals.jump`).
 
-**Several solutions.** The solver is a fixed function of its starting point. The way back starts
-from v', u' and solves for t with u. If that does not end in v, the proposal is rejected, so the
-move is reversible however many solutions there are (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv
-is taken by central differences, and the equation solved to 1e-7 of the noise, or as closely as
-rounding allows (`geometry.Approach`). With t' the value that was reached, the ratio is right to
-about as many digits. A total that jumps (counts) has no solution, or one that the determinant does
-not describe, so the move is only used where part of theta moves without a jump, and where proposals
-are accepted.
+**Several solutions.** The solver is a fixed function of its starting point. If the way back, from
+v', u' for t with u, does not end in v, the proposal is rejected, so the move is reversible however
+many solutions there are (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv is taken by central
+differences, and the equation solved to 1e-7 of the noise, or as closely as rounding allows
+(`geometry.Approach`). With t' the value that was reached, the ratio is right to about as many
+digits. A total that jumps (counts) has no solution, or one that the determinant does not describe,
+so the move is only used where part of theta moves without a jump, and where proposals are accepted.
 
 **Where records have whole numbers,** such as the group of a record, some coordinates of theta
 change these by jumps (`Target.smooth`). The map from v to (a, t) needs a derivative in the
@@ -51,17 +50,17 @@ much of each the earlier ones leave open, as long as that exceeds 1. N spans the
 leave these rows unchanged, in the shape of L L'. M spans the directions in which they rise, with v
 in units of its posterior standard deviations but without the correlations: where T is far from
 linear, v should not be solved for by parameters on which T hardly depends. All of this is learned
-in warm-up, with J at the posterior mean. In a tail, where a variance is so large that it moves a
-clamped sum, M would include part of the variance, and a line along M would have several solutions.
-Of the p rows known this well, only the r that M can follow without jumps can be held. N leaves all
-p unchanged. The remaining p - r directions H of v stay where they are: v = M y + N a + H h. With p
-> r the innovations that change whole numbers stay as well, because they would change a row that
+in warm-up, with J at the posterior mean. In a tail where a variance is so large that it moves a
+clamped sum, M would include part of the variance, and a line along it have several solutions. Of
+the p rows known this well, only the r that M can follow without jumps can be held. N leaves all p
+unchanged. The remaining p - r directions H of v stay where they are: v = M y + N a + H h. With p >
+r the innovations that change whole numbers stay as well, because they would change a row that
 nothing follows, such as a noisy count of a group.
 
 **How often.** theta alone does not say. Where the total is nearly all that the records say about
-theta, as in regression, theta is drawn from p(theta | x) and jumps about. What else x holds, such
-as a response beyond its bound, moves a part of theta too small to see in such jumps, and only this
-move changes it. So the records count as one more coordinate: if other moves redraw a share f of the
+theta, as in regression, theta jumps about as it is drawn from p(theta | x). What else x holds, such
+as a response beyond its bound, moves theta too little to be seen in such jumps, and only this move
+changes it. So the records count as one more coordinate: if other moves redraw a share f of the
 innovations, an innovation of variance 1 changes by 2 f in mean square.
 
 **Where n is unknown** the database is the first n of an endless row of innovations (`transport`),
@@ -109,10 +108,9 @@ MOST_COORDINATES = 100
 """With more, a frame takes too many looks at the records: two for each coordinate."""
 
 PERIODS = (1, 2, 4, 8)
-"""The move is made in every iteration, every second on average, ...; warm-up chooses which. Larger
-periods are risky: warm-up sees little of a tail, and this move may be the only one that leaves it
-(`TwoMeans`, 2,000 records: a chain that made it in every 32nd sat in a tail for a hundred
-iterations)."""
+"""Warm-up chooses in how many iterations, on average, the move is made once. Larger periods are
+risky: this move may be the only one that leaves a tail (`TwoMeans`, 2,000 records: a chain that
+made it in every 32nd sat in a tail for a hundred iterations)."""
 
 ALL_SMOOTH = Smooth(np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 """For a model whose records have no whole numbers."""
@@ -257,7 +255,6 @@ class LevelMove(ReadyMove):
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
-        """Make one proposal, if it is time for one."""
         history, gains = tuning["history"], tuning["gains"]
         warming, accept = history is not None, math.nan
         if warming:

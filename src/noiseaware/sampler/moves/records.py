@@ -11,11 +11,11 @@ A proposal x_i* ~ q(. | x, theta, s_dp) is accepted with probability min(1, r),
 
 With q = f(. | theta) the second line is 1 and only the ratio of g is left (Algorithm 1). Under pure
 epsilon-DP that ratio is at least exp(-epsilon), because x and x* are neighbours (Proposition 3.1).
-Each sweep reports its smallest ratio of g, as a check of this theorem.
+Each sweep reports its smallest ratio of g, as a check.
 
-**Blocks.** When the noise is large against what one record adds, nearly every proposal is accepted,
-and the decisions dominate the cost. Propose the k records of a block B at once, x_i* ~ f(. | theta)
-for i in B, and accept them together with probability min(1, r). The density of the proposal cancels
+**Blocks.** When the noise is large against one record, nearly every proposal is accepted and the
+decisions dominate the cost. So propose the k records of a block B at once, x_i* ~ f(. | theta) for
+i in B, and accept them together with probability min(1, r). The density of the proposal cancels
 that of the model, record by record,
 
     r = g(s_dp, T - sum_{i in B} t_i(x_i) + sum_{i in B} t_i(x_i*)) / g(s_dp, T).
@@ -472,7 +472,6 @@ class RecordSweep(ReadyMove):
         return sweep(target, state, self._from_proposal(target, state), 1, chunk)
 
     def _from_proposal(self, target: Target, state: ChainState) -> Propose:
-        """Propose with the user's function: Algorithm 2."""
         likelihood, proposal = target.abilities.log_likelihood, self.proposal
         assert proposal is not None
         assert likelihood is not None  # `check` saw to it
@@ -519,7 +518,6 @@ class BlockSweep(ReadyMove):
         need_records(self, target)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin with blocks of one record."""
         sizes = [1, target.n]
         if target.terms is not None and not (target.uses_cells or target.uses_places):
             sizes[1:1] = [k for k in (8, 64, 512) if k < min(target.n, CHUNK)]
@@ -564,8 +562,8 @@ class BlockSweep(ReadyMove):
     def _lowest_of_one(self, target: Target, state: ChainState) -> float:
         """Score changes of single records without making any.
 
-        The bound exp(-epsilon) is about one record. The bound for a block, exp(-k epsilon), is
-        hardly ever violated, so a few single records keep the check sharp.
+        The bound of a block, exp(-k epsilon), is hardly ever violated; that of one record is a
+        sharp check.
         """
         m = min(len(state.records), LOOK_AT)
         candidates, _ = target.propose(state.theta, m, state.rng)
@@ -614,7 +612,6 @@ class BlockSweep(ReadyMove):
         return bool(refused) and target.abilities.can_transport
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Take the size that refreshes most records for its cost."""
         if self.size is not None:
             return
         sizes = np.array(tuning["sizes"])

@@ -1,7 +1,7 @@
 """Carry the database along with the parameters.
 
-Algorithm 1 alternates between theta given the records and the records given theta. When the privacy
-noise is large, the release pins down neither, the two can only move together, and the chain crawls.
+Algorithm 1 alternates between theta given the records and the records given theta. With large
+privacy noise the release pins down neither, the two can only move together, and the chain crawls.
 So write the records as x_i = F(u_i; theta), with innovations u_i from a fixed distribution, and
 move theta with *u* held: every record follows.
 
@@ -20,28 +20,27 @@ with probability min(1, r),
 No density of the records is needed, only a prior and F. The cost is one pass over the records.
 
 **Where u comes from.** The move acts on (theta, x): it draws u from p(u | x, theta), moves theta
-with u held, and puts back x = F(u; theta'). Where F is invertible in u, u is its inverse at x. A
-discrete record is F(u) for a whole interval of u; each move draws u afresh and uniformly from that
-interval. Both leave p(theta, x | s_dp), the marginal of p(theta, x, u | s_dp), invariant. A model
-that is only a simulator carries u in its state.
+with u held, and puts back x = F(u; theta'). Where F is invertible in u, u is its inverse at x;
+where a discrete record is F(u) for a whole interval, u is drawn uniformly from it. Both leave
+p(theta, x | s_dp), the marginal of p(theta, x, u | s_dp), invariant. A model that is only a
+simulator carries u in its state.
 
 **Unknown n** is one more parameter of the map from theta to the database, and the same ratio holds
 with p(n) in it. `size` defines its coordinate and `row` says which innovations are held.
 
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
 jump from the prior; `formula` adds one for models and queries with a formula for T, `learned` one
-for those without. An iteration makes a few steps of each with the same u. Warm-up chooses how many,
-possibly none, by how far each carries theta for its cost (`tuning`).
+for those without. An iteration makes a few steps of each with the same u; warm-up chooses how many
+(`tuning`).
 
 **Antithetic draws.** With m the learned mean of v, the map v' = 2 m - v is its own inverse and its
 determinant is 1 in absolute value, so q cancels from r. Where the noise is large, theta given u is
 nearly theta given s_dp, hence nearly symmetric around m, and the mirror image is accepted with a
 probability a close to 1. A draw and its image average to m, so the mean of such a pair has variance
 (1 - a) V, against V / 2 for two independent draws, and the image costs one look at the records
-instead of an iteration. Functions that agree at v and its image, such as (v - m)^2, gain nothing;
-the two tails of a quantile change places. So where a exceeds 1/2 and an iteration needs no second
-round (`tuning.ENOUGH`), every second iteration of `Interweave` is only the mirror image
-(`Transport.antithetic`).
+instead of an iteration. Functions such as (v - m)^2, equal at v and its image, gain nothing. So
+where a exceeds 1/2 and an iteration needs no second round (`tuning.ENOUGH`), every second iteration
+of `Interweave` is only the mirror image (`Transport.antithetic`).
 
 All learning happens in warm-up and is then frozen. The move is the ancillary half of an
 interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
@@ -155,10 +154,10 @@ class Transport(ReadyMove):
         """Go to where the release fits, or nearly fits: a chain that starts far off may take long.
 
         A theta from the prior may be so far off that every record is clamped. The total then does
-        not respond to the parameter that is wrong. The chain escapes by changing another, such as a
-        variance of thousands with noisy sums of clamped records, and takes long to come back. So
-        the start is the best of several draws from the prior, moved towards the released total with
-        the innovations held. If no solution is found, more attempts follow, each with new records.
+        not respond to the parameter that is wrong, and the chain escapes by another, such as a
+        variance of thousands with noisy sums of clamped records. So the start is the best of
+        several draws from the prior, moved towards the released total with the innovations held. If
+        no solution is found, more attempts follow, each with new records.
         """
         best = here = self._position(target, state)
         for attempt in range(ATTEMPTS):
@@ -188,7 +187,6 @@ class Transport(ReadyMove):
         return Position(target, state, lean, span, log_g, hold_levels=self.hold_levels)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin with the mean and covariance of draws from the prior."""
         maps = maps_at(target, state.theta, self.hold_levels)
         proposals = make_proposals(target, maps)
         number = maps.size * max(2, min(20, MOST_DRAWS // maps.size))
@@ -219,7 +217,6 @@ class Transport(ReadyMove):
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
-        """Do all steps with one u; report the share accepted."""
         numbers, rng = tuning["steps"], state.rng
         if not any(numbers):
             return (math.nan,)
@@ -299,7 +296,6 @@ class Transport(ReadyMove):
                     steps[which] = self.steps or 1
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Learn for the last time, choose the numbers of steps, and drop the history."""
         if len(tuning["geometry"].history) >= FIRST_WINDOW:
             tuning["geometry"].learn()
             _learn_lean(tuning)
@@ -398,13 +394,13 @@ class Position:
     Attributes
     ----------
     theta, records, total, log_g
-        theta, F(u; theta), its total and log g there; with suffix `_new`, those of the last
-        proposal. Large databases are built only at the end, and are None until then. If log g is
-        given, the total is empty until a proposal is accepted.
+        theta, F(u; theta), its total and log g; with suffix `_new`, those of the last proposal.
+        Large databases are None until built at the end; if log g is given, the total is empty until
+        a proposal is accepted.
     row
         The innovations u that are held.
     maps
-        The coordinates that move: all of them, or all but the levels of groups.
+        The coordinates that move: all, or all but the levels of groups.
     v, log_prior
         theta as a vector, and its log density, once `find_v` has been called.
     """
@@ -446,7 +442,7 @@ class Position:
         return place(self.maps, self.target.log_prior_moved, self.theta)
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
-        """Make a proposal, and return the log of its ratio r."""
+        """Return the log of the ratio r of a new proposal."""
         if proposal.needs_v:
             log_q = proposal.propose(self.v, prepared, k, self.v_new)
             return log_q + self.look(self.v_new, rng)
@@ -457,7 +453,7 @@ class Position:
         return self.log_g_new - self.log_g + self.row.log_factor
 
     def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
-        """Return the log density at v minus that of the current position, with u held."""
+        """Return the log density at v less that of the current position, with u held."""
         target = self.target
         self.v_new, self.moved_v = v, True
         self.theta_new, log_jacobian = self.maps.from_vector(v)
@@ -491,9 +487,8 @@ class Position:
     def solve(self, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
         """Return where Gauss-Newton steps from v towards the released total lead, with u held.
 
-        Where the noise is small, theta given u is a long, narrow and bent valley, and steps scaled
-        to the noise get nowhere along it. So each step assumes noise as large as the remaining
-        misfit.
+        With small noise theta given u is a long, narrow and bent valley, where steps scaled to the
+        noise get nowhere. So each step assumes noise as large as the remaining misfit.
         """
         terms = self.target.terms
         assert terms is not None  # the caller saw to it
@@ -530,7 +525,6 @@ class Position:
         return self.target.rebuild(own, self.row.first(max(1, n)))
 
     def put_into(self, state: ChainState) -> None:
-        """Write the position into the chain's state."""
         state.theta = self.theta
         if self.target.size is not None:
             state.theta, _ = without_size(self.theta)

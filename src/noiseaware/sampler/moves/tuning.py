@@ -16,8 +16,8 @@ from noiseaware.parameters import Work
 from noiseaware.sampler.moves.proposals import Proposal
 
 CALL = 1500.0
-"""The cost of the Python calls around one pass over the records, as a number of records passed
-over. Measured by `python -m benchmarks steps`."""
+"""The cost of the Python calls around a pass over the records, in records passed over. Measured by
+`python -m benchmarks steps`."""
 
 DECIDE = 2.0
 """The cost of the statistics of the proposed records and of deciding about them, in plain passes;
@@ -25,16 +25,15 @@ likewise."""
 
 FEW_PASSES = 8000.0
 """Records are few where an iteration of Algorithm 1 makes fewer passes over single records than
-this: 1,000 records of simple arithmetic. Calls then dominate an iteration, which takes less than a
-millisecond, so that a longer one costs nobody much."""
+this: 1,000 records of simple arithmetic. An iteration then takes less than a millisecond, mostly in
+calls, so a longer one is affordable."""
 
 ENOUGH = 3.0
 """Iterations that an effective draw may cost before an iteration is made longer. 1,333 of the 4,000
 draws of a default call should then be effective, where 400 are needed: the expectation is
 optimistic, and with 1,000 effective draws R-hat exceeds 1.01 by chance in one run of a hundred.
 With 4, `PoissonRegression` (2,000 records, Laplace noise, epsilon 3) had an R-hat of 1.013, with 3
-of 1.002, in 1.15 times the CPU time (`python -m benchmarks models`). Another round helps the
-slowest parameter no more than as many extra draws, and discards draws of the fast ones."""
+of 1.002, in 1.15 times the CPU time (`python -m benchmarks models`)."""
 
 
 CHANCE = 1.25
@@ -85,12 +84,12 @@ class Gains:
         self.times += 1
 
     def of_proposals(self, variances: np.ndarray) -> np.ndarray:
-        """Return the gain of one step of each proposal, (proposals, size)."""
+        """Return the gain of one step of each, (proposals, size)."""
         mean = self.inside / np.maximum(self.tried, 1e-9)[:, None]
         return np.clip(mean / (2 * variances), 0.0, 1.0)
 
     def of_others(self, variances: np.ndarray) -> np.ndarray:
-        """Return the gain of the other moves in an iteration, (size,)."""
+        """Return their gain in an iteration, (size,)."""
         return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
@@ -125,7 +124,7 @@ class Costs(NamedTuple):
     start
         Finding u, and T there.
     build
-        Building the records of a theta, with T; also the cost of preparing a formula.
+        Building the records of a theta, with T; or preparing a formula.
     each
         One step of each proposal, (proposals,).
     holds
@@ -160,10 +159,9 @@ def one_iteration(n: int, work: Work) -> float:
 def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool = False) -> Costs:
     """Return what a transport move costs with n records, or about n where it is `sized`.
 
-    Costs are counted in calls and passes over the records, from what the model says of its methods.
-    An iteration of Algorithm 1 draws theta, and draws records and decides about them. Each proposal
-    states its own cost beyond building the records. Where n is unknown, a look at the records
-    begins with one call and one pass over the row of innovations.
+    Costs are counted in calls and passes over the records, as declared by the model's methods and
+    by each proposal beyond building the records. Where n is unknown, a look at the records begins
+    with one call and one pass over the row of innovations.
     """
     iteration = one_iteration(n, work)
     build = ((work.calls + sized) * CALL + (work.build + sized) * n) / iteration
@@ -199,11 +197,10 @@ def slowness(history: np.ndarray, expected: float) -> float:
     """Return how many times longer an effective draw took than expected, at least 1.
 
     Gains describe single iterations. A coordinate that goes to and fro with records that stay moves
-    far in each and gets nowhere: its autocorrelation starts with a quick fall and then falls
-    slowly. The time that `history`, (m, size), shows is 1 + 2 times the sum of the autocorrelations
-    of the slowest coordinate, up to where two in a row sum to less than 0 (Geyer 1992, "Practical
-    Markov chain Monte Carlo", Statistical Science 7). Up to `CHANCE` times the expected time may be
-    chance.
+    far in each and gets nowhere: its autocorrelation falls slowly after a quick start. The time
+    that `history`, (m, size), shows is 1 + 2 times the sum of the autocorrelations of the slowest
+    coordinate, up to where two in a row sum to less than 0 (Geyer 1992, "Practical Markov chain
+    Monte Carlo", Statistical Science 7). Up to `CHANCE` times the expected time may be chance.
     """
     off = history - history.mean(axis=0)
     spectrum = np.abs(np.fft.rfft(off, 2 * len(off), axis=0)) ** 2
@@ -242,7 +239,7 @@ def choose_steps(
 ) -> list[int]:
     """Return how many steps of each proposal to take, for the most effective draws for their cost.
 
-    The rule. (1) Add steps one at a time, each time of the proposal that helps the slowest
+    (1) Add steps one at a time, each time of the proposal that helps the slowest
     coordinate most for its cost, as long as a step fits into what the move may cost. (2) Of all
     points on the way, take the one at which an effective draw is cheapest (`price`). (3) Let no
     proposal do all the work of its block (`_share`).
@@ -250,7 +247,7 @@ def choose_steps(
     Parameters
     ----------
     proposals
-        The proposals to choose from.
+        To choose from.
     gains, others
         As in `expected_time`.
     cost
@@ -293,9 +290,9 @@ def choose_brief(
 ) -> tuple[tuple[int, int], tuple[float, float]]:
     """Return which proposal makes fresh draws, in how many steps, and the resulting outlook.
 
-    An iteration in `EVERY` makes all moves, the others some steps of one proposal. The choice is
-    what makes an effective draw cheapest, unless it would take longer than `ENOUGH`. Fresh draws
-    must be cheaper than all moves in every iteration by the factor `CHANCE`.
+    An iteration in `EVERY` makes all moves, the others some steps of one proposal. The choice makes
+    an effective draw cheapest, among those that take at most `ENOUGH`. Fresh draws must beat all
+    moves in every iteration by the factor `CHANCE`.
 
     Parameters
     ----------
@@ -324,9 +321,9 @@ def choose_brief(
 def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
     """Give each walk a tenth of its block's steps, at least one, and the prior a sixth of all.
 
-    The steps were chosen for how far they carry theta on average. Where the learned geometry is
-    wrong, far out in a tail, only walks lead back. And draws from the prior find and leave a second
-    mode: a noisy sum of squares determines the size of a coefficient better than its sign.
+    The steps were chosen for average progress. But only walks lead back from far out in a tail,
+    where the learned geometry is wrong, and draws from the prior find and leave a second mode: a
+    noisy sum of squares determines the size of a coefficient better than its sign.
     """
     blocks: dict[int, list[int]] = {}
     for k, proposal in enumerate(proposals):
