@@ -58,6 +58,7 @@ class Afresh:
             self.log_prior = target.log_prior_moved(inside) + log_jacobian
 
     def vector(self) -> np.ndarray:
+        """Return v of the current state."""
         theta, target = self.state.theta, self.target
         if target.size is not None:
             theta = with_size(theta, len(self.state.records), self.state.rng)
@@ -85,6 +86,7 @@ class Afresh:
         return log_ratio + self.log_g_new - self.log_g
 
     def accept(self) -> None:
+        """Go to the last proposal."""
         self.state.theta, self.log_g = self.theta, self.log_g_new
         self.state.set_records(self.records, self.u)
         if self.proposal.needs_v:

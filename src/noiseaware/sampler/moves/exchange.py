@@ -64,6 +64,7 @@ class ExchangeMove(SteppedMove):
             )
 
     def find_start(self, target: Target, state: ChainState) -> None:
+        """Begin with records that have the exact numbers."""
         state.set_records(target.exact_rows.find_records(state.rng), None)
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:

@@ -250,6 +250,7 @@ class GroupMove(SteppedMove):
                 proposal.set_geometry(tuning["geometry"])
 
     def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
+        """Return the cost of the move, which has no other option."""
         one = costs(target.n, target.work)
         cost = one.start + tuning["looks"] / max(tuning["count"], 1) * one.build
         return [AS_BEFORE._replace(cost=cost)]

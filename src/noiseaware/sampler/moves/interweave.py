@@ -57,6 +57,7 @@ class Interweave(ReadyMove):
             move.check(target)
 
     def find_start(self, target: Target, state: ChainState) -> None:
+        """Let every move find a starting point."""
         for find_start in [move_abilities(move).find_start for move in self.moves]:
             if find_start is not None:
                 find_start(target, state)

@@ -332,6 +332,7 @@ class LevelMove(ReadyMove):
         ]
 
     def take(self, tuning: Tuning, option: int) -> None:
+        """Set the period to that of an option."""
         tuning["period"] = PERIODS[option]
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
@@ -436,6 +437,7 @@ class Level:
         return a_new - a, log_q
 
     def redraw(self, t: np.ndarray, rng: np.random.Generator, size: float) -> np.ndarray:
+        """Return t'."""
         r, (centre, laplace, gaussian) = len(t), self.law
         normals = rng.standard_normal(r)
         fresh = centre + np.where(laplace, rng.laplace(size=r), normals)
@@ -471,6 +473,7 @@ class Level:
         return prior.log_pmf(n_new) - prior.log_pmf(n)
 
     def accept(self, state: ChainState) -> None:
+        """Go to the proposal."""
         self.target.put(state, self.theta, self.u_new, self.records)
 
 

@@ -69,6 +69,7 @@ class Row:
         return self.u[: self.n]
 
     def draw(self, n: int) -> None:
+        """Ensure that there are at least n."""
         if (lack := n - len(self.u)) > 0:
             more = self.innovations.draw(max(lack, len(self.u) // MORE), self.rng)
             self.u = np.concatenate([self.u, more])
@@ -85,6 +86,7 @@ class Row:
         return shifted(self.u[:n], n, self.shift)
 
     def accept(self) -> None:
+        """Go to the last proposal."""
         if len(self.shift):
             self.u = shifted(self.u, max(self.n, self.n_new, self.span), self.shift)
         self.n, self.shift = self.n_new, NO_LEAN

@@ -432,6 +432,7 @@ class Position:
         self.v, self.v_new, self.log_prior = NOTHING, NOTHING, 0.0
 
     def find_v(self) -> None:
+        """Compute v and its prior density, if not yet done."""
         if not self.found:
             self.v, self.log_prior = self._place()
             self.v_new, self.found = np.empty_like(self.v), True
@@ -513,6 +514,7 @@ class Position:
         return v
 
     def rebuild(self, rng: np.random.Generator) -> None:
+        """Build the records of the proposed theta."""
         self.records_new, self.total_new = self.build(self.theta_new, rng)
         self.log_g_new = self.target.log_g(self.total_new)
 
@@ -525,6 +527,7 @@ class Position:
         return self.target.rebuild(own, self.row.first(max(1, n)))
 
     def put_into(self, state: ChainState) -> None:
+        """Write the position into the chain's state."""
         state.theta = self.theta
         if self.target.size is not None:
             state.theta, _ = without_size(self.theta)
@@ -538,6 +541,7 @@ class Position:
         state.set_records(records, held)
 
     def accept(self) -> None:
+        """Go to the last proposal."""
         self.row.accept()
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new

@@ -74,6 +74,7 @@ class Gains:
     def record_step(
         self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool
     ) -> None:
+        """Record a step of one proposal."""
         self.tried[proposal] += 1
         if accepted:
             self.inside[proposal] += (proposed - v) ** 2
@@ -140,6 +141,7 @@ class Costs(NamedTuple):
     fresh: float = 1.0
 
     def total(self, steps: Sequence[int]) -> float:
+        """Return the cost of a transport move with these steps."""
         if not any(steps):
             return 0.0
         hold = self.build if any(compress(steps, self.holds)) else 0.0
