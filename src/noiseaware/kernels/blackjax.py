@@ -49,7 +49,7 @@ class BlackJax(Hamiltonian):
     leapfrog_steps : int
         The largest number of leapfrog steps of an HMC step.
     max_doublings : int
-        NUTS stops after so many doublings of its trajectory.
+        The most doublings of a NUTS trajectory.
     target_acceptance : float
         What the step size is tuned to.
     coordinates : object, optional

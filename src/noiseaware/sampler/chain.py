@@ -158,7 +158,7 @@ def run_through(
 
 
 def generators(seed: np.random.SeedSequence, count: int) -> list[np.random.Generator]:
-    """Return the random generators of so many chains."""
+    """Return the random generators of all chains."""
     return [np.random.Generator(np.random.SFC64(child)) for child in seed.spawn(count)]
 
 

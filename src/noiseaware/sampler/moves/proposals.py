@@ -61,7 +61,7 @@ class Proposal:
     more_calls: float = 0.0
     """The cost of a step beyond building the records, in calls; see `tuning.costs`."""
     span: int = 0
-    """The largest n it knows of, where it needs a row whose first `span` entries move together."""
+    """The largest n of its formula, if it needs a row whose first `span` entries move together."""
     learned: tuple[str, ...] = ()
     """What it learns; see `contract.HeldAbilities`."""
 

@@ -100,8 +100,7 @@ this many in all, but at least two for each."""
 
 LOOKS = {"start": 2000, "learn": 10}
 """An estimate of dT/dv looks at the records twice for each coordinate. With many coordinates there
-are fewer estimates: about this many looks in an attempt at the start, and later at most this many
-an iteration."""
+are fewer estimates: about this many looks in an attempt at the start, and later in an iteration."""
 
 LOOK_EVERY = 8
 """Every eighth iteration of warm-up evaluates the ratio of the mirror image, and makes proposals
