@@ -2,16 +2,17 @@
 
 All but the prior's work on the unconstrained vector v, and each learns its own geometry in warm-up.
 
-- `Walk`: v' = v + s c L z, z standard normal, in one block of coordinates. It is symmetric, so its
-  part is 0. L is the Cholesky factor of the block's posterior covariance, or of its covariance
-  given u (`geometry`); s is tuned; c is a random factor that does not depend on v, for steps of
-  several sizes.
+- `Walk`: v' = v + s c L z, z standard normal, in one block of coordinates. Symmetric, so its part
+  is 0. L is the Cholesky factor of the block's posterior covariance, or of its covariance given u
+  (`geometry`); s is tuned; c is a random factor that does not depend on v, so that steps of several
+  sizes are tried.
 - `Jump`: v' from a multivariate Student t with the block's posterior mean and covariance,
-  independent of v; its part is log t(v) - log t(v'). It is right where the noise is so large that
-  theta given u is almost theta given s_dp. Its tails are heavier than those that Laplace noise
-  gives the posterior, so no point is hard to leave.
-- `PriorJump`: all of theta from the prior. q is the prior, so the acceptance ratio of `transport`
-  is just g' / g. It is right where the release says very little, in any number of dimensions.
+  independent of v; its part is log t(v) - log t(v'). Right where the noise is so large that theta
+  given u is almost theta given s_dp. Its tails are heavier than those that Laplace noise gives
+  the posterior, so that no point is hard to leave.
+- `PriorJump`: all of theta from the prior. q is then the prior itself, and the acceptance ratio
+  of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
+  number of dimensions.
 
 `exploring` adds one with a formula for T: a model's own (`formula`), or one learned in warm-up
 (`learned`).
