@@ -1,25 +1,25 @@
 """Let theta follow the counts of a table whose log means are linear in it.
 
-Given theta the counts of a table are Poisson, and given the counts theta is known as well as so
-many records tell it. A chain that draws one given the other walks in steps of that size, however
+Given theta the counts of a table are Poisson, and given the counts theta is known as well as that
+many records determine it. A chain that alternates between the two makes steps of that size, however
 far the release lets both go together. Where
 
     log m = D b,        b_j ~ N(mu_j, 1 / w_j),  independently         (`contract.LogLinear`),
 
-b can go along with the counts.
+b can move with the counts.
 
 **The coordinates.** Fix a matrix A (P, C), and let l_c(x) = log(x_c + 1/2) and r = b - A l(x). For
-each x, b -> r is a shift, so that the density of (x, r) is that of (x, b):
+each x, b -> r is a shift, so the density of (x, r) is that of (x, b):
 
     N(b; mu, 1 / w)  prod_c [m_c^x_c exp(-m_c) / x_c!]  g(s_dp, T(x)),        b = r + A l(x).
 
-With r held, x is drawn on lines just as it is with b held (`counts.move`), by weights that have all
-of the above; then b is r + A l of the new x. Any A is right, and A = 0 holds b. A line's direction
-is picked by x alone, as before.
+With r held, x is drawn on lines just as with b held (`counts.move`), but by weights that include
+all of the above; then b is r + A l of the new x. Any A is right, and A = 0 holds b. The direction
+of a line depends on x alone, as before.
 
 **Which A.** Given the counts, log p(b | x) is highest about where weighted least squares put it:
 with the weights W = x + 1/2, D'W D b + w b = D'W l(x) + w mu. So A = (D'W D + w)^-1 D'W, with the
-mean counts of warm-up in W; r then has mean and spread that hardly depend on x, and a line that the
+mean counts of warm-up in W. The mean and spread of r then hardly depend on x, and a line that the
 release leaves open is crossed in one draw.
 """
 
@@ -36,30 +36,30 @@ from noiseaware.basics.uncounted import UNCOUNTED
 from noiseaware.contract import LogLinear
 
 MOST_ENTRIES = 2**22
-"""Of A, or of D A: b of a larger table is held."""
+"""Most entries of A, or of D A; with a larger table, b is held."""
 
 ANSWERS = 8.0
-"""Cells that answer to a count, for each step that b follows: where more do, b follows in as many
-steps fewer, so that an iteration costs about the same."""
+"""Cells that respond to a count, for each step in which b follows. With more, b follows in
+proportionally fewer steps, so that an iteration costs about the same."""
 
 
 class Following(NamedTuple):
-    """How b and the log means answer to the counts, for compiled code; empty if b is held.
+    """How b and the log means respond to the counts, for compiled code; empty if b is held.
 
     Attributes
     ----------
     b, centres, precisions : (P,)
-        Where b is, which changes in place, mu, and w.
+        The current b, changed in place, mu, and w.
     largest : float
-        What no log mean may exceed.
+        The largest allowed log mean.
     chance : float
-        How often b follows, and is not held.
+        The probability that b follows rather than being held.
     start, row, weight
         A by columns: entry e, from start[c] to start[c + 1], adds weight[e] l_c to b[row[e]].
     log_start, log_row, log_weight
         D A likewise.
     shift, log_shift, ahead
-        Room, (P,), (C,) and (C,), all 0: changes of b and of the log means, and of the counts.
+        Room, (P,), (C,) and (C,), all 0: changes of b, of the log means, and of the counts.
     """
 
     b: np.ndarray
@@ -79,14 +79,14 @@ class Following(NamedTuple):
 
 
 def hold() -> Following:
-    """Return what lets b be held."""
+    """Return a `Following` that holds b."""
     none, whole = np.zeros(0), np.zeros(0, np.int64)
     columns = (whole, whole, none)
     return Following(none, none, none, 0.0, 0.0, *columns, *columns, none, none, whole)
 
 
 def follow_around(given: LogLinear, counts: np.ndarray) -> Following:
-    """Return what lets b follow, in tables around these counts; b is held if A is too large."""
+    """Return how b follows in tables around these counts; b is held if A is too large."""
     design, (C, P) = given.design, given.design.shape
     weighted = sparse.csc_array(design.T * (counts + 0.5))
     known = sparse.csc_array(weighted @ design + sparse.diags_array(given.precisions))
@@ -117,7 +117,7 @@ def _by_columns(matrix: sparse.csc_array) -> tuple[np.ndarray, np.ndarray, np.nd
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def follow(following, counts, line, k):
-    """Fill `shift`, `log_shift` and `ahead` with what k steps on a line change."""
+    """Fill `shift`, `log_shift` and `ahead` with the changes that k steps on a line make."""
     cells, steps, number = line[0], line[1], line[2]
     for j in range(number):
         c = cells[j]
@@ -131,7 +131,7 @@ def follow(following, counts, line, k):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def log_change(following, slopes, counts, line, k):
-    """Return how the log density at k differs from what it would be if b were held there."""
+    """Return the log density at k less what it would be with b held."""
     follow(following, counts, line, k)
     value = 0.0
     for j in range(line[2]):
@@ -156,7 +156,7 @@ def log_change(following, slopes, counts, line, k):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def go_along(following, slopes, counts, line, k):
-    """Let b and the log means, `slopes`, follow k steps that the counts are about to make."""
+    """Move b and the log means, `slopes`, with k steps that the counts are about to make."""
     follow(following, counts, line, k)
     for j in range(line[2]):
         c = line[0][j]

@@ -1,7 +1,7 @@
 """theta given a table of counts, where it is a function of gamma variables.
 
-A chain of counts with theta integrated out draws theta given them at the end of each iteration. For
-Dirichlet and gamma priors that is a few independent gammas (`contract.ModelAbilities.from_gammas`).
+A chain of counts with theta integrated out draws theta given them at the end of each iteration: for
+Dirichlet and gamma priors, from a few independent gammas (`contract.ModelAbilities.from_gammas`).
 
 Reference
 ---------
@@ -28,7 +28,7 @@ def add_up(table, counts, sums):
 
 @njit(cache=True, nogil=True)
 def log_gamma_draw(shape, rng):
-    """Draw the logarithm of a gamma variable; one of a small shape is no double.
+    """Draw the logarithm of a gamma variable; with a small shape the variable itself may underflow.
 
     With V uniform, Gamma(a) is Gamma(a + 1) V^(1/a) (Marsaglia and Tsang 2000).
     """
@@ -41,10 +41,10 @@ def log_gamma_draw(shape, rng):
 def draw_log_gammas(table, counts, sums, d, rng, logs, seen):
     """Fill `logs` (K,) with a gamma for each log Gamma of the prior that has a plus sign.
 
-    Integrating theta out left a Gamma(a_c + x_c) of each cell with a_c > 0, and a Gamma(h_r + (M
-    x)_r) of each row of sign 1: the constants of the gamma densities of which p(theta | x) is made.
-    The rows of the prior come after the d noisy ones. `seen` (3, K) counts up the draws, their
-    shapes, and the squares of these.
+    Integrating out theta left a Gamma(a_c + x_c) for each cell with a_c > 0, and a Gamma(h_r + (M
+    x)_r) for each row of sign 1: the constants of the gamma densities that make up p(theta | x).
+    The rows of the prior follow the d noisy ones. `seen` (3, K) accumulates the number of draws,
+    their shapes, and the squares of these.
     """
     k = 0
     for c in range(counts.shape[0]):

@@ -1,41 +1,41 @@
-"""Which tables of counts have the numbers that are fixed, and how to get from one to another.
+"""Which tables of counts have the fixed numbers, and how to get from one to another.
 
 What is fixed of a table x of C counts is F x = e: the number of records, or of those in each group,
-and every exact row of a release (`mechanisms.Exact`). A chain may go to any nonnegative integer x
-with these numbers, and has to be able to get to all of them. Its directions are pairs of cells,
-cubes of a grid (`counts.move`) and a list that is made here.
+and every exact row of a release (`mechanisms.Exact`). A chain may visit any nonnegative integer x
+with these numbers, and must be able to reach all of them. Its directions are pairs of cells, cubes
+of a grid (`counts.move`) and a list made here.
 
-**Classes.** Cells with the same column of F are a class, and only the sum y_k over each class k
-matters: D y = e, with D the different columns. Within a class, pairs lead from every x to every
-other with the same y: any count can be carried to any cell of the class. So what is left are the
-y, and a direction z of theirs (D z = 0) is made by one cell of each class, drawn at random: if the
-class has y_k records, pairs can first carry all of them to that cell.
+**Classes.** Cells with the same column of F form a class, and only the sum y_k over each class k
+matters: D y = e, with D the distinct columns. Within a class, pairs connect all x with the same y,
+as any count can be carried to any cell of the class. That leaves y. A direction z of y (D z = 0)
+uses one random cell of each class: if the class has y_k records, pairs can first carry all of them
+to that cell.
 
-**Nothing fixed.** A class that is in no row, as where the number of records is not known, goes up
-and down by itself.
+**Nothing fixed.** A class in no row, as where the number of records is unknown, goes up and down by
+itself.
 
-**Nothing left.** If a row has one class only that is not known yet, that class is known; by going
-on like this, all of y may be known. This is so for totals of the parts of a partition, and for
-every hierarchy (a county, its tracts, their blocks): two rows are then nested or have no cell in
-common, and a smallest one that is left has one class only.
+**Nothing left.** A row with only one unknown class determines that class. Repeating this may
+determine all of y, as it does for totals of the parts of a partition, and for every hierarchy (a
+county, its tracts, their blocks): two rows are then nested or disjoint, and the smallest remaining
+one has one unknown class.
 
-**Margins of a grid.** Let the cells be the combinations of some variables, and let every row be
-the number of records at some levels (or groups of levels that no row tells apart) of a set of
-variables, with all rows of the set there. If the sets can be taken away one by one, each time one
-of which the variables that are also in others are all in one of these (Graham's reduction), the
-model with these margins is decomposable, and the swaps
+**Margins of a grid.** Let the cells be the combinations of some variables, and every row the number
+of records at some levels (or groups of levels that no row tells apart) of a set of variables, with
+all rows of the set present. Remove sets one by one, each time one whose variables shared with other
+sets all lie in one of these (Graham's reduction). If this removes all sets, the model with these
+margins is decomposable, and the swaps
 
     (a, s, b) + (a', s, b')  ->  (a, s, b') + (a', s, b)
 
 over the separators s of its junction tree connect all tables (Dobra 2003, theorem 3). They are
 cubes with two groups of variables, those on the two sides of s. Levels that no row tells apart are
-a class, so that a pair can first bring the second cell to the same level of s.
+a class, so a pair can first bring the second cell to the same level of s.
 
-**Everything else that is small.** The Graver basis of D, the z that are no sum of two others of the
-same signs, connects all tables for every e: y' - y is a sum of such z, each with the signs of
-y' - y, so that no count becomes negative on the way. It is found by Pottier's algorithm: starting
-from a basis of the lattice, the sums of two elements are reduced by those that are known, until
-nothing is left over. Rows that do not touch the same classes are taken apart first.
+**Everything else that is small.** The Graver basis of D, the z that are not sums of two others of
+the same signs, connects all tables for every e: y' - y is a sum of such z, each with the signs of
+y' - y, so no count becomes negative on the way. Pottier's algorithm finds it: starting from a basis
+of the lattice, sums of two elements are reduced by the known ones until nothing is left over. Rows
+that do not touch the same classes are first separated.
 
 Where neither applies an error says so.
 
@@ -58,22 +58,22 @@ from scipy import sparse
 
 MOST_CLASSES = 40
 MOST_ELEMENTS = 1500
-"""Classes of a part that is not of a known form, and elements of its Graver basis."""
+"""Most classes of a part with no known form, and most elements of its Graver basis."""
 
 
 MOST_CELLS, MOST_OPEN = 12, 200
-"""Cells of a table for which `open_directions` looks, and directions that it returns."""
+"""Largest table that `open_directions` searches, and most directions that it returns."""
 
 
 class Directions(NamedTuple):
-    """What a chain needs besides pairs.
+    """The directions that a chain needs besides pairs.
 
     Attributes
     ----------
     elements
-        Directions of classes: which, and by how much each changes.
+        Directions of classes: which classes, and by how much each changes.
     separations
-        Pairs of sets of variables of a grid, of which cubes are needed.
+        Pairs of sets of variables of a grid that need cubes.
     """
 
     elements: list[dict[int, int]]
@@ -81,16 +81,16 @@ class Directions(NamedTuple):
 
 
 class ExactRows:
-    """What n records of a list of values, in some order, have to add up to.
+    """The totals that n records of a list of values, in some order, must have.
 
     Parameters
     ----------
     values : (C, ...)
         The possible records.
     parts
-        Queries and the totals that were published of each.
+        Queries and the published totals of each.
     n
-        The number of records, which is one row more.
+        The number of records, which is one more row.
 
     Attributes
     ----------
@@ -98,8 +98,7 @@ class ExactRows:
         The class of each value.
     elements
         Classes (out, into), in two lists of the same length: records of the first may be replaced
-        by records of the second, and the other way round. These connect all possible counts of the
-        classes.
+        by records of the second, and vice versa. These connect all possible counts of the classes.
     """
 
     def __init__(self, values: np.ndarray, parts: Sequence[tuple[Any, np.ndarray]], n: int) -> None:
@@ -158,7 +157,7 @@ def connect(matrix: sparse.csc_array, classes: np.ndarray, grid: tuple[int, ...]
     classes
         The class of each cell, (C,).
     grid
-        The levels of each variable, if cells are all their combinations in C order.
+        The levels of each variable, if the cells are all their combinations in C order.
     """
     _, first = np.unique(classes, return_index=True)
     distinct = sparse.csc_array(matrix[:, first])
@@ -180,7 +179,7 @@ def connect(matrix: sparse.csc_array, classes: np.ndarray, grid: tuple[int, ...]
 
 
 def unknown_classes(distinct: sparse.csc_array) -> np.ndarray:
-    """Return the columns of D whose y does not follow by taking one row after another."""
+    """Return the columns of D whose y does not follow from taking one row after another."""
     by_row, by_column = sparse.csr_array(distinct), sparse.csc_array(distinct)
     left = np.diff(by_row.indptr)  # classes of each row that are not known
     known = np.zeros(distinct.shape[1], dtype=bool)
@@ -248,7 +247,7 @@ def separators(
 ) -> list[tuple[set[int], set[int]]] | None:
     """Return the two sides of every edge of a junction tree, or None if there is no such tree.
 
-    Variables in no margin are put on the first side.
+    Variables in no margin go to the first side.
     """
     largest = [s for s in set(margins) if not any(s < other for other in margins)]
     left = {s: set(s) for s in sorted(largest, key=sorted)}  # with all that hangs on each
@@ -273,7 +272,7 @@ def separators(
 
 
 def parts(rows: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows and columns of parts that have no row in common, redundant rows left out."""
+    """Return the rows and columns of parts that share no row, without redundant rows."""
     from scipy.sparse.csgraph import connected_components
 
     if rows.shape[1] <= 10 * MOST_CLASSES:
@@ -291,7 +290,7 @@ def parts(rows: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def independent_rows(rows: sparse.csr_array) -> np.ndarray:
-    """Return rows that the others follow from, those with few entries first; exact arithmetic."""
+    """Return rows that imply the others, sparse ones first; exact arithmetic."""
     order = np.argsort(np.diff(rows.indptr), kind="stable")
     reduced: list[tuple[int, dict[int, Fraction]]] = []
     kept = []
@@ -346,7 +345,7 @@ def kernel_basis(matrix: np.ndarray) -> list[list[int]]:
 def graver_basis(matrix: np.ndarray) -> np.ndarray:
     """Return the Graver basis of D, (elements, K), one of z and -z; ValueError if it is too large.
 
-    Pottier's algorithm. An element g reduces s if it has the signs of s, and is not larger.
+    Pottier's algorithm. An element g reduces s if it has the signs of s and is not larger.
     """
     refusal = ValueError(
         "the exact rows must be those of a hierarchy, of margins of a table that are decomposable, "
@@ -385,7 +384,7 @@ def graver_basis(matrix: np.ndarray) -> np.ndarray:
 def open_directions(matrix: sparse.csc_array) -> list[dict[int, int]]:
     """Return directions that no row sees, of few cells with integer rows; none for other tables.
 
-    They are not needed to get everywhere, but where rows are known well, to get there soon.
+    They are not needed to get everywhere, but to get there soon where rows are known well.
     """
     if matrix.shape[1] > MOST_CELLS or (matrix.data != np.rint(matrix.data)).any():
         return []
@@ -405,7 +404,7 @@ def find_table(
 ) -> np.ndarray:
     """Return integers x >= 0 with lower <= F x <= upper, at a random corner; ValueError if none.
 
-    An integer program, by HiGHS. Its solution is rounded, and added up exactly.
+    Solves an integer program with HiGHS. The solution is rounded and checked exactly.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 

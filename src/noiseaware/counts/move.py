@@ -1,59 +1,56 @@
 """Move the counts of a table along integer directions, each time to an exact draw on a line.
 
-The state is a table of counts x and its density a sum over rows (`counts.target`). A step picks a
-direction d and draws k for x + k d.
+The state is a table of counts x (`counts.target`). A step picks a direction d and draws k for x + k
+d.
 
-**The directions.** *Pairs*: one cell gains what another loses. The second cell is any cell of a
-random pool of the first: those with the same fixed rows, or of these the ones that share one row
-with it (the cells of one tract, of one age). Pools of about one size are a kind of direction, and
-picked alike from all of their cells. *Cubes*, if the cells are the combinations of variables: put
-the variables into groups, and let a and b be two cells. The 2^m cells that take each of the m
-groups from a or from b are the corners of a cube. Those that took an even number of groups from b
-gain k, the others lose it. A margin changes only if it has a variable of every group, so that what
-is known well stays, and what is open moves (Diaconis and Sturmfels 1998 have the theory). A
-direction that would change a fixed row is left out. *Elements*, if pairs and cubes do not lead
-everywhere (exact rows, see `counts.lattice`), or rows with weights leave a direction open that is
-neither: integers z_1, ..., z_m, each for one cell of a set, drawn at random.
+**The directions.** *Pairs*: one cell gains what another loses. The second cell comes from a random
+pool of the first: cells with the same fixed rows, or those of them that share one more row with it
+(the cells of one tract, of one age). Pools of about one size are one kind of direction, and picked
+alike from all of their cells. *Cubes*, if the cells are the combinations of variables: put the
+variables into m groups, and let a and b be two cells. The 2^m cells that take each group from a or
+from b are the corners of a cube. Those that took an even number of groups from b gain k, the others
+lose it. A margin changes only if it has a variable of every group, so what is known well stays, and
+what is open moves (see Diaconis and Sturmfels 1998 for the theory). Directions that would change a
+fixed row are left out. *Elements*, where pairs and cubes do not reach every table (exact rows, see
+`counts.lattice`), or where rows with weights leave other directions open: integers z_1, ..., z_m,
+each for one cell of a set, drawn at random.
 
-**Which direction** is picked must be as likely from any x on the line. The first cell is that of a
-random record, or any cell. A pair {a, b} is picked from a record with probability
+**The choice of a direction** must have the same probability from any x on the line. The first cell
+is that of a random record, or any cell. A pair {a, b} is picked from a record with probability
 
     (x_a + x_b) / n * q(a, b),        q symmetric,
 
 and a cube likewise with the sum of x over its corners; neither sum changes along the line. An
 element and its cells are picked with a probability that does not depend on x at all.
 
-**The draw.** On the line the density is w(k), known up to a constant, for k from lo to hi: no
-further than to where a count is 0. Place a window of L points, a stride s apart, at random so that
-it covers the present point: k_i = (i - j) s for i = 0, ..., L - 1, with j uniform on 0, ..., L - 1.
-Draw one of them with probability proportional to w. Of two points of the line that a window can
-cover, it does so with the same probability from either, and given the window the draw does not
-depend on where it started. So
+**The draw.** On the line the density is w(k), known up to a constant, for k from lo to hi, where
+some count reaches 0. Place a window of L points, a stride s apart, at random so that it covers the
+present point: k_i = (i - j) s for i = 0, ..., L - 1, with j uniform on 0, ..., L - 1. Draw one of
+them with probability proportional to w. A window that covers two points of the line is equally
+likely from either, and given the window the draw does not depend on where it started. So
 
     w(k) P(k, k') = sum over windows of w(k) w(k') / (L sum of w in the window) = w(k') P(k', k):
 
 detailed balance, for any w. If the line has at most L points the window is the line. Windows are
-drawn one after another with strides 8^t, ..., 64, 8, 1, where t is the smallest that covers the
-line: from wherever it is the chain gets to where the mass is, and then to the last record, in a
-number of steps that grows with the logarithm of n. In warm-up it is seen which strides move
-anything, for each t, and which kinds of directions go far; these are used afterwards, and
-the others now and then.
+drawn in turn with strides 8^t, ..., 64, 8, 1, where t is the smallest that covers the line. From
+anywhere the chain reaches the mass in a number of steps that grows with the logarithm of n. Warm-up
+learns which strides move anything, for each t, and which kinds of directions go far; the others are
+then used only now and then.
 
-**All at once.** Counts of parts of records are drawn together (`counts.redraw`), and not on lines,
-if no row has counts of several classes in it: in random boxes, and in one that warm-up places.
+**All at once.** Counts of parts of records are drawn together (`counts.redraw`) rather than on
+lines, if no row contains counts of several classes: in random boxes, and in one placed by warm-up.
 
-Then theta is drawn from p(theta | x) if it was integrated out: where it is a function of gamma
+Then theta is drawn from p(theta | x) if it was integrated out. Where it is a function of gamma
 variables (`contract.ModelAbilities.from_gammas`) they are drawn here, so that many iterations are
 one call of compiled code. Otherwise theta is held, or follows the counts (`counts.following`), and
 another move updates it.
 
-**Random numbers** are taken from the chain's own generator inside compiled code, one after another,
-as many as are needed; numba's are those of NumPy, bit for bit. So a chain is the same however its
-iterations are cut into calls.
+**Random numbers** come from the chain's own generator inside compiled code; numba's are NumPy's,
+bit for bit. So a chain is the same however its iterations are split into calls.
 
-**Reports.** `count_moves`: the share of the steps that changed x. For the checks of the release,
-`acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g for
-one record that is given another value, for a few records.
+**Reports.** `count_moves` is the share of the steps that changed x. For the checks of the release,
+`acceptance_rate` and `lowest_log_acceptance` are what Algorithm 1 would see: the ratio of g when
+one record gets another value, for a few records.
 
 References
 ----------
@@ -80,38 +77,39 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 LEVELS = 14
-"""Strides 8^0, ..., 8^13, and no more: a line has less than 2^53 points."""
+"""Strides 8^0, ..., 8^13: a line has less than 2^53 points."""
 
 FURTHEST = 2**40
-"""Most steps along a line that no count ends, because the number of records is not known and has
-no prior."""
+"""Most steps along a line that no count ends, because the number of records is unknown and has no
+prior."""
 
 LOOKS = 4
-"""Changes of one record that are scored in an iteration, for the checks of the release."""
+"""Changes of one record scored in an iteration, for the checks of the release."""
 
 STEPS_PER_CELL, STEPS_PER_PAIR, ENOUGH_STEPS, LEAST_PER_CELL = 4.0, 4.0, 256, 0.5
 """Steps of an iteration: the first times the number of cells less 1 or, in a small table, the
-second times the number of pairs, up to the third; times how much of the variance of theta is that
-of the counts and not that of theta given these; and never below the last for each cell."""
+second times the number of pairs, up to the third. This is multiplied by the share of the variance
+of theta that is due to the counts, and is at least the last for each cell."""
 
 SELDOM = 1 / 32
-"""How often strides are used after warm-up other than that which moved counts furthest, by the mean
-of k^2, and the next finer one; and random boxes where a fixed one is as wide as it should be."""
+"""The probability, after warm-up, of using a stride other than the one that moved counts furthest,
+by the mean of k^2, and the next finer one; and of random boxes where the fixed one is wide
+enough."""
 
 LEAST_SHARE = 0.05
-"""A kind of direction gets steps as its mean of k^2 says, and this share of the best more: what was
-not seen to move may do so later. Pairs, which alone change every margin, get half of the steps at
-least; of parts of records, elements, which alone change the sizes of classes."""
+"""A kind of direction gets steps in proportion to its mean of k^2, plus this share of the best:
+what did not move in warm-up may do so later. Pairs, which alone change every margin, get at least
+half of the steps; for parts of records, elements do, which alone change the sizes of classes."""
 
 FIRST_WINDOW = 32
-"""Iterations of warm-up after which what was seen is first used."""
+"""Iterations of warm-up before observations are first used."""
 
 NUMBERS_OF_A_CALL = 2**15
-"""Most numbers, of theta and of counts, that one call of compiled code leaves behind."""
+"""Most numbers, of theta and of counts, that one call of compiled code returns."""
 
 _CHOICE = 4
-"""Uniforms of a direction: kind, first cell, pool or element, second cell; after them one for each
-set of an element."""
+"""Uniforms of a direction: kind, first cell, pool or element, second cell; then one for each set of
+an element."""
 
 
 @njit(cache=True, nogil=True)
@@ -136,7 +134,7 @@ def add(tree, cell, change):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def find(tree, number):
-    """Return the cell of a record, the records numbered from 0 in the order of the cells."""
+    """Return the cell of a record, with the records numbered from 0 in the order of the cells."""
     cell, step = 0, 1
     while 2 * step < tree.shape[0]:
         step *= 2
@@ -150,7 +148,7 @@ def find(tree, number):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def partner(table, cell, kind, pick, which):
-    """Return another cell of a random pool of this one and of this kind, or -1."""
+    """Return another cell of a random pool of this one, of this kind, or -1."""
     pool = table.of_cell_start[cell, kind] + int(pick * table.most_pools[kind])
     if pool >= table.of_cell_start[cell, kind + 1]:
         return -1
@@ -166,7 +164,7 @@ def partner(table, cell, kind, pick, which):
 def corners(table, first, second, pattern, cells, steps, far):
     """Fill in the corners of a cube and whether each gains or loses; return how many, 0 if one.
 
-    `far` is room for how far apart the two cells are in each group of variables.
+    `far` is room for the distance of the two cells in each group of variables.
     """
     far[:] = 0
     for k in range(table.levels.shape[0]):
@@ -223,8 +221,9 @@ def direction(table, first, kind, uniforms, cells, steps, far):
 def changed_rows(table, cells, steps, number, change, marks, rows):
     """Fill in the rows that a direction changes, and what one step adds to each; return how many.
 
-    -1 if a fixed row would change. `change` (R,) holds anything for the other rows, and `marks`
-    (R + 1,) a number for each row that tells the last call that has come to it, which is its last.
+    -1 if a fixed row would change. `change` (R,) is arbitrary for the other rows. `marks` (R + 1,)
+    holds for each row the number of the last call that touched it; its last entry is the current
+    call.
     """
     start, row_of, weight, fixed = table.start, table.row, table.weight, table.fixed
     touched = 0
@@ -290,7 +289,7 @@ def fill_window(density, table, slopes, counts, sums, line, where, window):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def bounds(table, counts, n, line):
-    """Return the smallest and the largest k with which no count is negative, and n possible."""
+    """Return the smallest and largest k for which no count is negative and n is possible."""
     cells, steps, number, change, rows, touched = line
     lo, hi, more = -FURTHEST, FURTHEST, 0
     for i in range(touched):
@@ -319,7 +318,7 @@ def coarsest(length):
 
 @njit(cache=True, nogil=True)
 def window_start(lo, hi, stride, uniform):
-    """Return the first point of a window around 0, as its draw of j."""
+    """Return the first point of a random window around 0."""
     if hi - lo < WINDOW:
         return lo
     return -int(uniform * WINDOW) * stride
@@ -329,9 +328,9 @@ def window_start(lo, hi, stride, uniform):
 def move_on_line(density, table, slopes, counts, sums, line, tuned, following, window, rng):
     """Draw k for one direction, by windows from coarse to fine; return the sum of these draws.
 
-    `line` is (cells, steps, number, change, rows, touched). Of `tuned`, `used` (LEVELS, LEVELS)
-    says how often a stride is used on a line whose coarsest is t, and `seen` (2, LEVELS, LEVELS)
-    counts how often each was used, and adds up k^2.
+    `line` is (cells, steps, number, change, rows, touched). In `tuned`, `used` (LEVELS, LEVELS) is
+    the probability of each stride on a line with coarsest t, and `seen` (2, LEVELS, LEVELS) counts
+    the uses of each and adds up k^2.
     """
     cells, steps, number, change, rows, touched = line
     used, _, seen, _, _ = tuned
@@ -343,7 +342,7 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, following, w
     stride = 1 << 3 * top  # 8^top
     follows = following.chance > 0.0 and rng.random() < following.chance
     for level in range(top, -1, -1):
-        # One uniform decides whether, and where the window begins: its digits are independent.
+        # One uniform decides both whether and where the window begins: its digits are independent.
         placed = rng.random() * WINDOW
         if placed - int(placed) < used[top, level]:
             first = window_start(lo, hi, stride, placed / WINDOW)
@@ -372,7 +371,7 @@ def move_on_line(density, table, slopes, counts, sums, line, tuned, following, w
 
 @njit(cache=True, nogil=True)
 def make_room(table):
-    """Return arrays for `count_steps`, one for each of its names."""
+    """Return the arrays for `count_steps`, by name."""
     most, widest = max(1 << LARGEST_CUBE, table.most_sets), 0
     for c in range(table.start.shape[0] - 1):
         widest = max(widest, table.start[c + 1] - table.start[c])
@@ -399,10 +398,10 @@ def count_steps(
     Parameters
     ----------
     sums, tree
-        M x, and the counts as `fill_tree` has them; kept up to date.
+        M x, and the counts as in `fill_tree`; kept up to date.
     tuned
-        `used`, `chances`, the cumulative probabilities of the kinds of directions, `seen`, and
-        `jumps` (2, kinds), counted up: how often a kind was picked, and the sum of k^2; last what
+        `used`; `chances`, the cumulative probabilities of the kinds of directions; `seen`; `jumps`
+        (2, kinds), which accumulates the number of picks of a kind and the sum of k^2; and what
         `draw_log_gammas` counts.
     room
         What `make_room` returned.
@@ -443,7 +442,7 @@ def count_steps(
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def redraw_all(density, table, slopes, counts, tuned, boxes, rng):
-    """Draw all counts, within random boxes and one that is fixed; return the share that changed."""
+    """Draw all counts, within random boxes and a fixed one; return the share that changed."""
     used, _, seen, _, _ = tuned
     fixed, free = boxes
     made, changes = 0, 0
@@ -469,9 +468,9 @@ def iterate_counts(
     """Do as many iterations as `reports` (m, 3) has rows, and fill it in.
 
     `logs` (m, K) and `tables` (m, C) are filled too, unless they have no columns: the gammas of
-    theta, and the counts. Nothing is carried from one iteration to the next but the counts.
-    `boxes`, one that is fixed and one that is placed at random, are for the counts of parts
-    (`counts.redraw`), if they have any windows.
+    theta, and the counts. Only the counts are carried from one iteration to the next. `boxes`, one
+    fixed and one placed at random, are for the counts of parts (`counts.redraw`), if they have any
+    windows.
     """
     sums, tree = np.empty(table.fixed.shape[0]), np.empty(counts.shape[0] + 1, dtype=np.int64)
     room, at_once = make_room(table), boxes[0].last.shape[0] + boxes[1].last.shape[0] > 0
@@ -496,7 +495,7 @@ def iterate_counts(
 
 @njit(cache=True, nogil=True)
 def fill_record(table, counts, cell, rng, cells):
-    """Fill in the cells of a random one of the records that stand in this one; return how many."""
+    """Fill in the cells of a random one of the records; return how many."""
     cells[0] = cell
     ends = table.part_ends
     n_parts = ends.shape[0] - 1
@@ -515,10 +514,10 @@ def fill_record(table, counts, cell, rng, cells):
 
 @njit(cache=True, nogil=True)
 def look_at_records(density, table, tree, sums, counts, rng):
-    """Score changes of one record, none of which is made; return their mean and lowest.
+    """Score changes of single records without making any; return the mean and the lowest.
 
-    The mean is that of min(1, r), r the ratio of g, and the lowest is of log r. The record is any,
-    and gets the value of another record or, every other time, any value of its group.
+    The mean is that of min(1, r), r the ratio of g, and the lowest that of log r. A random record
+    gets the value of another record or, every other time, any value of its group.
     """
     terms, n = density.terms, counts.sum()
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
@@ -552,7 +551,7 @@ def look_at_records(density, table, tree, sums, counts, rng):
 
 @njit(cache=True, nogil=True)
 def shift_sums(long, family, parameters, table, cells, number, step, sums):
-    """Add a record to the noisy rows, or take one away; return what that adds to log g."""
+    """Add a record to the noisy rows, or remove one; return the change in log g."""
     more = 0.0
     for i in range(number):
         for e in range(table.start[cells[i]], table.start[cells[i] + 1]):
@@ -570,7 +569,7 @@ class CountMove:
     Parameters
     ----------
     follow : bool
-        Whether theta follows the counts, of a model with `log_linear`; it is held otherwise.
+        Whether theta follows the counts, for a model with `log_linear`; otherwise it is held.
     """
 
     reports = ("count_moves", "acceptance_rate", "lowest_log_acceptance")
@@ -600,7 +599,7 @@ class CountMove:
             state.records = target.find_table(state.rng)
 
     def start(self, target: CountTarget, state: ChainState) -> dict[str, Any]:
-        """Begin with all strides, as many pairs as other directions, and nothing seen."""
+        """Begin with all strides, as many pairs as other directions, and no observations."""
         return {
             "used": np.ones((LEVELS, LEVELS)),
             "chances": _chances(target, np.ones(target.table.kinds)),
@@ -623,7 +622,7 @@ class CountMove:
         return float(changed), float(mean), float(lowest)
 
     def most(self, target: CountTarget) -> int:
-        """Return how many iterations `run` may do at once: 1 if it does not draw all there is."""
+        """Return how many iterations `run` may do at once: 1 if it does not draw everything."""
         if target.n_gammas == 0 or target.size is not None:
             return 1
         return max(1, NUMBERS_OF_A_CALL // (target.n_gammas + target.n))
@@ -631,10 +630,10 @@ class CountMove:
     def run(
         self, target: CountTarget, state: ChainState, tuning: dict[str, Any], iterations: int
     ) -> tuple[dict[str, np.ndarray] | None, np.ndarray]:
-        """Do several iterations; return what was drawn, one row each, and their reports, (m, 3).
+        """Do several iterations; return the draws, one row each, and their reports, (m, 3).
 
-        As many calls of `step` give the same. The draws are theta and, if the model names one, the
-        table of counts; None if theta is held, or drawn by the model.
+        Gives the same as that many calls of `step`. The draws are theta and, if the model names
+        one, the table of counts; None if theta is held or drawn by the model.
         """
         hidden = target.abilities.count_table is None
         logs = np.empty((iterations, target.n_gammas))
@@ -667,9 +666,10 @@ class CountMove:
         return target.shown(theta, tables), reports
 
     def learn(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """After 32, 64, ... iterations, use what was seen, and begin anew.
+        """After 32, 64, ... iterations, use the observations so far, and start new ones.
 
-        How far the chain went on its way to the posterior says nothing of how far it goes there.
+        How far the chain moved on its way to the posterior says nothing about how far it moves
+        there.
         """
         count = state.iteration + 1
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
@@ -683,7 +683,7 @@ class CountMove:
         squares[:] = squares + off * off * (1.0 - 1.0 / since) if since > 1 else 0.0
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Choose for the last time, if enough was seen since the last."""
+        """Choose for the last time, if enough was observed since the last choice."""
         count = state.iteration + 1
         since = count % (1 << (count.bit_length() - 1))
         if count < FIRST_WINDOW or since >= FIRST_WINDOW:
@@ -693,11 +693,11 @@ class CountMove:
         tuning.update(seen=(), links=None)
 
     def _choose(self, target: CountTarget, tuning: dict[str, Any], since: int) -> None:
-        """Keep the strides that move the counts, and more of the directions that move them far.
+        """Keep the strides that move the counts, and favour the directions that move them far.
 
-        Given the counts the logarithm of a gamma of shape h has a variance of about 1 / h, and with
-        the h of one draw after another it has that of log h too, about var(h) / h^2. The counts
-        make up the share var(h) / (var(h) + h) of it; of n, if that is unknown, they are all.
+        Given the counts, the logarithm of a gamma of shape h has a variance of about 1 / h; over
+        the draws of h, log h has one of about var(h) / h^2. So the counts make up the share var(h)
+        / (var(h) + h) of the variance; for an unknown n, all of it.
         """
         given = target.abilities.log_linear
         if self.follow and given is not None:
@@ -731,7 +731,7 @@ def steps_of(cells: int, share: float) -> int:
 def _chances(target: CountTarget, shares: np.ndarray) -> np.ndarray:
     """Return the cumulative probabilities of the kinds, by these shares.
 
-    What alone changes every margin, pairs, or of parts elements, gets half or more.
+    Pairs, which alone change every margin, or for parts elements, get half or more.
     """
     pairs, parts = len(target.table.most_pools), len(target.table.part_ends) > 1
     alone, others = (slice(pairs, None), slice(pairs))[:: 1 if parts else -1]
@@ -740,6 +740,5 @@ def _chances(target: CountTarget, shares: np.ndarray) -> np.ndarray:
 
 
 def _nothing_seen(target: CountTarget) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return room for what is counted: of the strides, the directions, and the gammas."""
     kinds, gammas = np.zeros((2, target.table.kinds)), np.zeros((3, target.n_gammas))
     return np.zeros((2, LEVELS, LEVELS)), kinds, gammas

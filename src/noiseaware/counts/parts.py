@@ -1,27 +1,27 @@
-"""A chain of counts of the parts of records: a class and features that are independent given it.
+"""A chain of counts of parts of records: a class, and features that are independent given it.
 
-The records of naive Bayes have I J_1 ... J_K possible values, soon more than there are records, and
-a table of them is no gain. But where a query sees the class of a record with one feature at a time,
-all that matters are the I (J_1 + ... + J_K) counts x_ikj of records of class i with level j of
-feature k. Every feature counts all records of a class,
+The records of naive Bayes have I J_1 ... J_K possible values, soon more than there are records, so
+a table of them gains nothing. But where a query sees the class of a record with one feature at a
+time, all that matters are the I (J_1 + ... + J_K) counts x_ikj of records of class i with level j
+of feature k. Every feature counts all records of a class,
 
-    sum_j x_ikj = n_i    for all k,        sum_i n_i = n,
+    sum_j x_ikj = n_i    for all k,        sum_i n_i = n.
 
-and the databases with these counts are as many as there are ways to put the classes, and then the
-levels of each feature among the records of each class, in order:
+The number of databases with these counts is the number of ways to order the classes, times the ways
+to order the levels of each feature among the records of each class:
 
     n! / prod_i n_i!  prod_ik [n_i! / prod_j x_ikj!]  =  n! prod_i n_i!^(K-1) / prod_ikj x_ikj!.
 
-So it is a table as in `counts.target`, of which the rows of the n_i have (K - 1) log Gamma(1 + n_i)
-more, and in which the differences of the n_i by two features are fixed at 0.
+So it is a table as in `counts.target`, with (K - 1) log Gamma(1 + n_i) added to the rows of the
+n_i, and with the differences between the n_i of two features fixed at 0.
 
-**Steps.** If no row has counts of several classes in it, all counts are drawn at once
-(`counts.redraw`). Otherwise they move on lines (`counts.move`): pairs of levels of one feature in
-one class lead to every table with the same n_i. A record of class i that becomes one of class i'
-leaves a cell of each feature and enters another: an element with 2 K cells, one of each set (i, k)
-and (i', k), drawn at random. Pairs can first bring the counts of class i to these cells, so that
-together they lead everywhere. Where n is not known, a record comes or goes: an element with one
-cell of each (i, k).
+**Steps.** If no row contains counts of several classes, all counts are drawn at once
+(`counts.redraw`). Otherwise they move on lines (`counts.move`). Pairs of levels of one feature in
+one class reach every table with the same n_i. A record that changes from class i to class i' leaves
+one cell of each feature and enters another: an element with 2 K cells, one from each set (i, k) and
+(i', k), drawn at random. Pairs can first bring the counts of class i to these cells, so together
+they reach every table. Where n is unknown, a record comes or goes: an element with one cell of each
+(i, k).
 """
 
 from __future__ import annotations
@@ -48,19 +48,20 @@ from noiseaware.counts.weights import WINDOW
 from noiseaware.release import Release
 
 MOST_PRODUCTS = 2**28
-"""Products of the sums over a fixed box: they take 0.05 to 0.3 s. That many are windows of 1,800
-points, or all tables of as many records, in 75 cells (`python -m benchmarks.counts sums`)."""
+"""Most products for the sums over a fixed box: they take 0.05 to 0.3 s. This is enough for windows
+of 1,800 points, or all tables of as many records, in 75 cells (`python -m benchmarks.counts
+sums`)."""
 
 SPREADS = 16.0
-"""Points of a window of a fixed box, for each standard deviation of what it is around: 8 to either
-side, beyond which Laplace noise has 1e-5 of its mass, for each of some hundred windows."""
+"""Points of a window of a fixed box per standard deviation of its number: 8 to either side, beyond
+which Laplace noise has 1e-5 of its mass, for each of some hundred windows."""
 
 LITTLE = 8
-"""The part of a window by which its ends may be off: a window of 16
-standard deviations then has 6 at either side."""
+"""The share of a window, 1 / 8, by which its ends may be off: a window of 16 standard deviations
+then has 6 at either side."""
 
 MOST_BOXES = 8
-"""Fixed boxes that are kept, of chains that take turns, each of 7 MB at the most."""
+"""Most fixed boxes to keep, for chains that take turns; each has 7 MB at most."""
 
 
 def parts_of(model: Model, release: Release) -> Parts | None:
@@ -91,7 +92,7 @@ class PartsTarget(CountTarget):
     Parameters
     ----------
     model, release, size
-        As of `Target`.
+        As in `Target`.
     parts
         How the release sees the records of the model.
     """
@@ -105,7 +106,7 @@ class PartsTarget(CountTarget):
         super().__init__(model, release, size, parts)
 
     def _find_cells(self) -> Cells:
-        """Lay out the cells, and what is known of their counts."""
+        """Lay out the cells, and what is known about their counts."""
         n_parts, n_cells = len(self._ends) - 1, self._n_classes * self._per_class
         by_part = sparse.csr_array(
             [(self._ends[k] <= np.arange(self._per_class)) for k in range(n_parts + 1)], dtype=float
@@ -137,7 +138,7 @@ class PartsTarget(CountTarget):
         )
 
     def _make_table(self, cells: Cells) -> Table:
-        """Put all rows together, and those of each number, if there are no others."""
+        """Collect all rows, and the rows of each number if every row has only one."""
         table = super()._make_table(cells)
         shape = (len(table.fixed), self.n)
         matrix = sparse.csc_array((table.weight, table.row, table.start), shape=shape)
@@ -146,7 +147,7 @@ class PartsTarget(CountTarget):
     def boxes(self, around: Around | None) -> tuple[Box, Box]:
         """Return the fixed box, with its sums, and the one for random windows.
 
-        The sums are made once for each place: several chains may take turns.
+        The sums are computed once for each place: several chains may take turns.
         """
         if self._boxes[0] is not self:  # a copy has another density
             self._boxes = (self, {})
@@ -158,7 +159,7 @@ class PartsTarget(CountTarget):
         return made[key]
 
     def _make_boxes(self, around: Around | None) -> tuple[Box, Box]:
-        """Return a fixed box of everything if its sums are not many, and then no other."""
+        """Return a fixed and a random box, or one fixed box of all tables if its sums are cheap."""
         none = make_box(0, 0, 0)
         if len(self.table.node_start) == 1:
             return none, none
@@ -175,14 +176,13 @@ class PartsTarget(CountTarget):
 
     @property
     def _most(self) -> int:
-        """The number of records, or the largest that it may be."""
+        """The number of records, or the largest possible number."""
         n = self.release.n_records if self.size is None else self.size.upper
         assert n is not None
         return n
 
     @property
     def _most_points(self) -> int:
-        """How many points a window of a fixed box may have."""
         return math.isqrt(MOST_PRODUCTS // (self.n + self._n_classes))
 
     def links(self, counts: np.ndarray) -> np.ndarray:
@@ -195,10 +195,10 @@ class PartsTarget(CountTarget):
     def place(
         self, centres: np.ndarray, spreads: np.ndarray, old: Around | None = None
     ) -> Around | None:
-        """Return where a fixed box is: around these links, as wide as their spreads ask for.
+        """Return where a fixed box is: around these links, as wide as their spreads require.
 
-        There is none if it would have less than half of that, as on the way to the posterior. The
-        old place will do, and saves new sums, if its windows are off by little.
+        There is none if it would have less than half that width, as on the way to the posterior. If
+        the windows of the old place are off by little, it is kept, which saves new sums.
         """
         most, everything = self._most_points, self._most < self._most_points
         if len(self.table.node_start) == 1 or everything or not spreads.any():
@@ -216,7 +216,7 @@ class PartsTarget(CountTarget):
         return Around(points, starts, points == wanted)
 
     def _elements(self, n_cells: int) -> list[dict[int, int]]:
-        """Return the directions that change the n_i, by the cells that begin the sets."""
+        """Return the directions that change the n_i, by the first cells of the sets."""
         starts = np.arange(0, n_cells, self._per_class)[:, None] + self._ends[:-1]
         made = [
             {int(c): step for row, step in ((a, 1), (b, -1)) for c in row}
@@ -268,7 +268,7 @@ class PartsTarget(CountTarget):
 
 
 def nodes_of(rows: sparse.csr_array, fixed: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
-    """Return the fields of `Table` about nodes; none if a row is of several numbers."""
+    """Return the fields of `Table` about nodes; none if a row combines several numbers."""
     if len(ends) == 1:
         return {}
     n_cells, width, lengths = rows.shape[1], ends[-1], np.diff(ends)
@@ -276,7 +276,7 @@ def nodes_of(rows: sparse.csr_array, fixed: np.ndarray, ends: np.ndarray) -> dic
     for r in np.flatnonzero(~fixed):
         row = rows[[r]].toarray().reshape(n_classes, width)
         cells = np.flatnonzero(row)
-        # A feature of which all levels have the same weight sees how many are in the class.
+        # A feature with equal weights for all levels sees the size of the class.
         sums = np.add.reduceat(row, ends[:-1], axis=1) / lengths
         whole = sums.sum(axis=1)
         if len(cells) == 1:

@@ -1,61 +1,60 @@
-"""Draw all counts of parts at once, each within a window that is fixed or random.
+"""Draw all counts of parts at once, each within a fixed or random window.
 
-Given the sizes n_i of the classes the features of a class are independent (`counts.parts`), and all
-is known of the table by numbers that are sums of few others: the density of the counts is
+Given the sizes n_i of the classes, the features of a class are independent (`counts.parts`). All
+that is known about the table concerns numbers that are sums of few others. If every row of the
+table is a row of one of these numbers (`nodes_of`), the density of the counts is
 
     prod_c h_c(x_c)  prod_i h_i(n_i)  h(n),
 
-for the cells c = (i, k, j), the classes i and all records, if every row of the table is of a single
-one of these numbers (`nodes_of`). A draw from it would be a walk along partial sums
+for the cells c = (i, k, j), the classes i and all records. A draw from it is a walk along partial
+sums
 
     y_c = x_(i, k, 1) + ... + x_c,        m_i = n_1 + ... + n_i,
 
-of which the last y of every feature of class i is n_i, and the last m is n: sums over all that came
-before, forwards, and one draw after another, backwards (Baum et al. 1970). With n records that
-takes n^2 products for each cell. The sums do not depend on where the chain is: with few records
-they are made once, and every table is an independent draw. With many the walk is held to windows,
-L points for each of the numbers y_c, n_i, m_i: the tables of which every number is in its window
-are a box, and one of them is drawn with probability proportional to its density w.
+where the last y of every feature of class i is n_i, and the last m is n. It takes a forward pass of
+sums over all that came before, and a backward pass of one draw after another (Baum et al. 1970).
+With n records that is n^2 products for each cell. The sums do not depend on the state. With few
+records they are made once, and every table is an independent draw. With many the walk is confined
+to windows, L points for each of the numbers y_c, n_i, m_i. The tables with every number in its
+window are a box, and one of them is drawn with probability proportional to its density w.
 
-**A fixed box** B does not depend on where the chain is, so that its sums are made once as well. If
-the present table x is in B, one of B is drawn; if it is not, it stays. For x' in B
+**A fixed box** B does not depend on the state, so its sums are also made once. If the present table
+x is in B, draw one of B; otherwise x stays. For x' in B
 
     sum over x of w(x) P(x, x') = sum over x in B of w(x) w(x') / (sum of w in B) = w(x'),
 
 and outside nothing changes: w is invariant. Warm-up places B around the tables that it has seen,
-several standard deviations wide, so that after it nearly all draws are independent; from then on B
-is the same. It is where the posterior is, not where all tables are: others lead into it and out of
-it. A draw of everything is one of a B that has all tables.
+several standard deviations wide, so that afterwards nearly all draws are independent; then B stays
+fixed. It covers the posterior but not all tables: other moves lead into and out of it.
 
-**A random box.** For every one of the numbers y_c, n_i, m_i place a window of L points, a stride s
-apart, at random so that it covers the present value v: the points v + (i - j) s, i = 0, ..., L - 1,
-with j uniform on 0, ..., L - 1, independent of one another, and draw from this box. The present
-numbers are all in their windows, so that the box is not empty. Let a box be covered from two
-tables x and x'. The j of each window are different from x and from x', but equally likely, so
-that the box is as likely to be placed from x as from x': with q(B) for that,
+**A random box.** For every number y_c, n_i, m_i place a window of L points, a stride s apart, at
+random so that it covers the present value v: the points v + (i - j) s, i = 0, ..., L - 1, with
+independent j uniform on 0, ..., L - 1. Then draw from this box, which contains the present table.
+Let a box cover two tables x and x'. The j of each window differ between x and x', but are equally
+likely, so the box is as likely to be placed from x as from x'. With q(B) for that probability,
 
     w(x) P(x, x') = sum over boxes of q(B) w(x) w(x') / (sum of w in the box) = w(x') P(x', x):
 
 detailed balance, for any w and s. Any two tables that differ by one record share a box of stride 1,
-so that these lead everywhere. The last y of the features of class i are all n_i, and share its
-window; n has one as m_I, in which all but its own value is impossible if it is known.
+so these boxes reach every table. The last y of the features of class i are all n_i, and share its
+window. n has a window as m_I; if n is known, all its other values are impossible.
 
-Strides are 8^t, ..., 64, 8, 1, one after another, of which warm-up finds those that move the counts
-far, as on lines (`counts.move`). Whether one is used is decided without a look at the table:
-random boxes for the tables outside of B only would lead into it and never out.
+Strides are 8^t, ..., 64, 8, 1 in turn; warm-up finds those that move the counts far, as on lines
+(`counts.move`). Whether a stride is used is decided without looking at the table: random boxes only
+for tables outside of B would lead into it and never out.
 
 **The sums.** With A_c(y) the sum of w over everything before that leads to y_c = y,
 
     A_c(y) = sum over y' of A_(c-1)(y') h_c(y - y'),      y, y' in their windows:
 
-y - y' takes 2 L - 1 values, and a cell costs as many evaluations of h and L^2 products, whatever n.
-At the end of class i the A of its features are multiplied, with h_i; the result is the h_c of the
-walk along m. Logarithms are kept, because a box far from where the mass is has numbers below the
-smallest double: products of numbers scaled to 1 at most are added, and where these vanish the same
-sum is made of logarithms.
+y - y' takes 2 L - 1 values, so a cell costs that many evaluations of h and L^2 products, whatever
+n. At the end of class i the A of its features are multiplied together and by h_i; the result is the
+h_c of the walk along m. Logarithms are stored, because far from the mass the numbers are below the
+smallest double. Sums are of products scaled to at most 1; where these vanish, the same sum is made
+in logarithms.
 
-**Draws go backwards**: n from A_I(n) h(n), then m_(I-1) from A_(I-1)(m) h_I(n - m), and so on, and
-given every n_i the y of its features in the same way.
+**Draws go backwards**: n from A_I(n) h(n), then m_(I-1) from A_(I-1)(m) h_I(n - m), and so on.
+Given every n_i, the y of its features are drawn in the same way.
 
 References
 ----------
@@ -78,11 +77,11 @@ from noiseaware.counts.weights import add_cell, add_row, pick_one
 from noiseaware.mechanisms.terms import needs_long
 
 VANISHED = 1e-280
-"""Below this a sum of products may have lost digits: the smallest doubles have fewer."""
+"""Below this a sum of products may have lost digits, as the smallest doubles have fewer."""
 
 SMALLEST = -50.0
-"""Logarithm of what changes no digit of a sum in which something is 1, however often it is added:
-exp(-50) is a millionth of the last digit."""
+"""Logarithm of what changes no digit of a sum containing 1, however often it is added: exp(-50) is
+a millionth of the last digit."""
 
 
 class Around(NamedTuple):
@@ -95,7 +94,7 @@ class Around(NamedTuple):
     starts : (C + I,)
         Where the windows of the links begin.
     enough : bool
-        Whether they are as long as they should be.
+        Whether they are as long as required.
     """
 
     points: int
@@ -104,11 +103,10 @@ class Around(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A box of tables: where its windows are, and the sums of the densities in it.
+    """A box of tables: its windows, and the sums of the densities in it.
 
-    It has no tables if its windows have no points.
-
-    There are links, the y of the cells and then the m of the classes.
+    The links are the y of the cells, then the m of the classes. Without points, a box has no
+    tables.
 
     Attributes
     ----------
@@ -117,13 +115,13 @@ class Box(NamedTuple):
     ahead, steps : (C + I, L), (C + I, 2 L - 1)
         log A of each link, and log h of what is added to the link before.
     scaled_ahead, scaled_steps
-        The same, not as logarithms, divided by the largest.
+        Their exponentials, divided by the largest.
     lowest : (C + I,)
-        The first of the steps that is possible.
+        The first possible step.
     last : (L,)
-        log of all, for each n of the last window.
+        The log of all, for each n of the last window.
     room : (L,)
-        For one window.
+        Room for one window.
     """
 
     starts: np.ndarray
@@ -138,7 +136,7 @@ class Box(NamedTuple):
 
 
 def make_box(cells: int, classes: int, points: int) -> Box:
-    """Return room for a box, with all windows from 0 on."""
+    """Return room for a box, with all windows starting at 0."""
     links, wide = cells + classes, (cells + classes, max(0, 2 * points - 1))
     return Box(
         starts=np.zeros(links, np.int64),
@@ -181,7 +179,7 @@ def fill_values(density, table, slopes, node, first, stride, out):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def fill_number(density, table, slopes, n, first, stride, out):
-    """Fill in log h of numbers of records; minus infinity for all but n, if that is known."""
+    """Fill in log h of numbers of records; minus infinity for all but a known n."""
     node = table.node_start.shape[0] - 2
     fill_values(density, table, slopes, node, first, stride, out)
     known, logs = table.size_row < 0, table.size_logs
@@ -209,7 +207,7 @@ def scale(logs, scaled):
 def carry(box, link):
     """Fill in A of a link: log sum_a exp(before[a] + steps[b - a + L - 1]), before = A of link - 1.
 
-    Those of the steps below `lowest` are impossible, and b is at least this lowest + a - L + 1.
+    Steps below `lowest` are impossible, so b is at least this lowest + a - L + 1.
     """
     after, scaled, steps = box.ahead[link], box.scaled_ahead[link - 1], box.scaled_steps[link]
     size = after.shape[0]
@@ -228,7 +226,7 @@ def carry(box, link):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def log_sum(before, steps, lowest, b):
-    """Return one entry of `carry`, of logarithms, without what is too small to change it."""
+    """Return one entry of `carry`, in logarithms, without terms too small to change it."""
     size, highest, total = before.shape[0], -math.inf, 0.0
     end = min(size, b + size - lowest)
     for a in range(end):
@@ -281,7 +279,7 @@ def is_inside(table, counts, box):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def add_up_class(density, table, slopes, i, stride, box):
-    """Fill in A of the cells of class i; in `room`, log of all of the class for its n_i."""
+    """Fill in A of the cells of class i, and `room` with the log of the whole class for its n_i."""
     ends, n_cells, starts, of_class = table.part_ends, slopes.shape[0], box.starts, box.room
     base, points = i * ends[-1], of_class.shape[0]
     fill_values(density, table, slopes, n_cells + i, box.sizes[i], stride, of_class)
@@ -298,7 +296,7 @@ def add_up_class(density, table, slopes, i, stride, box):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def add_up_box(density, table, slopes, n, stride, box):
-    """Fill in all sums of a box whose windows were placed; n is the number of records, if known."""
+    """Fill in all sums of a box with placed windows; n is the number of records, if known."""
     starts, sizes, points, n_cells = box.starts, box.sizes, box.last.shape[0], slopes.shape[0]
     for i in range(sizes.shape[0]):
         link, before = n_cells + i, starts[n_cells + i - 1] if i > 0 else 0
@@ -319,7 +317,7 @@ def add_up_box(density, table, slopes, n, stride, box):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def draw_before(box, link, b, uniform):
-    """Draw which point of the window before led to point b of this one."""
+    """Draw which point of the previous window led to point b of this one."""
     before, steps = box.scaled_ahead[link - 1], box.scaled_steps[link]
     size = before.shape[0]
     end, total = min(size, b + size - box.lowest[link]), 0.0

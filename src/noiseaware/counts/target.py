@@ -1,31 +1,31 @@
-"""A chain whose state is a table of counts: how many records have each of the possible values.
+"""A chain whose state is a table of counts: how many records have each possible value.
 
-Records of a finite model are exchangeable, so that all that matters of them is x_c, how many have
-the value v_c, c = 1, ..., C. There are n! / prod_c x_c! databases with these counts, all as likely,
-so that
+Records of a finite model are exchangeable, so all that matters is x_c, the number of records with
+value v_c, c = 1, ..., C. There are n! / prod_c x_c! databases with these counts, all equally
+likely, so
 
     p(x | theta, s_dp)  proportional to  prod_c [f(v_c | theta)^x_c / x_c!] g(s_dp, T(x)),
     T(x) = sum_c x_c t(v_c).
 
-**Rows.** All that a chain is told about x are numbers (M x)_r, each with a function of its own:
+**Rows.** All that a chain knows about x are numbers (M x)_r, each with its own function:
 
     log p(x | ...)  =  sum_c [b_c x_c + log Gamma(a_c + x_c) - log x_c!]  +  sum_r phi_r((M x)_r).
 
 - The noisy totals: M has t(v_c) as its columns, and phi_j is the mechanism's (`mechanisms.terms`).
-- The prior with theta integrated out, if the model knows it (`contract.CountsPrior`): the a_c, and
+- The prior with theta integrated out, if the model has it (`contract.CountsPrior`): the a_c, and
   rows with phi = +-log Gamma(h + .). Otherwise theta is held, and b_c = log f(v_c | theta).
-- What is fixed: the number of records, or that of each group, and every exact row of a release.
-  phi is 0 at the value and minus infinity elsewhere, so that no move may change such a row.
-- The number of records n = sum_c x_c, where it is not known but has a prior p(n). There are
-  n! / prod_c x_c! databases for one table, and an integrated prior has 1 / Gamma(w + n) for its
-  concentrations' sum w (`CountsPrior.whole`), which are constants where n is known. So phi(n) =
-  log p(n) + log n! - log Gamma(w + n), without the last term where theta is held.
+- What is fixed: the number of records, or that of each group, and every exact row of a release. phi
+  is 0 at the value and minus infinity elsewhere, so no move may change such a row.
+- The number of records n = sum_c x_c, where it is unknown but has a prior p(n). There are n! /
+  prod_c x_c! databases for one table, and an integrated prior has 1 / Gamma(w + n) for the sum w of
+  its concentrations (`CountsPrior.whole`); both are constant in n where n is known. So phi(n) = log
+  p(n) + log n! - log Gamma(w + n), without the last term where theta is held.
 
 A change of x along a direction d changes only the rows with (M d)_r != 0: the cost of a move does
 not depend on the number of records, and hardly on the number of rows.
 
 **To the other moves this is a target like any other**: `CountTarget` is a `Target` whose records
-are the C counts. It is used where the default moves are, or where a move says `on_counts`.
+are the C counts. It is used with the default moves, or where a move says `on_counts`.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ LARGEST_CUBE = 4
 """Most groups of variables that a step of a table changes at once."""
 
 IMPOSSIBLE = -1e9
-"""log f of a record that theta does not allow; finite, so that no record of it counts 0."""
+"""log f of a record that theta does not allow; finite, so that no such records contribute 0."""
 
 MOST_PATTERNS = 200
-"""Ways to group the variables of a table from which a step picks."""
+"""Most ways to group the variables of a table that a step can pick."""
 
 
 MOST_SIZES = 10**7
-"""Numbers of records for which log p(n) is tabulated, unless it is flat."""
+"""Most values of n for which log p(n) is tabulated, unless it is flat."""
 
 
 def why_not(
@@ -108,26 +108,25 @@ def why_not(
 
 
 class Cells(NamedTuple):
-    """The cells of a table, and what a chain is told of their counts x.
+    """The cells of a table, and what a chain knows about their counts x.
 
     Attributes
     ----------
     columns : (d, C)
         What each cell adds to the total.
     held, held_values
-        Rows that are fixed, (m, C), beside the exact ones of the release, and at which values.
+        Rows that are fixed besides the exact ones of the release, (m, C), and their values.
     number : (1, C)
         The row that counts the records.
     prior, from_gammas
-        log p of a database, theta integrated out, and theta given the gammas of that, or None.
+        log p of a database with theta integrated out, and theta given the gammas of that, or None.
     orders, order_sign
-        Rows (R, C) of numbers y of records that can be put in order several times: the logarithm of
-        how many databases have these counts has order_sign log Gamma(1 + y) in it.
+        Rows (R, C) of numbers y of records that can be ordered several times: the log number of
+        databases with these counts contains order_sign log Gamma(1 + y).
     grid
         The levels of each variable, if cells are all their combinations in order.
     elements
-        Directions that lead everywhere with pairs, by a cell of each set; None: they are looked
-        for.
+        Directions that, with pairs, reach every table, by a cell of each set; None: find them.
     part_ends
         Where the parts of a record end among the cells of a class (`counts.parts`), from 0.
     """
@@ -146,9 +145,9 @@ class Cells(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What compiled code is told of a table with C cells and R rows.
+    """A table with C cells and R rows, for compiled code.
 
-    The first d rows are the noisy totals, then come those of the prior, then what is fixed.
+    The rows are the d noisy totals, then those of the prior, then the fixed ones.
 
     Attributes
     ----------
@@ -161,12 +160,12 @@ class Table(NamedTuple):
     concentrations : (C,)
         a_c.
     pools, pool_start
-        Sets of cells, one after another, of which any two are a pair that leaves what is fixed.
+        Sets of cells, one after another; any two cells of a set are a pair that keeps the fixed
+        rows.
     of_cell, of_cell_start, place
-        The pools of each cell by their kinds, and where in the pool the cell is: those of cell c
-        and kind k are from of_cell_start[c, k] to of_cell_start[c, k + 1]. Of the first kind is
-        one, all cells that have the same column of fixed rows; of each other are those of about
-        one size.
+        The pools of each cell by kind, and the cell's place in the pool: those of cell c and kind k
+        are from of_cell_start[c, k] to of_cell_start[c, k + 1]. The first kind has one pool, all
+        cells with the same column of fixed rows; each other kind has pools of about one size.
     most_pools
         Most pools of each kind that a cell is in.
     levels, strides : (K,)
@@ -174,24 +173,24 @@ class Table(NamedTuple):
     patterns : (P, K)
         For each variable the number of its group, from 1, or 0: not changed.
     element_start, element_set, element_step
-        Directions that are neither pairs nor cubes: element e changes one cell, drawn at random, of
-        the set `element_set[i]` by `element_step[i]`, for i from element_start[e] on.
+        Directions that are neither pairs nor cubes: element e changes one random cell of the set
+        `element_set[i]` by `element_step[i]`, for i from element_start[e] on.
     sets, set_start
         The cells of these sets, one after another.
     most_sets : int
         Most sets of an element.
     size_row : int
-        The row of the number of records, where that is not known; else -1.
+        The row of the number of records, where that is unknown; else -1.
     size_range : (2,)
         The smallest and the largest number of records.
     size_logs
         log p(n) for each of them; one number if they are all alike.
     part_ends
-        As in `Cells`; of possible records, only a 0.
+        As in `Cells`; for possible records, only a 0.
     node_start, node_row, node_weight
-        Where all counts are drawn at once (`counts.redraw`), the rows of each number v, a cell,
-        the size of a class or that of all: row `node_row[e]` is `node_weight[e]` v, for e from
-        node_start[v] on.
+        Where all counts are drawn at once (`counts.redraw`), the rows of each number v (a cell, the
+        size of a class, or n): row `node_row[e]` is `node_weight[e]` v, for e from node_start[v]
+        on.
     """
 
     start: np.ndarray
@@ -226,7 +225,7 @@ class Table(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """How many kinds of directions there are: pairs, cubes, and elements."""
+        """The number of kinds of directions: pairs, cubes, and elements."""
         return len(self.most_pools) + len(self.patterns) + (len(self.element_start) > 1)
 
 
@@ -244,11 +243,11 @@ class CountTarget(Target):
     groups : (C,)
         The group of each cell.
     order, last : (C,)
-        The cells group by group, and which of these is the last of its group.
+        The cells group by group, and the last cell of each group.
     integrated : bool
         Whether theta is integrated out of the prior of the counts; else it is held.
     n_gammas : int
-        The gammas of which theta is a function given the counts; 0 if it is not.
+        The number of gammas that theta is a function of, given the counts; 0 if it is not.
     """
 
     on_counts = True
@@ -288,7 +287,7 @@ class CountTarget(Target):
         self.kernel = self._find_kernel()
 
     def _find_cells(self) -> Cells:
-        """Lay out the cells, and what is known of their counts: here, of the possible records."""
+        """Lay out the cells, here the possible records, and what is known about their counts."""
         able, n = self.abilities, self.release.n_records
         self.cell_values = np.ascontiguousarray(able.record_values)
         n_cells, n_values = len(self.cell_values), len(self.release.values)
@@ -314,7 +313,6 @@ class CountTarget(Target):
         )
 
     def _make_table(self, cells: Cells) -> Table:
-        """Put all rows together, for compiled code."""
         prior = cells.prior or CountsPrior(np.zeros(self.n))
         self.slopes = np.zeros(self.n) if prior.slopes is None else prior.slopes
         prior, self._signs_given = with_orders(prior, cells, sized=self.size is not None)
@@ -349,19 +347,18 @@ class CountTarget(Target):
     def boxes(self, around: Around | None) -> tuple[Box, Box]:
         """Return the fixed box and the one for random windows of `counts.redraw`.
 
-        Both are without points if counts are moved on lines, and the first is until it is known
-        what it is around.
+        Neither has points if counts move on lines; the first has none until its place is known.
         """
         return make_box(0, 0, 0), make_box(0, 0, 0)
 
     def links(self, counts: np.ndarray) -> np.ndarray:
-        """Return the numbers of which warm-up learns mean and spread: here, the counts."""
+        """Return the numbers whose mean and spread warm-up learns: here, the counts."""
         return counts
 
     def place(
         self, centres: np.ndarray, spreads: np.ndarray, old: Around | None = None
     ) -> Around | None:
-        """Return where the fixed box is, by mean and spread of the links; None if there is none."""
+        """Return the place of the fixed box, from mean and spread of the links, if there is one."""
         return None
 
     def theta_of(self, logs: np.ndarray) -> Theta:
@@ -377,14 +374,13 @@ class CountTarget(Target):
         return {**theta, table.name: records.reshape(*records.shape[:-1], *table.shape)}
 
     def _draw_theta(self, theta: Theta, counts: np.ndarray, rng: np.random.Generator) -> Theta:
-        """Draw theta given the counts, by its gammas."""
         logs, sums = np.empty((1, self.n_gammas)), np.empty(len(self.table.fixed))
         add_up(self.table, counts, sums)
         draw_log_gammas(self.table, counts, sums, self.d, rng, logs[0], np.zeros((3, logs.size)))
         return {name: np.array(drawn[0]) for name, drawn in self.theta_of(logs).items()}
 
     def log_values(self, theta: Theta) -> np.ndarray:
-        """Return log f of each possible record, or what is its sum over their parts, (C,)."""
+        """Return log f of each possible record, or its terms for the parts of records, (C,)."""
         return np.maximum(self._log_cells(theta), IMPOSSIBLE)
 
     def _log_cells(self, theta: Theta) -> np.ndarray:
@@ -415,7 +411,7 @@ class CountTarget(Target):
         return levels if np.array_equal(values - values.min(axis=0), grid) else ()
 
     def _log_likelihood(self, theta: Theta, counts: np.ndarray) -> np.ndarray:
-        """Return x_c log f(v_c | theta), (C,): their sum is log f of the records in any order."""
+        """Return x_c log f(v_c | theta), (C,): they sum to log f of the records in any order."""
         logs = self.slopes_at(theta, held=True)
         value = np.where(counts > 0, counts * logs, 0.0)
         return value - np.exp(logs) if self.abilities.random_size else value
@@ -427,7 +423,7 @@ class CountTarget(Target):
         return np.ascontiguousarray(self._log_cells(theta), dtype=np.float64)
 
     def rates(self, theta: Theta) -> np.ndarray:
-        """Return f(v_c | theta), of which each group adds up to 1, or Poisson means, (C,)."""
+        """Return f(v_c | theta), summing to 1 in each group, or Poisson means, (C,)."""
         rates: np.ndarray = np.exp(self.slopes_at(theta, held=True))
         if self.abilities.random_size:
             return rates
@@ -453,7 +449,7 @@ class CountTarget(Target):
         return sums[: self.d]
 
     def find_table(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a table with all that is fixed, (C,); ValueError if there is none."""
+        """Return a table with the fixed numbers, (C,); ValueError if there is none."""
         if self.size is None:
             return find_table(self._held, self._held_values, self._held_values, rng)
         rows = sparse.vstack([self._held, self._number])
@@ -461,7 +457,7 @@ class CountTarget(Target):
         return find_table(rows, low, high, rng)
 
     def held_bytes(self, n: int) -> int:
-        """Return how many bytes the state of a chain takes at the least, whatever n is."""
+        """Return the least number of bytes of a chain's state, whatever n is."""
         return 16 * self.n
 
     def number(self, records: np.ndarray) -> int:
@@ -475,7 +471,7 @@ class CountTarget(Target):
     def database(self, state: ChainState) -> np.ndarray:
         """Return records with these counts: in the order of their groups, and random within them.
 
-        The order comes from a generator of its own, so that keeping records changes no draw.
+        The order comes from a separate generator, so keeping records changes no draw.
         """
         seeds = copy.deepcopy(state.rng.bit_generator).random_raw(4)
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds.tolist())))
@@ -491,10 +487,10 @@ class CountTarget(Target):
 
 
 def with_orders(prior: CountsPrior, cells: Cells, sized: bool) -> tuple[CountsPrior, np.ndarray]:
-    """Return the prior with the rows of what is no constant of how many databases there are.
+    """Return the prior with rows for the parts of the number of databases that are not constant.
 
-    These are the orders of parts and, where n is not known, log n! and the prior's own -log Gamma(w
-    + n). Beside it, the signs of all rows where theta is held: then the prior has none.
+    These are the orders of parts and, where n is unknown, log n! and the prior's own -log Gamma(w +
+    n). Also return the signs of all rows where theta is held, when the prior has none.
     """
     more = []  # rows, with their shift, sign, and sign where theta is held
     if cells.orders is not None:
@@ -528,7 +524,7 @@ def make_table(
     cells: Cells,
     seen: sparse.csc_array,
 ) -> Table:
-    """Put together what compiled code is told; `seen` are the noisy rows with what is fixed."""
+    """Collect what compiled code needs; `seen` are the noisy rows with what is fixed."""
     matrix.sum_duplicates()
     held = sparse.csc_array(sparse.csr_array(matrix)[fixed])
     classes = same_columns(held)
@@ -583,7 +579,7 @@ def make_pools(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the pools of `Table`: the classes, and what each row has of each class.
 
-    A kind is those whose sizes have the same logarithm to base 2, rounded down.
+    A kind has those whose sizes have the same logarithm to base 2, rounded down.
     """
     n_cells = len(classes)
     everywhere = sparse.csr_array(
@@ -596,7 +592,7 @@ def make_pools(
     key, cells = key[order], coo.col[order].astype(np.int64)
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     sizes = np.diff(np.append(starts, len(key)))
-    # A row that has all of a class, or one cell of it, adds nothing.
+    # A row that has all of a class, or only one cell of it, adds nothing.
     whole = np.bincount(classes)[classes[cells[starts]]]
     useful = (np.arange(len(starts)) < len(np.unique(classes))) | ((sizes > 1) & (sizes < whole))
     keep = np.repeat(useful, sizes)
@@ -621,7 +617,7 @@ def patterns_of(
 ) -> np.ndarray:
     """Return ways to put variables into two or more groups, and some into none, (P, K).
 
-    With these separations in any case: one group for each side.
+    These separations are always included: one group for each side.
     """
     if n_variables < 2:
         return np.zeros((0, n_variables), dtype=np.int64)

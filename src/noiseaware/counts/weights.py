@@ -14,12 +14,12 @@ WINDOW = 16
 within the one above."""
 
 SHORT_STEP = 8
-"""Steps of a count up to which a product is quicker than two logarithms of gamma functions."""
+"""Longest step of a count for which a product is faster than two log gamma functions."""
 
 
 @njit(cache=True, nogil=True)
 def cell_weight(a, x):
-    """Return log Gamma(a + x) - log x!, without the first for a = 0."""
+    """Return log Gamma(a + x) - log x!, without the first term for a = 0."""
     return (math.lgamma(a + x) if a > 0.0 else 0.0) - math.lgamma(x + 1.0)
 
 
@@ -27,7 +27,7 @@ def cell_weight(a, x):
 def cell_change(a, x, step):
     """Return `cell_weight` at x + step less that at x, both at least 0.
 
-    Gamma(y + 1) = y Gamma(y), so that a short step is a product of (a + x) / (x + 1), x + 1, ...
+    Gamma(y + 1) = y Gamma(y), so a short step is a product of (a + x) / (x + 1), x + 1, ...
     """
     if abs(step) > SHORT_STEP:
         return cell_weight(a, x + step) - cell_weight(a, x)
@@ -40,7 +40,7 @@ def cell_change(a, x, step):
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def add_cell(a, slope, x, step, begin, end, window):
-    """Add to a window what a cell has at the counts x, x + step, ..., less what it has at x."""
+    """Add to a window the weights of a cell at x, x + step, ..., less that at x."""
     value = 0.0
     for i in range(begin + 1, end if a != 1.0 or slope != 0.0 else 0):
         value += slope
@@ -54,7 +54,7 @@ def add_cell(a, slope, x, step, begin, end, window):
 def add_row(
     long, family, parameters, power, signs, shifts, row, total, step, begin, end, window
 ):  # fmt: skip
-    """Add to a window what a row has at total + i step, i from begin to end."""
+    """Add to a window the weights of a row at total + i step, i from begin to end."""
     if row < family.shape[0]:
         code, p = family[row], parameters[row]
         p0, p1, p2, p3 = p[0], p[1], p[2], p[3]

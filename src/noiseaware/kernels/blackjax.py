@@ -1,17 +1,17 @@
 """HMC and NUTS on p(theta | x), by BlackJAX, on a log density written in JAX.
 
-What is left invariant, what is tuned and where the random numbers come from is in `hamiltonian.py`.
+`hamiltonian.py` says what is left invariant, what is tuned, and where the random numbers come from.
 With a fixed step size epsilon and mass matrix M,
 
-* `"nuts"` is the No-U-Turn sampler with multinomial weights of the states of a trajectory, which
-  has no length to choose;
+* `"nuts"` is the No-U-Turn sampler with multinomial weights of the states of a trajectory, whose
+  length need not be chosen;
 * `"hmc"` does L leapfrog steps and accepts their end with probability min(1, exp(-change of
-  energy)). L is drawn uniformly from 1, ..., `leapfrog_steps` before each step and does not depend
-  on where the chain is, so the kernel is a mixture of kernels that each leave p(v | x) invariant;
-  with one fixed L, a trajectory could come back to where it began.
+  energy)). L is drawn uniformly from 1, ..., `leapfrog_steps` before each step, independently of
+  the state, so the kernel is a mixture of kernels that each leave p(v | x) invariant. With one
+  fixed L, a trajectory could return to its start.
 
-JAX works in double precision here, inside a block that ends with the step: the setting of JAX
-elsewhere in the program stays as it is.
+JAX works in double precision here, inside a block that ends with the step: its setting elsewhere in
+the program stays as it is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BlackJax(Hamiltonian):
     leapfrog_steps : int
         The largest number of leapfrog steps of an HMC step.
     max_doublings : int
-        NUTS stops after so many doublings of its trajectory.
+        The most doublings of a NUTS trajectory.
     target_acceptance : float
         What the step size is tuned to.
     coordinates : object, optional

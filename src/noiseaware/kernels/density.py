@@ -2,21 +2,21 @@
 
     log p(v | x) = log p(theta(v)) + log |d theta / d v| + sum_i log f(x_i | theta(v)) + constant.
 
-The Jacobian is there because theta is moved in v: without it the kernel would leave another
-density invariant.
+The Jacobian is there because theta moves in v: without it the kernel would leave another density
+invariant.
 
 **The precision.** Given x, the posterior of v is about as wide as the inverse of its precision,
 
     precision  =  sum_i s_i s_i'  +  that of the prior,        s_i = d log f(x_i | theta(v)) / d v.
 
 The scores s_i come from central differences of `log_likelihood`, which gives one number per record:
-two calls for each coordinate, no derivatives. Their outer products have the Fisher information as
-their mean if x comes from the model at v, as it nearly does along a chain, and they add up to a
-matrix that is never indefinite, as a matrix of second differences could be.
+two calls for each coordinate, no derivatives. The mean of their outer products is the Fisher
+information if x comes from the model at v, as it nearly does along a chain. Unlike a matrix of
+second differences, their sum is never indefinite.
 
-The database changes along the chain, so the precision is an average over looks at several; the
-average starts afresh at each power of two, because the first looks are far from where the chain
-ends. A wrong precision costs time and not exactness: nothing is learned after warm-up.
+The database changes along the chain, so the precision is averaged over several databases. The
+average restarts at each power of two, because the first databases are far from where the chain
+ends. A wrong precision costs time, not exactness: nothing is learned after warm-up.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import Model, ModelAbilities, Theta
 
 DIFFERENCE = 0.1
-"""Width of the differences, in standard deviations of v as they are known so far."""
+"""Width of the differences, in standard deviations of v as currently known."""
 
 LOOK_EVERY = 16
-"""Iterations of warm-up between two looks; in the beginning, at each power of two."""
+"""Iterations of warm-up between two computations of the scores; at first, at each power of two."""
 
 PRIOR_DRAWS = 20
-"""Draws of the prior for each coordinate, from which its precision is taken."""
+"""Draws from the prior for each coordinate, for its precision."""
 
 
 class Target(Protocol):
-    """What a kernel needs to know of what is sampled; see `noiseaware.sampler.target`."""
+    """What a kernel needs to know about the target; see `noiseaware.sampler.target`."""
 
     model: Model
     abilities: ModelAbilities
@@ -53,7 +53,7 @@ class Target(Protocol):
 
 
 class State(Protocol):
-    """What a kernel needs to know of a chain; see `noiseaware.sampler.state`."""
+    """What a kernel needs to know about a chain; see `noiseaware.sampler.state`."""
 
     theta: Theta
     records: np.ndarray
@@ -63,8 +63,8 @@ class State(Protocol):
 def log_density(target: Target, v: np.ndarray, records: np.ndarray) -> tuple[float, Theta]:
     """Return log p(v | x) up to a constant, and theta(v).
 
-    It is minus infinity where the model gives NaN: far out, where its arithmetic ends. So it is
-    where the model gives plus infinity, on the edge of a support that v reaches only by rounding.
+    It is minus infinity where the model gives NaN, far out where it overflows, and where the model
+    gives plus infinity, on the edge of a support that v reaches only by rounding.
     """
     theta, log_jacobian = target.coordinates.from_vector(v)
     log_prior, log_likelihood = target.abilities.log_prior, target.abilities.log_likelihood
@@ -93,7 +93,7 @@ class Precision:
         self._information, self._looks = np.zeros_like(covariance), 0
 
     def learn(self, target: Target, state: State, count: int) -> bool:
-        """Look at the scores if it is time to; True if the precision changed."""
+        """Compute the scores if it is time to; True if the precision changed."""
         forget = count & (count - 1) == 0
         if not forget and count % LOOK_EVERY:
             return False
@@ -123,7 +123,7 @@ class Precision:
 
 
 class DensityKernel:
-    """A kernel that goes by the density alone, `steps` times in an iteration.
+    """A kernel that needs the density alone, with `steps` steps in an iteration.
 
     What it takes from the precision of v is learned in warm-up and then frozen.
     """
@@ -151,7 +151,7 @@ class DensityKernel:
         raise NotImplementedError
 
     def _begin(self, target: Target) -> dict[str, Any]:
-        """Return what else is in the tuning at the beginning."""
+        """Return the rest of the initial tuning."""
         return {}
 
     def start(self, target: Target, state: State) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class DensityKernel:
         return tuning
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Look whether the precision is learned anew."""
+        """Relearn the precision when it is time to."""
         tuning["count"] += 1
         if tuning["precision"].learn(target, state, tuning["count"]):
             self._take(tuning)

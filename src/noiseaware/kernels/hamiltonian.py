@@ -1,26 +1,24 @@
-"""What the kernels that follow a gradient share: the density, the tuning, the compiled step.
+"""What the gradient-based kernels share: the density, the tuning, the compiled step.
 
 **The density** is that of the unconstrained vector v, Jacobian included (`density.py`). A
-Hamiltonian step with a fixed step size and a fixed mass matrix leaves it invariant (Neal 2011;
-NUTS: Hoffman and Gelman 2014). The records x are an argument of the compiled step, so that it is
-compiled once for each shape of the records, and the value and the gradient of the density are taken
-anew at the beginning of each step, because x has changed since the last.
+Hamiltonian step with a fixed step size and mass matrix leaves it invariant (Neal 2011; NUTS:
+Hoffman and Gelman 2014). The records x are an argument of the compiled step, which is compiled once
+for each shape of the records. Each step recomputes the value and the gradient of the density,
+because x has changed.
 
-**The tuning**, in warm-up only, is two things, both kept as plain arrays in the chain's tuning:
+**The tuning**, in warm-up only, is kept as plain arrays in the chain's tuning:
 
-* the *mass matrix* M. The best one is the precision of v given x. At stationarity the score
-  s = d log p(v | x) / d v has mean zero, and E(s s') = E(-d^2 log p(v | x) / d v d v'), which is
-  that precision if p(v | x) is normal; the step has the score anyway, so the average of s s' over
-  a window costs nothing. Averaging over v alone would instead give the spread of theta given the
-  release, over which x varies too, and which is much wider. Windows end at the powers of two. The
-  average is drawn towards its diagonal, all the more in short windows;
+* the *mass matrix* M. The best one is the precision of v given x. At stationarity the score s = d
+  log p(v | x) / d v has mean zero, and E(s s') = E(-d^2 log p(v | x) / d v d v'), which is that
+  precision if p(v | x) is normal. The step computes the score anyway, so averaging s s' over a
+  window costs nothing. Averaging over v would instead give the spread of theta given the release,
+  over which x varies too, and which is much wider. Windows end at the powers of two. The average is
+  shrunk towards its diagonal, more so in short windows;
 * the *step size*, by the dual averaging of Hoffman and Gelman (2014, section 3.2) towards an
-  acceptance of `target_acceptance`, begun afresh with each mass matrix, where the last one ended.
+  acceptance of `target_acceptance`, restarted with each mass matrix from the last value.
 
-When warm-up ends both are frozen: what is called later neither reads nor writes what was averaged.
-
-**Random numbers.** The key of a step is 64 bits drawn from the chain's own generator, so a chain
-is a function of its state, and no key is used twice.
+**Random numbers.** The key of a step is 64 bits drawn from the chain's own generator, so a chain is
+a function of its state, and no key is used twice.
 
 References
 ----------
@@ -44,23 +42,23 @@ from noiseaware.maths.coordinates import COVARIANCE, POSITIVE, REAL, SUPPORTS, U
 from noiseaware.parameters import Parameter
 
 LARGEST_DENSE = 64
-"""Coordinates up to which the mass matrix is a full one; beyond, it is diagonal."""
+"""Most coordinates for a full mass matrix; beyond, it is diagonal."""
 
 FIRST_WINDOW = 8
-"""Steps of warm-up after which the mass matrix is taken for the first time."""
+"""Steps of warm-up before the first mass matrix."""
 
 FIRST_STEP_SIZE = 0.5
 """In units of the masses, which are 1; dual averaging leaves it within a few steps."""
 
 ENOUGH = 25
-"""Steps of dual averaging before its average is taken for the step size."""
+"""Steps of dual averaging before its average becomes the step size."""
 
 # Dual averaging: the constants that Hoffman and Gelman (2014) recommend.
 SHRINKAGE, DELAY, DECAY = 0.05, 10.0, 0.75
 
 
 class JaxCoordinates(Coordinates):
-    """The maps of `noiseaware.maths.coordinates`, with a v -> theta that JAX can differentiate."""
+    """The maps of `noiseaware.maths.coordinates`, with v -> theta differentiable by JAX."""
 
     def from_vector(self, v: Any) -> tuple[dict[str, Any], Any]:
         """Return theta(v) and the log of the Jacobian at v, as JAX arrays."""
@@ -103,7 +101,7 @@ def _constrain(parameter: Parameter, v: Any) -> tuple[Any, Any]:
 
 
 def needs(*libraries: str, extra: str = "jax") -> None:
-    """ImportError, with what to install, unless these libraries are there."""
+    """Raise ImportError, with what to install, unless these libraries are there."""
     import importlib
 
     for library in libraries:
@@ -117,7 +115,7 @@ def needs(*libraries: str, extra: str = "jax") -> None:
 
 
 class Hamiltonian:
-    """A tuned Hamiltonian kernel; `BlackJax` and `interop.numpyro.NUTS` say which.
+    """A tuned Hamiltonian kernel, the base of `BlackJax` and `interop.numpyro.NUTS`.
 
     `coordinates` are the user's own, or None; `longest` is the largest `length` of a step.
     """
@@ -147,7 +145,7 @@ class Hamiltonian:
         self._made: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled code stays where it was made; a worker compiles its own.
+        # Compiled code is not shared between processes; a worker compiles its own.
         return {**self.__dict__, "_made": {}}
 
     def _density(self, model: Model) -> Callable[..., Any]:
@@ -174,7 +172,7 @@ class Hamiltonian:
         if made is None or made[0] is not model or made[1] != parameters:
             coordinates, log_density = self._log_density(model)
             step = compiled_step(log_density, coordinates, self._transition, self.steps)
-            # The model is kept so that its id is not taken by another.
+            # Keeping the model prevents the reuse of its id.
             made = self._made[id(model)] = (model, parameters, coordinates, step)
         return made[2], made[3]
 
@@ -244,7 +242,7 @@ class Hamiltonian:
             _take_mass(tuning)
 
     def freeze(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Keep the averaged step size and the masses, and nothing to learn from."""
+        """Keep the averaged step size and the masses, and drop what was averaged."""
         step_size, inverse_mass = _averaged(tuning), tuning["inverse_mass"]
         tuning.clear()
         tuning.update(step_size=step_size, inverse_mass=inverse_mass, warming=False)
@@ -270,7 +268,7 @@ def log_density_of_vector(name: str, density: Any, coordinates: Any) -> Callable
             raise ValueError(
                 f"the log density that {name} is given must be one number; got shape {value.shape}"
             )
-        # Far out, where the arithmetic of the model ends, nothing is accepted.
+        # Far out, where the model overflows, nothing is accepted.
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
     return log_density
@@ -302,12 +300,12 @@ def compiled_step(
 
 
 def _averaging(step_size: float) -> np.ndarray:
-    """Return dual averaging at its beginning: how often, mean of errors, mean of logs, begun at."""
+    """Return dual averaging at its beginning: count, mean error, mean log, starting point."""
     return np.array([0.0, 0.0, math.log(step_size), math.log(step_size)])
 
 
 def _averaged(tuning: dict[str, Any]) -> float:
-    """Return the step size that dual averaging has found, or where it began if that is recent."""
+    """Return the step size found by dual averaging, or its starting point if that is recent."""
     times, _, average, begun = tuning["averaging"]
     return math.exp(average if times >= ENOUGH else begun)
 
@@ -341,6 +339,6 @@ def _take_mass(tuning: dict[str, Any]) -> None:
             tuning["inverse_mass"] = 0.5 * (inverse + inverse.T)
     tuning["squares"] = np.zeros_like(squares)
     tuning["window"] = 0
-    # Measured by the mass matrix, a step is about as long before as after.
+    # In units of the mass matrix, a step keeps about the same length.
     tuning["step_size"] = _averaged(tuning)
     tuning["averaging"] = _averaging(tuning["step_size"])

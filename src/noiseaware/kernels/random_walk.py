@@ -6,13 +6,12 @@ coordinates at a time, and accept with probability
     min(1, p(v' | x) / p(v | x)),
 
 the density of v, Jacobian included (`density.py`). The proposal is symmetric, q(v' | v) =
-q(v | v'), so that this is the Metropolis-Hastings ratio and detailed balance holds. C C' is the
-covariance of the block given x and the other blocks, from the learned precision
-(`density.py`); s starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is
-tuned to the acceptance that is best, .44 in one dimension and .23 in many.
+q(v | v'), so this is the Metropolis-Hastings ratio and detailed balance holds. C C' is the
+covariance of the block given x and the other blocks, from the learned precision (`density.py`). s
+starts at 2.38 / sqrt(size of the block) (Roberts, Gelman and Gilks 1997) and is tuned to the
+optimal acceptance rate, .44 in one dimension and .23 in many.
 
-C and s change in warm-up only: a kernel that went on adapting would not leave p(theta | x)
-invariant.
+C and s change in warm-up only: a kernel that kept adapting would not leave p(theta | x) invariant.
 
 Reference
 ---------
@@ -31,7 +30,7 @@ from noiseaware.basics.adapt import log_change
 from noiseaware.kernels.density import DensityKernel, State, Target, log_density
 
 LARGEST_BLOCK = 12
-"""Coordinates that are proposed together; more would need steps that are too small."""
+"""Most coordinates proposed together; larger blocks would need steps that are too small."""
 
 
 class RandomWalk(DensityKernel):
@@ -102,7 +101,7 @@ class RandomWalk(DensityKernel):
         return (total / (self.steps * len(blocks)),)
 
     def learn(self, target: Target, state: State, tuning: dict[str, Any]) -> None:
-        """Tune the size of the steps too."""
+        """Also tune the size of the steps."""
         super().learn(target, state, tuning)
         for which, index in enumerate(tuning["blocks"]):
             wanted = 0.23 + 0.21 / len(index)

@@ -1,22 +1,21 @@
 """Slice sampling on p(theta | x) (Neal 2003).
 
-To update v along a direction d, draw a level y = log p(v | x) - E with E standard exponential; the
+To update v along a direction d, draw a level y = log p(v | x) - E with E standard exponential. The
 new point is drawn from the slice {t : log p(v + t d | x) > y}, which contains t = 0:
 
-* **stepping out.** An interval of width w is laid at random around 0. Its ends are moved outwards
-  by w until both are below the level, or until `MOST_STEPS` steps are used up; these are shared
-  between the two sides at random, before anything is looked at;
-* **shrinkage.** t is drawn uniformly from the interval. If it is in the slice it is taken;
+* **stepping out.** An interval of width w is placed at random around 0. Its ends move outwards by w
+  until both are below the level, or until `MOST_STEPS` steps are used up; these are split between
+  the two sides at random, in advance;
+* **shrinkage.** t is drawn uniformly from the interval. If it is in the slice it is accepted;
   otherwise it becomes the end of the interval on its side of 0, and t is drawn again.
 
-The interval is as likely to be made from the new point as from the old one, which is what leaves
-the density invariant (Neal's section 4). It is the density of v, Jacobian included (`density.py`).
-Nothing is rejected, and a width that is wrong costs calls, not exactness.
+The interval is as likely to be made from the new point as from the old one, which leaves the
+density invariant (Neal's section 4). It is the density of v, Jacobian included (`density.py`).
+Nothing is rejected, and a wrong width costs calls, not exactness.
 
 The directions are the columns of K^-T, where K K' is the learned precision of v given x
-(`density.py`). In the coordinates K'v the posterior is about spherical, and going once through
-all directions then gives a draw that is almost independent of the one before. Directions and widths
-change in warm-up only.
+(`density.py`). In the coordinates K'v the posterior is about spherical, so one pass over all
+directions gives an almost independent draw. Directions and widths change in warm-up only.
 
 Reference
 ---------
@@ -36,7 +35,7 @@ WIDTH = 3.0
 """w, in standard deviations: about the mean width of a slice of a normal density."""
 
 MOST_STEPS = 64
-"""Steps outwards, both sides together: enough to cross a posterior that is far wider than known."""
+"""Steps outwards on both sides together, enough to cross a posterior far wider than expected."""
 
 
 class Slice(DensityKernel):

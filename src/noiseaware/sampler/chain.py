@@ -1,8 +1,8 @@
-"""One chain: `start` makes its first state, `advance` takes it further.
+"""One chain: `start` makes its first state, `advance` continues it.
 
 `advance(state, iterations) -> (state, draws)` is a pure function: it works on a copy, and the
-random generator is part of the state. So a chain is the same whatever the number of workers, the
-length of the segments it is cut into, or a stop and a resume in between.
+random generator is part of the state. So a chain is the same whatever the number of workers, its
+division into segments, or a stop and resume in between.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Schedule:
     def make(warmup: int, draws: int, keep_records: int, first: int | None = None) -> Schedule:
         """Keep `keep_records` databases, evenly spaced and ending with the last draw.
 
-        A run that was begun with `first` draws goes on as it began, with the same spaces.
+        A run begun with `first` draws continues with the same spacing.
         """
         first = first or draws
         count = keep_records * draws // first
@@ -61,9 +61,9 @@ class Schedule:
 def start(
     target: Target, moves: Sequence[Move], rng: np.random.Generator, chains: int = 1
 ) -> ChainState:
-    """Start a chain: theta from the prior, the records from the model, or where a move finds.
+    """Start a chain: theta from the prior, the records from the model, or where a move starts.
 
-    MemoryError if it, or the chains that are still to be started, do not fit into memory.
+    MemoryError if it, or the chains still to be started, do not fit into memory.
     """
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with held_back(), quiet, blame(*_parts(target, moves), when=" at the start of a chain"):
@@ -88,21 +88,21 @@ def advance(
     state: ChainState,
     iterations: int,
 ) -> tuple[ChainState, Draws]:
-    """Take a chain further by some iterations; Ctrl-C stops it early with what it has.
+    """Continue a chain for some iterations; Ctrl-C stops it early with what it has.
 
     Parameters
     ----------
     target, moves, schedule
         What is sampled, how, and for how long; the same in every call for one chain.
     state
-        Where the chain is. It is not changed.
+        The current state, left unchanged.
     iterations
-        How many iterations to do.
+        The number of iterations.
 
     Returns
     -------
     state, draws
-        Where the chain is now, and the draws after warm-up that were made on the way.
+        The new state, and the draws made after warm-up.
     """
     state = state.copy()
     kept = _Kept(target, moves, schedule, state, iterations)
@@ -110,9 +110,9 @@ def advance(
     run, most = _many_at_once(target, moves)
     if state.iteration == schedule.warmup == 0:
         end_warmup(target, moves, state)
-    # A proposal may be far out, where a model overflows; it is then rejected, which is right.
+    # A proposal may be far out, where a model overflows; it is then rightly rejected.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    # An iteration that is cut off has not been stored; what was drawn before it is kept.
+    # An interrupted iteration is not stored; earlier draws are kept.
     stops = contextlib.suppress(KeyboardInterrupt)
     single = blas().limit(limits=1, user_api="blas")
     with held_back() as let_go, quiet, stops, single, blame(*_parts(target, moves)):
@@ -149,7 +149,7 @@ def advance(
 def run_through(
     target: Target, moves: Sequence[Move], schedule: Schedule, state: ChainState
 ) -> tuple[ChainState, Draws]:
-    """Do what is left of the warm-up, and then all draws; Ctrl-C stops it with nothing."""
+    """Do the rest of the warm-up, and then all draws; Ctrl-C stops it with nothing."""
     iterations = max(0, schedule.warmup - state.iteration) + schedule.draws
     state, draws = advance(target, moves, schedule, state, iterations)
     if len(draws) < schedule.draws:
@@ -158,22 +158,22 @@ def run_through(
 
 
 def generators(seed: np.random.SeedSequence, count: int) -> list[np.random.Generator]:
-    """Return the random generators of so many chains."""
+    """Return the random generators of all chains."""
     return [np.random.Generator(np.random.SFC64(child)) for child in seed.spawn(count)]
 
 
 @functools.cache
 def blas() -> ThreadpoolController:
-    """Return what says how many threads BLAS has.
+    """Return a controller for the number of threads of BLAS.
 
-    A chain's matrices are small: more threads than one cost processor time while they wait, and the
-    draws might depend on how many there are.
+    A chain's matrices are small: more than one thread would waste processor time in waiting, and
+    the draws might depend on their number.
     """
     return ThreadpoolController()
 
 
 def _many_at_once(target: Target, moves: Sequence[Move]) -> tuple[Any, int]:
-    """Return how many iterations at once are done after warm-up, and at most how many."""
+    """Return the method that does several iterations after warm-up, and the most at once."""
     able = move_abilities(moves[0])
     if len(moves) > 1 or able.run is None:
         return None, 1
@@ -181,7 +181,7 @@ def _many_at_once(target: Target, moves: Sequence[Move]) -> tuple[Any, int]:
 
 
 def iterate(target: Target, moves: Sequence[Move], state: ChainState) -> None:
-    """Do one iteration after warm-up, in place, and keep nothing of it; see `held_back`."""
+    """Do one iteration after warm-up, in place, without storing it; see `held_back`."""
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, blame(*_parts(target, moves)):
         for move, tuning in zip(moves, state.tunings, strict=True):
@@ -208,7 +208,7 @@ class _Kept:
         self.sizes = None if target.size is None else np.empty(room)
         self.reports = {name: np.full(room, np.inf) for move in moves for name in move.reports}
         self.databases: list[np.ndarray] = []
-        # Two moves may report the same; the lowest is kept, or the last.
+        # Two moves may report the same name; keep the lowest value, or the last.
         self._columns = [
             [(self.reports[name], name in move_abilities(move).lowest) for name in move.reports]
             for move in moves
@@ -218,7 +218,7 @@ class _Kept:
         self._done = 0
 
     def add(self, state: ChainState, results: Sequence[tuple[float, ...]]) -> None:
-        """Keep where the chain is, and what the moves reported."""
+        """Store the state and the reports of the moves."""
         done = self._done
         for name, value in self._target.shown(state.theta, state.records).items():
             self.theta[name][done] = value
@@ -232,12 +232,12 @@ class _Kept:
         self._done += 1
 
     def until_database(self, most: int) -> int:
-        """Return how many draws may be made at once: up to `most`, and none before a database."""
+        """Return how many draws to make at once, at most `most`: those before the next database."""
         now = self._first + self._done
         return min([most, *(keep - now for keep in self._keep if keep >= now)])
 
     def extend(self, theta: dict[str, np.ndarray], reports: np.ndarray) -> None:
-        """Keep what one move drew and reported in several iterations, one row each."""
+        """Store what one move drew and reported in several iterations, one row each."""
         here = slice(self._done, self._done + len(reports))
         for name, values in theta.items():
             self.theta[name][here] = values
@@ -258,7 +258,7 @@ def _parts(target: Target, moves: Sequence[Move]) -> list[Any]:
 
 
 def end_warmup(target: Target, moves: Sequence[Move], state: ChainState) -> None:
-    """Freeze what was learned and forget what was only warm-up."""
+    """Freeze what was learned and drop what only warm-up needs."""
     state.acceptance[:] = 0
     state.sweeps = 0
     for move, tuning in zip(moves, state.tunings, strict=True):

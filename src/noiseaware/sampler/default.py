@@ -1,4 +1,4 @@
-"""Which moves `sample` uses when nobody chooses."""
+"""Which moves `sample` uses by default."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_target(
     moves: Sequence[Move] | None = None,
     size: Size | None = None,
 ) -> Target:
-    """Return what is sampled by some moves: counts, if they are about these or nobody chose."""
+    """Return the target for some moves: counts, if they move counts or nobody chose."""
     on_counts = not why_not_counts(model, release, size) if moves is None else _about_counts(moves)
     return (count_target if on_counts else Target)(model, release, size)
 
@@ -49,19 +49,21 @@ def _about_counts(moves: Sequence[Move]) -> bool:
 
 
 def default_moves(target: Target) -> tuple[Move, ...]:
-    """Pick the moves from what the model can do.
+    """Choose the moves by what the model and the release allow.
 
-    Cells that are released one by one are summed out, and so are records of few values. Counts are
-    moved as such, with the model's probabilities integrated out, or with its parameters following
-    where they are linear in the logarithms of its means. A model that builds its records
-    from innovations is transported, and, if it has a kernel for p(theta | x) too, the two are
-    interwoven. A model without innovations gets Algorithm 1. The kernel is the model's own, or a
-    ready one if it has a prior and a likelihood only. A model that knows of a direction that
-    releases do not see is moved along it; records that theta moves without a jump are redrawn with
-    the total held; the levels of groups are moved one by one; and a database that the release does
-    not tell from its mirror image goes over to that.
-    Where the number of records is not known, some are added and taken away; where exact numbers
-    stand beside a joint or local mechanism, records are exchanged so that these stay.
+    Cells released one by one are summed out, and so are records of few values. Counts are moved
+    directly, with the model's probabilities integrated out, or with its parameters following where
+    they are linear in the logarithms of its means.
+
+    A model that builds its records from innovations is transported, interwoven with its kernel for
+    p(theta | x) if it has one. A model without innovations gets Algorithm 1. The kernel is the
+    model's own, or a ready one if it only has a prior and a likelihood. Further moves follow if the
+    model allows: along a direction that releases do not see; redrawing records with the total held,
+    where theta moves them without a jump; the levels of groups, one by one; and to a mirror image
+    that the release cannot tell apart.
+
+    Where the number of records is unknown, some are added and removed. Where exact numbers stand
+    beside a joint or local mechanism, records are exchanged so that these stay.
     """
     able = target.abilities
     if target.on_counts:
@@ -94,7 +96,7 @@ def default_moves(target: Target) -> tuple[Move, ...]:
 
 
 def moves_of_records(target: Target) -> tuple[Move, ...]:
-    """Return moves for p(x | theta, s_dp), of the records, or their counts, with theta held."""
+    """Return moves for p(x | theta, s_dp), for records or their counts, with theta held."""
     if target.on_counts:
         return (CountMove(),)
     if target.has_exact:

@@ -1,12 +1,12 @@
 """Passes over many records, piece by piece.
 
-A pass that builds records and adds up what they say needs them only for a moment. Taken a piece at
-a time they stay in the processor's cache, no second database is held, and several threads can take
-a piece each: compiled loops and NumPy's generators let others run meanwhile.
+A pass that builds records and sums their statistics needs the records only briefly. Taken a piece
+at a time they stay in the processor's cache, no second database is held, and several threads can
+take a piece each, since compiled loops and NumPy's generators release the interpreter's lock.
 
-The draws do not depend on the number of threads. Sums are added up in the order of the pieces, and
-each piece has a generator of its own, made from numbers that the chain's generator draws once for
-the pass. Up to one piece everything is as if there were none.
+The draws do not depend on the number of threads. Sums are added in the order of the pieces, and
+each piece has its own generator, seeded by numbers that the chain's generator draws once for the
+pass. A database of at most one piece is handled without any of this.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 PIECE = 32_768
-"""Records of a piece: so many that the calls around them cost little, and a few columns of them
-stay in cache."""
+"""Records of a piece: enough to make the calls around them cheap, few enough to keep some columns
+in cache."""
 
 Result = TypeVar("Result")
 
 
 class _Thread(threading.local):
-    """Whether this thread is one of ours, which wait for no other: all might."""
+    """Whether this thread is one of ours. These wait for no other thread, since all might wait."""
 
     ours = False
 
@@ -46,7 +46,7 @@ def in_pieces(
 ) -> Iterator[Result]:
     """Yield function(begin, end) of each piece of n records, in order; of (begin, end, rng) if any.
 
-    With several threads a few pieces are taken ahead of the one that is yielded.
+    With several threads a few pieces are computed ahead of the one that is yielded.
     """
     piece = piece or PIECE
     places: list[tuple[Any, ...]] = [(a, min(a + piece, n)) for a in range(0, n, piece)]
@@ -65,7 +65,7 @@ def in_pieces(
 
 
 def streams(rng: np.random.Generator) -> Iterator[np.random.Generator]:
-    """Yield independent generators, made from 128 bits of another."""
+    """Yield independent generators, seeded by 128 bits of another."""
     key = rng.integers(2**64, size=2, dtype=np.uint64).tolist()
     number = 0
     while True:
@@ -75,7 +75,7 @@ def streams(rng: np.random.Generator) -> Iterator[np.random.Generator]:
 
 
 def _quietly(function: Callable[..., Any], place: tuple[Any, ...]) -> Any:
-    """Call a function in a thread, where a proposal may overflow as it may elsewhere."""
+    """Call a function in a thread, without warnings when a proposal overflows."""
     _thread.ours = True
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return function(*place)

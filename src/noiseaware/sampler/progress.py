@@ -11,7 +11,7 @@ from noiseaware.sampler.chain import Schedule
 
 
 class Progress(Protocol):
-    """What the runner tells, as chains advance."""
+    """What the runner reports as chains advance."""
 
     def __enter__(self) -> Progress:
         return self
@@ -37,8 +37,7 @@ COMPILING = "compiling (first time only)"
 class Rows(numba_event.Listener):
     """A rich row for each chain: phase, bar, acceptance, time left.
 
-    While functions are compiled, before the first iterations and in them, the rows say so. They
-    appear with the first that there is to say.
+    The rows also say when functions are being compiled. They appear with the first message.
     """
 
     def __init__(self, chains: int, schedule: Schedule) -> None:
@@ -71,7 +70,7 @@ class Rows(numba_event.Listener):
     def __exit__(self, kind, error, trace) -> None:
         numba_event.unregister("numba:compile", self)
         if self._rich.live.is_started:
-            # A run that is refused before it begins leaves no rows behind.
+            # A run refused before it begins leaves no rows behind.
             self._rich.live.transient = kind is not None and not self._advanced
             self._rich.__exit__(kind, error, trace)
 
@@ -82,10 +81,10 @@ class Rows(numba_event.Listener):
             self._rich.update(row, phase=COMPILING)
 
     def on_end(self, event: Any) -> None:
-        """Leave it: the next iterations say something else."""
+        """Leave the message: the next iterations replace it."""
 
     def update(self, chain: int, iteration: int, acceptance: float | None) -> None:
-        """Move the chain's row on."""
+        """Advance the chain's row."""
         self._rich.start()
         self._advanced = self._advanced or iteration > 0
         phase = "warming" if iteration < self._schedule.warmup else "drawing"

@@ -1,15 +1,14 @@
-"""What is known of each record, added up along a chain: nothing is kept of the single draws.
+"""Running summaries of each record along a chain, without storing single draws.
 
-- **Mean and variance** come from E(x_i | theta, s) and Var(x_i | theta, s) of every draw of theta,
-  which have less Monte Carlo error than draws of x_i have: E(x_i | s) is the mean of the first, and
+- **Mean and variance** come from E(x_i | theta, s) and Var(x_i | theta, s) at every draw of theta,
+  which have less Monte Carlo error than draws of x_i: E(x_i | s) is the mean of the first, and
   Var(x_i | s) the mean of the second plus the variance of the first.
 - **Quantiles** come from a histogram of the draws of x_i: `BINS` bins around the mean of warm-up,
-  which reach 5 standard deviations to either side, and two more without end. Bins of counts have a
-  whole width. Where the standard deviation is at most 6.4 a bin is one count, and quantiles are
-  those of the draws. Elsewhere a quantile is interpolated inside a bin, which is 0.16 standard
-  deviations wide: the error is below h^2 / 8 times the slope of the log density, some 0.005
-  standard deviations at the 5% quantile, where 4,000 independent draws have a Monte Carlo error of
-  0.033.
+  reaching 5 standard deviations to either side, and two unbounded ones. Bins of counts have integer
+  widths. Where the standard deviation is at most 6.4 a bin is one count, and quantiles are those of
+  the draws. Elsewhere a quantile is interpolated within a bin, 0.16 standard deviations wide: the
+  error is below h^2 / 8 times the slope of the log density, some 0.005 standard deviations at the
+  5% quantile, where 4,000 independent draws have a Monte Carlo error of 0.033.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BINS = 64
 REACH = 5.0
 
 PROBABILITIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)
-"""Quantiles that are kept of each record."""
+"""Probabilities of the quantiles kept for each record."""
 
 
 class RecordSums(NamedTuple):
@@ -40,7 +39,7 @@ class RecordSums(NamedTuple):
     step: float
     """1 if records are whole numbers, 0 if not."""
     counts: NDArray[np.uint32]
-    """Draws in each bin, one more at both ends, (n, BINS + 2)."""
+    """Draws in each bin and the two unbounded ones, (n, BINS + 2)."""
     mean: Floats
     square: Floats
     variance: Floats
@@ -51,7 +50,7 @@ class RecordSums(NamedTuple):
 
 
 def begin(mean: Floats, sd: Floats, whole: bool = True) -> RecordSums:
-    """Return empty sums for records that have about this mean and standard deviation."""
+    """Return empty sums for records with about this mean and standard deviation."""
     n = len(mean)
     width = np.maximum(2.0 * REACH * sd / BINS, 1e-300)
     if whole:
@@ -78,9 +77,9 @@ def add(sums, mean, variance, records):
 
 @njit(cache=True, nogil=True)
 def share_up_to(sums, i, below, x):
-    """Return the share of the draws of a record that are at most x, by interpolation in a bin.
+    """Return the share of a record's draws that are at most x, interpolated within a bin.
 
-    `below` is the number of draws below each bin, and of all.
+    `below` is the number of draws below each bin, and in all.
     """
     if x < sums.lowest[i]:
         return 0.0
@@ -90,7 +89,7 @@ def share_up_to(sums, i, below, x):
     k = math.floor(min(max((x - low) / width, -1.0), float(BINS))) + 1
     first = sums.lowest[i] if k == 0 else low + (k - 1) * width
     after = sums.highest[i] + sums.step if k == BINS + 1 else low + k * width
-    # What is between first and after shares the bin evenly: whole numbers, or all.
+    # The values between first and after share the bin evenly: whole numbers, or all.
     part = min(max((x + sums.step - first) / (after - first), 0.0), 1.0)
     return (below[k] + part * sums.counts[i, k]) / below[BINS + 2]
 
@@ -99,7 +98,7 @@ def share_up_to(sums, i, below, x):
 def find_quantiles(chains, probabilities, out):
     """Write the smallest (whole) number that a share p of the draws of all chains does not exceed.
 
-    If records are not whole numbers, to a thousandth of the width of a bin.
+    If records are not whole numbers, it is accurate to a thousandth of a bin's width.
     """
     whole = chains[0].step > 0.0
     below = np.zeros((len(chains), BINS + 3))

@@ -1,10 +1,10 @@
-"""The number of records as something that is sampled, where nobody has published it.
+"""An unknown number of records as a sampled quantity.
 
-An integer n has no density that a proposal in a real vector could use, so it is given company:
-w = n + e, with e uniform on [0, 1) and independent of everything. Then w has the density p(n) on
-[n, n + 1), n is floor(w), and log w is one more coordinate of the vector that transport moves, with
-the Jacobian dw / d log w = w. e is drawn afresh whenever it is needed and forgotten afterwards:
-p(theta, n, x | s_dp) is the margin.
+An integer n has no density that a proposal in a real vector could use. So let w = n + e, with e
+uniform on [0, 1) and independent of everything. Then w has the density p(n) on [n, n + 1), n is
+floor(w), and log w is one more coordinate of the vector that transport moves, with the Jacobian dw
+/ d log w = w. e is drawn whenever it is needed and then forgotten: p(theta, n, x | s_dp) is the
+marginal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NAME", "SizedCoordinates", "with_size", "without_size"]
 
 
 def with_size(theta: Theta, n: int, rng: np.random.Generator) -> Theta:
-    """Return theta with w = n + e beside it."""
+    """Return theta with w = n + e added."""
     return {**theta, NAME: np.asarray(n + rng.random())}
 
 
@@ -50,5 +50,5 @@ class SizedCoordinates:
         return theta, log_jacobian + v[-1]
 
     def blocks(self, largest: int) -> list[np.ndarray]:
-        """Return the blocks of theta's own coordinates, each with log w: any may go with n."""
+        """Return the blocks of theta's own coordinates, each with log w, as any may depend on n."""
         return [np.append(block, self.size - 1) for block in self.own.blocks(largest - 1)]

@@ -1,4 +1,4 @@
-"""What a chain is between two iterations, and what a segment of it leaves behind."""
+"""The state of a chain between two iterations, and the draws of a segment of it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ChainState:
     tunings: list[dict[str, Any]] = field(default_factory=list)
     """One dictionary a move: what it learned in warm-up."""
     acceptance: np.ndarray = field(init=False)
-    """How often each record's proposal was accepted since warm-up ended, (n,)."""
+    """Accepted proposals for each record since warm-up ended, (n,)."""
     sweeps: int = 0
-    """How often all records were gone through since warm-up ended."""
+    """Passes over all records since warm-up ended."""
 
     def __post_init__(self) -> None:
         self.acceptance = np.zeros(len(self.records), dtype=np.int64)
 
     def set_records(self, records: np.ndarray, innovations: np.ndarray | None) -> None:
-        """Put another database in place, which may have more records or fewer."""
+        """Replace the database, possibly by one with another number of records."""
         self.records, self.innovations = records, innovations
         more = len(records) - len(self.acceptance)
         if more > 0:
@@ -48,14 +48,14 @@ class ChainState:
 
 @dataclass
 class Draws:
-    """What a segment of a chain leaves behind, warm-up not included."""
+    """The draws of a segment of a chain, without warm-up."""
 
     theta: dict[str, np.ndarray]
     """(draws, *shape) for each parameter."""
     reports: dict[str, np.ndarray]
     """(draws,) for each number that a move reports."""
     databases: list[np.ndarray]
-    """The imputed databases that were to be kept, in order."""
+    """The imputed databases to keep, in order."""
 
     def __len__(self) -> int:
         return len(next(iter(self.theta.values())))
@@ -70,7 +70,7 @@ class Draws:
 
     @staticmethod
     def join(parts: list[Draws]) -> Draws:
-        """Put segments of one chain one after another."""
+        """Concatenate segments of one chain."""
         return Draws(
             {name: np.concatenate([p.theta[name] for p in parts]) for name in parts[0].theta},
             {name: np.concatenate([p.reports[name] for p in parts]) for name in parts[0].reports},

@@ -1,4 +1,4 @@
-"""What is sampled: p(theta, x | s_dp) for one model and one release.
+"""The target p(theta, x | s_dp) for one model and one release.
 
 The joint posterior of the paper's equation (4) is
 
@@ -6,16 +6,16 @@ The joint posterior of the paper's equation (4) is
     T(x) = sum_i t_i(x_i, s_dp)                                   (record additivity).
 
 `Target` joins the model (prior, f) and the release (g, t_i) and answers what the moves ask: the
-statistics of some records, their total, log g. It holds, resolved once, what the model, the query
-and the mechanism can do, and turns what a user's class returns into arrays or a clear error.
+statistics of some records, their total, log g. It resolves once what the model, the query and the
+mechanism can do, and turns what a user's class returns into arrays or a clear error.
 
-**Where n is not known** it has a prior p(n), and the target is p(theta) p(n) prod_i f(x_i | theta)
-g(s_dp, T(x)), with i up to n. The database that a chain holds has as many records as n says.
+**Where n is unknown** it has a prior p(n), and the target is p(theta) p(n) prod_i f(x_i | theta)
+g(s_dp, T(x)), with i up to n. The database of a chain has as many records as its n.
 
-Three shapes of statistic. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
-is held as an (n, k) array of cell numbers, so that a proposal touches only the cells that change.
-*Placed*: a record adds w numbers from one coordinate on, and is held as (n, 1 + w), that coordinate
-first: of many groups a record touches its own.
+Statistics have three shapes. *Dense*: t is (n, d). *Cells*: a record adds 1 to k of the d cells and
+is held as an (n, k) array of cell numbers, so a proposal touches only the cells that change.
+*Placed*: a record adds w numbers from one coordinate on, as for one of many groups, and is held as
+(n, 1 + w), with that coordinate first.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sizes import check_number
 
 CHUNK = 4096
-"""Records that are proposed and summarised together: large enough to drown the cost of a call,
-small enough to stay in cache."""
+"""Records proposed and summarised together: enough to make the cost of a call negligible, few
+enough to stay in cache."""
 
 SEEN, PAIRS = 100, 8
-"""Records that are looked at to tell which of their entries are whole numbers, and pairs of draws
-from the prior to tell what these answer to."""
+"""Records inspected to find which of their entries are whole numbers, and pairs of draws from the
+prior to find what changes these."""
 
 NO_TERMS = SeparableDensity(np.zeros(0, np.int64), np.zeros((0, 4)))
-"""In place of the formulas of the coordinates, where there are none."""
+"""Replaces the formulas of the coordinates, where there are none."""
 
 
 class Smooth(NamedTuple):
-    """Coordinates of theta, and entries of u, to which no whole number in a record answers.
+    """Coordinates of theta, and entries of u, that change no whole number in a record.
 
-    A yes or no, or the group of a record, changes by a jump, and the total with it.
+    A whole number, such as a yes or no or the group of a record, jumps, and the total with it.
     """
 
     theta: np.ndarray
@@ -80,7 +80,7 @@ class Smooth(NamedTuple):
 
 
 class Density(NamedTuple):
-    """log g(s_dp, T), a sum over the coordinates, as compiled code reads it."""
+    """log g(s_dp, T), a sum over the coordinates, for compiled code."""
 
     terms: SeparableDensity
     """The formulas of the coordinates (`noiseaware.mechanisms.terms`)."""
@@ -88,13 +88,14 @@ class Density(NamedTuple):
     numbers: np.ndarray = np.zeros(0)
     """Of a joint formula (`noiseaware.mechanisms.joint`), for a `JointlyDense`."""
     power: float = 1.0
-    """b, where it is g^b that is sampled (`evidence`); what scores proposals multiplies with it."""
+    """b, where g^b is sampled (`evidence`); the code that scores proposals multiplies by it."""
 
 
 class JointlyDense(Density):
     """A `Density` by a joint formula; its terms are not read.
 
-    A class of its own, as `ExtendedDensity` is: loops are compiled without what they do not need.
+    It is a separate class, like `ExtendedDensity`, so that loops are compiled without what they do
+    not need.
     """
 
     __slots__ = ()
@@ -126,7 +127,7 @@ def _compiled_log_jointly(code, numbers, total):
 
 @njit(cache=True, nogil=True)
 def log_density(density, total):
-    """Return log g(s_dp, T), up to a constant; the power is left to the caller."""
+    """Return log g(s_dp, T), up to a constant, without the power."""
     code = joint_code(density)
     if code is None:
         return log_g(density.terms, total)
@@ -134,7 +135,7 @@ def log_density(density, total):
 
 
 def most_likely_total(terms: SeparableDensity) -> np.ndarray:
-    """Return a total at which log g is highest, (d,): what was released, or the end of an interval.
+    """Return a total at which log g is highest, (d,): the release, or the end of an interval.
 
     A release may be an interval that is open below, above, or both.
     """
@@ -163,16 +164,16 @@ def add_cells(cells, total):
 class Target:
     """The joint posterior of one model and one release.
 
-    Its state holds the records themselves; that of `counts.CountTarget`, how many there are of
-    each. `size` is the prior for the number of records, if the release does not say it.
+    Its state holds the records themselves; that of `counts.CountTarget`, the number of each. `size`
+    is the prior for the number of records, if the release does not give it.
 
     Attributes
     ----------
     abilities, query_abilities, mechanism_abilities
         What the model, the query and the mechanism can do.
     n, d
-        The number of records, and of coordinates of the total T. Where n is not known, a typical
-        one, by which work is planned; the database in a chain's state has its own.
+        The number of records, and of coordinates of the total T. An unknown n is a typical one, for
+        planning work; the database in a chain's state has its own.
     terms, density
         The mechanism's coordinatewise log density, None if g is joint; and log g for compiled code,
         None if it is only known as a Python function.
@@ -183,22 +184,22 @@ class Target:
         out, or None.
     listed, column_laws
         What is seen of each record as a table, `agreement.listed.ListedLaws`, where records have
-        few values and are released one by one; of each column, where the model draws them given
-        that; or None.
+        few values and are released one by one; what is seen of each column, where the model draws
+        columns given that; or None.
     coordinates, moved
-        theta as one real vector without constraints: the model's own, if it has some that suit it
-        better than those of its parameters' supports; and the same with n as one coordinate more,
-        where it is not known, which transport moves.
+        theta as one unconstrained real vector, by the model's own coordinates or those of its
+        parameters' supports; and the same with an unknown n as one more coordinate, for transport.
     levels
-        The coordinates of `moves.GroupMove`, where groups have noisy numbers of their own, or None.
+        The coordinates that `moves.GroupMove` moves, where groups have their own noisy numbers, or
+        None.
     has_exact
-        Whether some numbers of the release are exact, which most databases do not have.
+        Whether some numbers of the release are exact, which most databases do not match.
     """
 
     on_counts = False
     integrated = False
     threads = 1
-    """How many share a pass over many records."""
+    """The number of threads for a pass over many records."""
     summed_kernel: Any = None
     listed: Any = None
     column_laws: Any = None
@@ -246,7 +247,7 @@ class Target:
         self.coordinates: Any = Coordinates(able.parameters) if own is None else own
         self.moved = self.coordinates if size is None else SizedCoordinates(self.coordinates)
         self._shapes = [(p.name, p.shape) for p in able.parameters]
-        # What the package itself makes goes to compiled loops as it is; the rest is looked at.
+        # Arrays made by the package go straight to compiled loops; others are checked.
         self._trusted = not is_user_defined(release.query if shared else release.mechanism)
         self._record: tuple[np.dtype, tuple[int, ...]] | None = None
         self._small: np.dtype | None = None
@@ -255,7 +256,7 @@ class Target:
         self.levels = self._find_levels()
 
     def _check_exact(self) -> None:
-        """ValueError if records cannot be exchanged so that the exact numbers stay."""
+        """Raise ValueError if records cannot be exchanged with the exact numbers held."""
         able = self.abilities
         counted = self.terms is not None and self.mechanism_abilities.statistic is None
         listed = able.record_values is not None and able.log_likelihood is not None
@@ -269,15 +270,15 @@ class Target:
 
     @functools.cached_property
     def exact_rows(self) -> ExactRows:
-        """What the records have to add up to, where `has_exact`."""
+        """The totals that the records must have, where `has_exact`."""
         exact_parts, values = self.mechanism_abilities.exact_parts, self.abilities.record_values
         assert exact_parts is not None
         return ExactRows(np.ascontiguousarray(values), exact_parts(self.values), self.n)
 
     def hold_small(self) -> None:
-        """Hold many records in the smallest integer type; for moves that do not calculate with it.
+        """Hold many records in the smallest integer type, where moves do no arithmetic with them.
 
-        The package's own classes read them in whatever type they come.
+        The package's own classes accept any type.
         """
         parts = (self.model, self.release.query, self.release.mechanism)
         levels = self.abilities.record_levels
@@ -291,8 +292,8 @@ class Target:
         """Return the target with g^power in place of g.
 
         Its `density` is scored with the power, exactly. Its `terms`, from which moves only learn
-        how large to step, have noise that is as much wider: exact for Laplace noise, and for
-        Gaussian noise with the square root of the power.
+        how large to step, have correspondingly wider noise: exact for Laplace noise, and with the
+        square root of the power for Gaussian noise.
         """
         other = copy.copy(self)
         other.power = power
@@ -303,14 +304,14 @@ class Target:
             normal = self.terms.family == GAUSSIAN
             parameters[:, 1] *= np.where(normal, math.sqrt(power), power)
             other.terms = self.terms._replace(parameters=parameters)
-        # A move that sums records out would do so with g itself.
+        # A move that sums records out would use g itself.
         other.column_laws = other.summed_kernel = None
         other.listed = None if self.listed is None else self.listed.tempered(power)
         other.mechanism_abilities = replace(self.mechanism_abilities, record_laws=None)
         return other
 
     def shown(self, theta: Theta, records: np.ndarray) -> Theta:
-        """Return what the posterior shows of a state: theta, and of some models the counts."""
+        """Return what the posterior shows of a state: theta, and for some models the counts."""
         return theta
 
     def given(self, theta: Theta) -> Target:
@@ -318,7 +319,7 @@ class Target:
         return self
 
     def log_values(self, theta: Theta) -> np.ndarray:
-        """Return log f of each possible record, of a state of counts."""
+        """Return log f of each possible record, for a state of counts."""
         raise NotImplementedError(f"the state of {self.abilities.name} holds records")
 
     def _find_kernel(self) -> KernelAbilities | None:
@@ -328,7 +329,7 @@ class Target:
         return None if own.step is None else own
 
     def _find_summed_kernel(self) -> Any:
-        """Return the model's kernel with the records summed out, if both sides can do it."""
+        """Return the model's kernel with the records summed out, if both sides support it."""
         make, laws_of = self.abilities.summed_kernel, self.mechanism_abilities.record_laws
         laws = None if make is None or laws_of is None else laws_of(self.values)
         return None if make is None or laws is None else make(laws, self.n)
@@ -342,7 +343,7 @@ class Target:
         return self.statistic(records, 0).shape[1]
 
     def _find_levels(self) -> slice | None:
-        """Return the levels of groups that are moved one by one, if both sides allow it."""
+        """Return the levels of groups that are moved one by one, if both sides support it."""
         found = self.abilities.group_levels
         if found is None or not self.uses_places or self.size is not None:
             return None
@@ -353,7 +354,7 @@ class Target:
     def propose(
         self, theta: Theta, m: int, rng: np.random.Generator, start: int = 0
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Draw records start, ..., start + m - 1 from f(. | theta), with their u if it counts."""
+        """Draw records start, ..., start + m - 1 from f(. | theta), with their u if it is kept."""
         if m > pieces.PIECE:
             return self._propose_pieces(theta, m, rng, start)
         draw, innovations = self.abilities.sample_records, self.abilities.innovations
@@ -386,7 +387,7 @@ class Target:
         return self._filled(np.empty((m, *entries), dtype), make, rng), held
 
     def _numbers(self, start: int, m: int) -> dict[str, np.ndarray]:
-        """Return what a maker of records is told about which it makes."""
+        """Return the arguments that tell a maker of records which ones it makes."""
         return {"index": np.arange(start, start + m)} if self.abilities.uses_index else {}
 
     def build(self, theta: Theta, innovations: np.ndarray, start: int = 0) -> np.ndarray:
@@ -396,13 +397,13 @@ class Target:
         m = len(innovations)
         made = build(theta, innovations, **self._numbers(start, m))
         records = self._as_records("build_records", made, m)
-        # Records are changed in place later on; the innovations must not change with them.
+        # Records are later changed in place, and the innovations must not change with them.
         if records.base is not None and np.may_share_memory(records, innovations):
             return records.copy()
         return records
 
     def _as_records(self, method: str, made: Any, m: int) -> np.ndarray:
-        """Return what a method made as an array that all compiled loops can take."""
+        """Return what a method made as an array that all compiled loops accept."""
         if (
             self._record is not None
             and type(made) is np.ndarray
@@ -454,23 +455,23 @@ class Target:
         return self.n if self.size is None else self.size.sample(rng)
 
     def held_bytes(self, n: int) -> int:
-        """Return how many bytes the state of a chain with n records takes at the least."""
+        """Return the least number of bytes of a chain's state with n records."""
         rng = np.random.default_rng(0)
         state = ChainState({}, *self.propose(self.sample_prior(rng), 1, rng), rng)
         held = (state.records, state.innovations, state.acceptance)
         return n * sum(0 if array is None else array.nbytes for array in held)
 
     def number(self, records: np.ndarray) -> int:
-        """Return how many records a state with these holds."""
+        """Return how many records these are."""
         return len(records)
 
     def sample_moved(self, rng: np.random.Generator) -> Theta:
-        """Draw theta from the prior, and where n is not known n too."""
+        """Draw theta from the prior, and n too where it is unknown."""
         theta = self.sample_prior(rng)
         return theta if self.size is None else with_size(theta, self.size.sample(rng), rng)
 
     def log_prior_moved(self, theta: Theta) -> float:
-        """Return the log prior density of theta, with that of n where it is not known."""
+        """Return the log prior density of theta, with that of n where it is unknown."""
         if self.size is None:
             return self.log_prior(theta)
         own, n = without_size(theta)
@@ -504,18 +505,18 @@ class Target:
         )
 
     def log_prior(self, theta: Theta) -> float:
-        """Return log p(theta), up to a constant, of a model that has it."""
+        """Return log p(theta), up to a constant, for a model that has it."""
         assert self.abilities.log_prior is not None  # seen to by the moves that ask
         return self.abilities.log_prior(theta)
 
     @property
     def work(self) -> Work:
-        """What the methods of a model that builds its records cost."""
+        """The cost of the methods of a model that builds its records."""
         assert self.abilities.innovations is not None
         return self.abilities.innovations.work
 
     def formula(self) -> Any:
-        """Return the model's formula for the total of this query, or None if there is none."""
+        """Return the model's formula for the total of this query, if there is one."""
         make = self.abilities.formula
         if make is None or self.terms is None or self._own_statistic is not None:
             return None
@@ -523,10 +524,9 @@ class Target:
 
     @functools.cached_property
     def smooth(self) -> Smooth:
-        """What changes no whole number in built records.
+        """The coordinates and entries that change no whole number in built records.
 
-        Whether one answers to a coordinate of theta, or to an entry of u, is seen by giving that
-        the value of another draw.
+        This is tested by giving each coordinate of theta, or entry of u, the value of another draw.
         """
         assert self.abilities.innovations is not None
         maps, rng = self.coordinates, np.random.default_rng(0)
@@ -554,11 +554,11 @@ class Target:
         return smooth
 
     def simulate(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw records as the prior would have them, in the form in which a state holds them."""
+        """Draw records from the prior, in the form in which a state holds them."""
         return self.propose(self.sample_prior(rng), self.draw_n(rng), rng)[0]
 
     def expand(self, records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a list of the records that a state holds, in random order if it has none."""
+        """Return the records of a state as a list, in random order if it has none."""
         return records
 
     def hold(self, records: np.ndarray) -> np.ndarray:
@@ -566,10 +566,10 @@ class Target:
         return records
 
     def database(self, state: ChainState) -> np.ndarray:
-        """Return the confidential records of a state as a list of them."""
+        """Return the confidential records of a state as a list."""
         return state.records.astype(state.records.dtype if self._small is None else np.int64)
 
-    # What the release says of them.
+    # What the release says about them.
 
     def statistic(self, records: np.ndarray, start: int) -> np.ndarray:
         """t_i(x_i, s_dp) of records start, start + 1, ..., (m, d), or in another of the shapes."""
@@ -592,7 +592,7 @@ class Target:
     def total(self, records: np.ndarray, start: int = 0) -> np.ndarray:
         """T(x), (d,), summed afresh so that no rounding error builds up over a chain.
 
-        Of records start, start + 1, ..., if that is not 0.
+        The records are numbered from `start`.
         """
         if len(records) > pieces.PIECE:
             return self._sum_pieces(len(records), lambda a, b: self.total(records[a:b], start + a))
@@ -619,14 +619,13 @@ class Target:
         return out
 
     def _sum_pieces(self, n: int, total: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Add up the totals of all pieces, (d,)."""
         result = np.zeros(self.d)
         for part in in_pieces(n, total, threads=self.threads):
             result += part
         return result
 
     def rebuild(self, theta: Theta, u: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return F(u; theta), None if it is more than a piece, and its total T, (d,)."""
+        """Return F(u; theta), or None if larger than a piece, and its total T, (d,)."""
         if len(u) <= pieces.PIECE:
             records = self.build(theta, u)
             return records, self.total(records)
@@ -635,7 +634,7 @@ class Target:
         )
 
     def build_all(self, theta: Theta, u: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Return F(u; theta), in place of `records` if there are as many and they are many."""
+        """Return F(u; theta), reusing a large `records` of the same length."""
         if len(u) <= pieces.PIECE:
             return self.build(theta, u)
         if len(u) != len(records):
@@ -645,7 +644,7 @@ class Target:
     def put(
         self, state: ChainState, theta: Theta, u: np.ndarray, records: np.ndarray | None = None
     ) -> None:
-        """Take a chain to theta and F(u; theta), which is `records` if it was built already."""
+        """Move a chain to theta and F(u; theta), which is `records` if it is already built."""
         state.theta = theta
         if records is None:
             records = self.build_all(theta, u, state.records)
@@ -656,7 +655,7 @@ class Target:
         return self.rebuild(self.coordinates.from_vector(v)[0], u)[1]
 
     def sum(self, statistic: np.ndarray) -> np.ndarray:
-        """Add up statistics that `statistic` gave, (d,)."""
+        """Add up the output of `statistic`, (d,)."""
         total = np.zeros(self.d)
         add = add_cells if self.uses_cells else add_placed if self.uses_places else add_rows
         add(statistic, total)

@@ -1,25 +1,23 @@
 """Draw theta and all records afresh.
 
-Where the noise is large, the release says little of the records that theta does not say: a database
-that is drawn from the model at a theta from the posterior has about as high a density g as the one
-that the chain holds. So theta is proposed by q, which does not depend on where the chain is (a
-Student t that is fitted to the posterior, or the prior: `proposals`), and with it the database,
-x' ~ f(. | theta').
+Where the noise is large, the release says little about the records beyond theta: a database drawn
+from the model at a posterior theta has about as high a density g as the current one. So theta is
+proposed from a q that does not depend on the state: a Student t fitted to the posterior, or the
+prior (`proposals`). The database comes with it, x' ~ f(. | theta').
 
 **The ratio.** The target is p(theta) J(v) prod_i f(x_i | theta) g(s_dp, T(x)) in unconstrained
-coordinates v, J the Jacobian of theta(v), and the proposal has the density q(v') prod_i
+coordinates v, with J the Jacobian of theta(v). The proposal has the density q(v') prod_i
 f(x_i' | theta'). The likelihoods cancel, and (v', x') is accepted with probability min(1, r),
 
     r =  p(theta') J(v') g(s_dp, T(x'))  q(v )
         ---------------------------------------.
          p(theta ) J(v ) g(s_dp, T(x ))  q(v')
 
-With q = p(theta) J(v), the prior, g' / g is left. Where n is not known, v has log w as its last
-coordinate (`size`), p(theta) the factor p(n), and x' as many records as w' says.
+With q = p(theta) J(v), the prior, only g' / g is left. Where n is unknown, v has log w as its last
+coordinate (`size`), p(theta) includes the factor p(n), and x' has as many records as w' says.
 
-A step costs one look at the records and does the work of a whole iteration: it needs no
-innovations, no kernel and no sweep. Where it is accepted seldom it is worth nothing, so warm-up
-looks how far it carries theta, and `tuning.choose_brief` decides.
+A step does the work of a whole iteration for one look at the records. It is worthless where rarely
+accepted, so warm-up measures how far it carries theta and `tuning.choose_brief` decides.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ class Afresh:
     Attributes
     ----------
     v, log_prior
-        theta as a vector, with log w where n is not known, and its log density there; found only
-        where the proposal needs them.
+        theta as a vector, with log w where n is unknown, and its log density; found only if the
+        proposal needs them.
     log_g
         log g(s_dp, T).
     """
@@ -60,14 +58,14 @@ class Afresh:
             self.log_prior = target.log_prior_moved(inside) + log_jacobian
 
     def vector(self) -> np.ndarray:
-        """Return v of where the chain is."""
+        """Return v of the current state."""
         theta, target = self.state.theta, self.target
         if target.size is not None:
             theta = with_size(theta, len(self.state.records), self.state.rng)
         return target.moved.to_vector(theta)
 
     def propose(self, prepared: Any, k: int) -> float:
-        """Make the k-th proposal, and return the log of its ratio r."""
+        """Return the log of the ratio r of the k-th proposal."""
         target, rng = self.target, self.state.rng
         log_ratio = 0.0
         if self.proposal.needs_v:
@@ -88,7 +86,7 @@ class Afresh:
         return log_ratio + self.log_g_new - self.log_g
 
     def accept(self) -> None:
-        """Go where the last proposal leads."""
+        """Go to the last proposal."""
         self.state.theta, self.log_g = self.theta, self.log_g_new
         self.state.set_records(self.records, self.u)
         if self.proposal.needs_v:
@@ -98,7 +96,7 @@ class Afresh:
 def draw_afresh(
     target: Target, state: ChainState, proposal: Proposal, steps: int, log_g: float | None = None
 ) -> float:
-    """Do so many steps, given log g if that is known; return log g."""
+    """Make `steps` steps, given log g if it is known; return log g."""
     here, rng = Afresh(target, state, proposal, log_g), state.rng
     prepared = proposal.prepare(steps, rng)
     for k in range(steps):
@@ -111,7 +109,7 @@ def draw_afresh(
 def look_afresh(
     target: Target, state: ChainState, proposal: Proposal
 ) -> tuple[np.ndarray, float, float]:
-    """Return v, and log w where the chain is and where a step would lead; make none.
+    """Return v, and log w at the current state and at a proposal, without moving.
 
     w is the density of the target over that of the proposal, up to a constant.
     """
@@ -123,14 +121,14 @@ def look_afresh(
 
 
 def times_afresh(looks: list[tuple[np.ndarray, float, float]], most: int) -> list[float]:
-    """Return the iterations that an effective draw costs if each does 1, 2, ..., `most` steps.
+    """Return the iterations per effective draw with 1, 2, ..., `most` steps in each.
 
-    A step from x is accepted with probability a(x) = E min(1, w' / w(x)), the mean over all places
-    that were looked at, because the proposal does not depend on x. With k steps the chain leaves x
-    with probability b(x) = 1 - (1 - a(x))^k, and if it then goes where f has mean 0, the
-    autocorrelations of f are E f^2 (1 - b)^t / E f^2, which add up to a time of
-    E f^2 (2 / b - 1) / E f^2. It is taken for each coordinate, less its mean, and for the square of
-    that, which is what the tails see; the longest counts. No stay is longer than `tuning.EVERY`.
+    The proposal does not depend on x, so a step from x is accepted with probability a(x) = E min(1,
+    w' / w(x)), the mean over all places looked at. With k steps the chain leaves x with probability
+    b(x) = 1 - (1 - a(x))^k. If f has mean 0 where it then goes, the autocorrelations of f are E f^2
+    (1 - b)^t / E f^2, which add up to a time of E f^2 (2 / b - 1) / E f^2. f is each coordinate
+    less its mean, and the square of that, which describes the tails; the longest time counts. No
+    stay is longer than `tuning.EVERY`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What moves of the package have in common. A move of yours need not inherit it."""
+"""What the package's moves have in common. Your own moves need not inherit it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.sampler.state import ChainState
 
 Tuning = dict[str, Any]
-"""All that a move learns in warm-up, and where it is."""
+"""What a move learns in warm-up, and its current state."""
 
 
 class ReadyMove:
@@ -23,22 +23,22 @@ class ReadyMove:
         """Raise ValueError if the target cannot do this move."""
 
     def start(self, target: Any, state: ChainState) -> Tuning:
-        """Return the tuning at the beginning; the state may be put where a chain begins better."""
+        """Return the initial tuning; may also put the state at a better starting point."""
         return {}
 
     def step(self, target: Any, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
-        """Change the state so that p(theta, x | s_dp) is invariant; return a number per report."""
+        """Change the state, leaving p(theta, x | s_dp) invariant; return a number per report."""
         raise NotImplementedError
 
     def learn(self, target: Any, state: ChainState, tuning: Tuning) -> None:
         """Change the tuning after a step of warm-up."""
 
     def freeze(self, target: Any, state: ChainState, tuning: Tuning) -> None:
-        """Keep what was learned: warm-up ends."""
+        """Freeze what was learned, at the end of warm-up."""
 
 
 class SteppedMove(ReadyMove):
-    """A move of `steps` steps in an iteration."""
+    """A move that makes `steps` steps in an iteration."""
 
     def __init__(self, steps: int) -> None:
         self.steps = whole_number("steps", steps)
@@ -48,7 +48,7 @@ class SteppedMove(ReadyMove):
 
 
 class TunedMove(SteppedMove):
-    """A move of several steps whose size is tuned in warm-up: tuning["size"], a `StepSize`."""
+    """A move of several steps whose size, tuning["size"], a `StepSize`, is tuned in warm-up."""
 
     def learn(self, target: Any, state: ChainState, tuning: Tuning) -> None:
         tuning["count"] += 1

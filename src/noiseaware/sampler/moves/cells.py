@@ -1,14 +1,13 @@
 """Cells: theta with the records summed out, and each record from its exact conditional.
 
 Where records are released one by one (`record_laws` of the mechanism), they are independent given
-theta, and for counts
+theta. For counts
 
     p(theta | s_dp)  proportional to  p(theta) prod_i sum_x f(x | theta) h(s_i | x)
 
-costs one pass over the cells (`maths.cells`); normal records under Gaussian noise are
-integrated out in closed form. The model's own kernel moves theta so that this
-is invariant, whatever x is, and then x is drawn from p(x | theta, s_dp). So p(theta, x | s_dp) is
-invariant.
+costs one pass over the cells (`maths.cells`); normal records under Gaussian noise are integrated
+out in closed form. The model's own kernel moves theta with this density invariant, whatever x is.
+Then x is drawn from p(x | theta, s_dp), so p(theta, x | s_dp) is invariant.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 WAY = 20
-"""Iterations that do not count for where the records are: a chain begins farther out than they."""
+"""First iterations that do not count in the sums of warm-up: a chain begins far out."""
 
 
 class CellMove(ReadyMove):
-    """Move theta with the records summed out, and draw every record anew.
+    """Move theta with the records summed out, and redraw every record.
 
-    Reports `theta_acceptance`, the share of the proposals of theta that were accepted.
+    Reports `theta_acceptance`, the share of proposals of theta accepted.
     """
 
     reports = ("theta_acceptance",)
@@ -52,7 +51,6 @@ class CellMove(ReadyMove):
 
     @staticmethod
     def _go(target: Target, state: ChainState, tuning: Tuning, point: Any) -> None:
-        """Put theta there, and draw the records given it."""
         tuning["point"], tuning["values"] = point, target.values
         state.theta = target.summed_kernel.theta(point)
         state.records = target.summed_kernel.draw(point, state.rng)
@@ -61,7 +59,7 @@ class CellMove(ReadyMove):
         kernel, point = target.summed_kernel, tuning["point"]
         there = kernel.theta(point)
         seen = np.array_equal(tuning["values"], target.values, equal_nan=True)
-        # Another move may have been here, or this be another release.
+        # Another move may have changed theta, or the release may be another one.
         if not seen:
             kernel.forget(tuning["own"])
         if not seen or any(not np.array_equal(there[k], state.theta[k]) for k in there):
@@ -74,7 +72,6 @@ class CellMove(ReadyMove):
         return (accepted,)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Tune the kernel, and see where the records are."""
         point = tuning["point"]
         target.summed_kernel.learn(point, tuning["own"])
         if state.iteration < WAY:
@@ -85,7 +82,6 @@ class CellMove(ReadyMove):
             seen[k] += more
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Begin to add up what is seen of each record."""
         mean, variance = tuning["point"].summed.mean, tuning["point"].summed.variance
         count, first, second, within, centre = tuning["seen"]
         if count > 0.0:
@@ -95,12 +91,12 @@ class CellMove(ReadyMove):
 
     @staticmethod
     def record_sums(tuning: Tuning) -> Any:
-        """Return what was added up of each record."""
+        """Return the sums over the draws of each record."""
         return tuning["sums"] if tuning["adding"] else None
 
 
 def _nothing(point: Any) -> list[Any]:
-    """Return sums over warm-up: how often, E(x) - centre, its square, Var(x); the centre."""
+    """Return empty sums over warm-up: count, E(x) - centre, its square, Var(x); and the centre."""
     return [0.0, *np.zeros((3, len(point.summed.mean))), point.summed.mean]
 
 

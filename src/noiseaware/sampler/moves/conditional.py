@@ -1,32 +1,33 @@
 """Theta with the records integrated out, where their columns are released one by one.
 
-For a model that integrates its records out, given what is seen of each column (`seen_records`),
-and draws them given theta. An iteration
+For a model that can integrate out its records given what is seen of each column (`seen_records`),
+and draw them given theta. An iteration
 
 1. updates theta given the records, by the model's own kernel for p(theta | x);
-2. imputes what the model needs beside the release, given the records: w, which may be nothing;
+2. imputes w, what the model needs besides the release (possibly nothing), given the records;
 3. moves theta so that p(theta | s_dp, w) is invariant, whatever the records are;
-4. offers the mirror image of theta, if the model has one (`mirror_parameters`);
+4. proposes the mirror image of theta, if the model has one (`mirror_parameters`);
 5. draws the records from p(x | theta, s_dp, w).
 
-Steps 3 to 5 together leave p(theta, x | s_dp, w) invariant. Where noise is wide, records are
-nearly free, and theta given the records hardly moves: it is step 3 that does. A column that is
-published as it is never moves.
+Steps 3 to 5 together leave p(theta, x | s_dp, w) invariant. Where noise is wide, the records are
+nearly free and theta given them hardly moves, so step 3 does the work. A column that is published
+unchanged never moves.
 
 **Step 4.** Wide noise may leave the sign of a coefficient open, and no step leads from one sign to
-the other. theta is the image of its image theta', and volumes stay, so that theta' is accepted with
-probability min(1, p(theta') p(s_dp, w | theta') / (p(theta) p(s_dp, w | theta))).
+the other. theta is the image of its image theta', and the map preserves volume, so theta' is
+accepted with probability min(1, p(theta') p(s_dp, w | theta') / (p(theta) p(s_dp, w | theta))).
 
-**Step 3** is elliptical slice sampling (Murray, Adams and MacKay 2010) around a distribution that
-warm-up has learned. Let t be Student's with mean m, scale matrix L L' and nu degrees of freedom, v
-the unconstrained coordinates of theta, k of them, z = L^{-1} (v - m), and pi the density of v
-given s_dp and w. A t is a normal distribution with covariance r L L', 1 / r gamma with shape nu / 2
-and rate nu / 2; so with r drawn given v, 1 / r gamma with shape (nu + k) / 2 and rate (nu + z'z) /
-2, v given r has density N(m, r L L') pi(v) / t(v) (Nishihara, Murray and Adams 2014), and with z~
-normal, of variance r, all points of the ellipse z cos(a) + z~ sin(a) have the same density under
-the first factor: a is drawn from where the second is above a height below the present one, by
-shrinking the bracket of angles towards 0. Whatever m and L are, p(theta | s_dp, w) is invariant;
-if t is close to pi, the first point is nearly always taken, and is next to independent of the last.
+**Step 3** is elliptical slice sampling (Murray, Adams and MacKay 2010) around a distribution
+learned in warm-up. Let t be Student's t with mean m, scale matrix L L' and nu degrees of freedom, v
+the unconstrained coordinates of theta, k of them, z = L^{-1} (v - m), and pi the density of v given
+s_dp and w. A t is a normal distribution with covariance r L L', where 1 / r is gamma with shape nu
+/ 2 and rate nu / 2. So draw r given v, with 1 / r gamma with shape (nu + k) / 2 and rate (nu + z'z)
+/ 2; then v given r has density N(m, r L L') pi(v) / t(v) (Nishihara, Murray and Adams 2014). With
+z~ normal, of variance r, all points of the ellipse z cos(a) + z~ sin(a) have the same density under
+the first factor. Draw a from the angles where the second factor is above a random height below its
+present value, by shrinking the bracket of angles towards 0. This leaves p(theta | s_dp, w)
+invariant for any m and L. If t is close to pi, the first point is nearly always accepted and nearly
+independent of the last.
 
 References
 ----------
@@ -55,7 +56,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
 
 ALONE = 16
-"""Iterations of warm-up after which there is something to go by: m and L of step 3."""
+"""Iterations of warm-up before m and L of step 3 are first learned."""
 
 
 def elliptical_draw(
@@ -65,7 +66,7 @@ def elliptical_draw(
     factor: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return a new v; the density is invariant. From where it is 0, v stays."""
+    """Return a new v, leaving the density invariant. v stays if its density is 0."""
     k = len(v)
 
     def log_rest(z: NDArray[Any]) -> float:
@@ -95,8 +96,8 @@ class ConditionalMove(ParameterUpdate):
     Parameters
     ----------
     cycles : int, optional
-        How often an iteration does all. None: once for each column whose noise is not normal, as
-        a model may have to impute something of all these but one.
+        How many times an iteration does all three. None: once for each column whose noise is not
+        normal, as a model may have to impute something about all of these but one.
     """
 
     def __init__(self, cycles: int | None = None) -> None:
@@ -115,11 +116,11 @@ class ConditionalMove(ParameterUpdate):
         super().check(target)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin with theta given what was published, in place of the records.
+        """Begin with theta given the published values in place of the records.
 
-        That theta is off by what the noise does to it, but on the side of 0 that the release says:
-        where noise_variance is known, coefficients of the other sign may be a mode of their own,
-        with next to no mass. The first `ALONE` iterations do without step 3, which could go there.
+        The noise biases that theta, but it has the signs that the release suggests: where
+        noise_variance is known, coefficients of the other sign may be a mode of their own with
+        almost no mass. The first `ALONE` iterations skip step 3, which could go there.
         """
         tuning = super().start(target, state)
         columns = zip(target.column_laws, state.records.T, strict=True)
@@ -166,7 +167,7 @@ class ConditionalMove(ParameterUpdate):
         return ()
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Learn where theta is from the later half of warm-up, each time that it has doubled."""
+        """Learn m and L from the later half of the history each time it has doubled."""
         history = tuning["history"]
         history.append(target.coordinates.to_vector(state.theta))
         if len(history) >= ALONE and len(history) & (len(history) - 1) == 0:

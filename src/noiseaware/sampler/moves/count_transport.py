@@ -1,32 +1,32 @@
-"""Move theta and the counts of a table together, with the uniforms behind the records held.
+"""Move theta and the counts of a table together, holding the uniforms behind the records.
 
-Where theta is not integrated out, a chain that draws x given theta and theta given x walks in
-steps of what n records say of theta, however little the release says. `CountTransport` is
-`moves.Transport` for counts. A record of a group is the inverse CDF, over the cells in their order,
-of a uniform number u: with the cumulative probabilities P_c(theta), it is in cell c if P_(c-1) <= u
-< P_c. In the coordinates (theta, u) the posterior is proportional to
+Where theta is not integrated out, a chain that alternates between x given theta and theta given x
+makes steps as small as n records determine theta, however little the release says. `CountTransport`
+is `moves.Transport` for counts. A record of a group is the inverse CDF, over the ordered cells, of
+a uniform number u: with cumulative probabilities P_c(theta), it is in cell c if P_(c-1) <= u < P_c.
+In the coordinates (theta, u) the posterior is proportional to
 
     p(theta) g(s_dp, T(x(u; theta))),
 
 with u uniform. Given x and theta, the u of the x_c records of cell c are uniform on its interval.
-So a step draws u and proposes theta' from q, in coordinates v without constraints. Of u it only
-needs how many fall into each interval of theta': the x_c records are split, by a multinomial draw,
-in proportion to the lengths of what [P_(c-1), P_c) has of each new interval. It accepts with
+So a step draws u and proposes theta' from q, in unconstrained coordinates v. It only needs to know
+how many u fall into each interval of theta': a multinomial draw splits the x_c records in
+proportion to the overlaps of [P_(c-1), P_c) with the new intervals. The step is accepted with
 probability min(1, r),
 
     r =  p(theta') |dtheta'/dv'| g(s_dp, T(x'))  q(v | v')
         -------------------------------------------------.
          p(theta ) |dtheta /dv | g(s_dp, T(x ))  q(v' | v)
 
-**Proposals** are those of `proposals`: theta' from the prior, which leaves g(s_dp, T(x')) / g(s_dp,
-T(x)); then a walk and a jump in one or two blocks of coordinates, drawn at random if there are
-more, with the mean and the covariance that warm-up found.
+**Proposals** are those of `proposals`: first theta' from the prior, for which r is
+g(s_dp, T(x')) / g(s_dp, T(x)); then a walk and a jump in one or two blocks of coordinates, chosen
+at random if there are more, with the mean and covariance learned in warm-up.
 
-**Where the number of records is not known** and x_c is Poisson with mean m_c(theta), x_c is the
-number of points of a Poisson process of rate 1 that are below m_c. Given x_c and m_c these are
-uniform on [0, m_c), and those above are what they were before anything was seen. So of x_c points a
-binomial number stays below m_c' < m_c, and a Poisson(m_c' - m_c) number is below m_c' > m_c beside
-the x_c. The ratio is the one above.
+**Where the number of records is unknown** and x_c is Poisson with mean m_c(theta), x_c is the
+number of points below m_c of a Poisson process of rate 1. Given x_c and m_c these points are
+uniform on [0, m_c), and those above keep their prior distribution. So if m_c' < m_c, a binomial
+number of the x_c points stays below m_c'; if m_c' > m_c, a Poisson(m_c' - m_c) number is added. The
+ratio is the one above.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from noiseaware.sampler.moves.transport import FIRST_WINDOW, LARGEST_BLOCK
 from noiseaware.sampler.state import ChainState
 
 BLOCKS, ROUNDS = 2, 4
-"""Blocks of coordinates that are moved in an iteration, and walks and jumps in each; `python -m
-benchmarks ablation` has half as many and twice of the latter."""
+"""Blocks of coordinates moved in an iteration, and walks and jumps in each; `python -m benchmarks
+ablation` has half and twice as many of the latter."""
 
 DRAWS = 20
-"""Draws from the prior with which a geometry begins, for each coordinate of a block."""
+"""Draws from the prior for the initial geometry, per coordinate of a block."""
 
 MOST_RECORDS = 1e15
-"""A proposal with more records than this is refused: counts are integers that doubles can hold."""
+"""A proposal with more records is rejected: counts are integers that doubles can hold."""
 
 
 class CountTransport(ReadyMove):
-    """Move theta and the counts together, with the uniforms behind the records held."""
+    """Move theta and the counts together, holding the uniforms behind the records."""
 
     reports = ("transport_acceptance",)
     on_counts = True
@@ -83,14 +83,13 @@ class CountTransport(ReadyMove):
             )
 
     def start(self, target: CountTarget, state: ChainState) -> Tuning:
-        """Begin with the prior's mean and covariance of each block, from draws of it."""
         maps, blocks = target.coordinates, target.coordinates.blocks(LARGEST_BLOCK)
         number = DRAWS * max(map(len, blocks))
         prior = np.stack([maps.to_vector(target.sample_prior(state.rng)) for _ in range(number)])
         return {"blocks": [Block(index, prior[:, index]) for index in blocks], "warming": True}
 
     def step(self, target: CountTarget, state: ChainState, tuning: Tuning) -> tuple[float]:
-        """Propose theta from the prior, and changes of it, each with the counts that go along."""
+        """Propose theta from the prior, and changes of it, each with the counts that follow."""
         rng, blocks = state.rng, tuning["blocks"]
         here = look(target, state)
         there = place(target, target.coordinates.to_vector(target.sample_prior(rng)))
@@ -117,7 +116,6 @@ class CountTransport(ReadyMove):
             block.learn()
 
     def freeze(self, target: CountTarget, state: ChainState, tuning: Tuning) -> None:
-        """Learn for the last time, and drop the history."""
         for block in tuning["blocks"]:
             if len(block.geometry.history) >= FIRST_WINDOW:
                 block.set_geometry()
@@ -126,7 +124,7 @@ class CountTransport(ReadyMove):
 
 
 class Block:
-    """A block of coordinates, with what is learned of it and the proposals that use that."""
+    """A block of coordinates, its learned geometry, and the proposals that use it."""
 
     learned = ("geometry", "walk", "jump")
 
@@ -137,7 +135,7 @@ class Block:
         self._take_geometry()
 
     def learn(self) -> None:
-        """Tune the walk; after 32, 64, ... steps, learn the geometry anew."""
+        """Tune the walk; after 32, 64, ... steps, relearn the geometry."""
         count = len(self.geometry.history)
         self.walk.tune(max(1, count))
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
@@ -154,7 +152,7 @@ class Block:
 
 
 class Here(NamedTuple):
-    """Where a chain is, or a proposal leads: there the counts are still to be carried along."""
+    """Where a chain is, or where a proposal leads before the counts are carried along."""
 
     v: np.ndarray
     theta: Theta
@@ -182,9 +180,9 @@ def place(target: CountTarget, v: np.ndarray) -> Here:
 def carry(
     target: CountTarget, state: ChainState, here: Here, there: Here, log_ratio: float
 ) -> tuple[Here, float]:
-    """Take a proposal or not; return where the chain is, and the probability of taking it.
+    """Accept or reject a proposal; return the position and the acceptance probability.
 
-    `log_ratio` is all of the ratio's logarithm but g.
+    `log_ratio` is the logarithm of the ratio without g.
     """
     uniform = state.rng.random()
     if not log_ratio > -math.inf:
@@ -219,8 +217,8 @@ def carry_points(counts, old, new, order, last, rng, made):
 def carry_records(counts, old, new, order, last, rng, made):
     """Fill `made` with the counts at the new probabilities, by the uniforms of the records.
 
-    `order` (C,) has the cells of a group one after another, and `last` says which is its last one.
-    That has all that is left of [0, 1). A cell without an interval keeps its records.
+    `order` (C,) lists the cells group by group, and `last` marks the last cell of each group, which
+    takes all that is left of [0, 1). A cell without an interval keeps its records.
     """
     made[:] = 0
     first = 0

@@ -1,16 +1,16 @@
 """Change a few records at once, so that exact numbers stay as they are.
 
-Some totals were published exactly (`mechanisms.Exact`), beside a joint or a local mechanism, so
-that the state is a list of records and not their counts. Values that the exact totals do not tell
-apart are a class (`counts.lattice`). A sweep of single records leaves every record in its class,
-because the others have g = 0. What it cannot do is done here, with theta held.
+Some totals were published exactly (`mechanisms.Exact`) beside a joint or a local mechanism, so the
+state is a list of records, not their counts. Values that the exact totals do not tell apart form a
+class (`counts.lattice`). A sweep of single records leaves every record in its class, because
+anything else has g = 0. This move changes classes, with theta held.
 
-**Elements.** By an element of `ExactRows`, m records of the classes l_1, ..., l_m may be replaced
-by records of k_1, ..., k_m. Take m records in a random order. If they are of the classes l_1, ...,
-l_m, propose x_r* ~ f(. | theta, class k_r) for each; if they are of k_1, ..., k_m, propose from
-l_1, ..., l_m; if neither, nothing. Both cannot be, as the two lists have not the same classes, so
-that each step undoes the other, with the same records. With P(k) the probability of a class under
-f, the first is accepted with probability min(1, r),
+**Elements.** An element of `ExactRows` says that m records of the classes l_1, ..., l_m may be
+replaced by records of k_1, ..., k_m, or the reverse. Take m records in a random order. If their
+classes are l_1, ..., l_m, propose x_r* ~ f(. | theta, class k_r) for each; if they are k_1, ...,
+k_m, propose from l_1, ..., l_m; otherwise propose nothing. Both cannot hold, as the two lists
+differ, so each step is undone by the reverse step with the same records. With P(k) the probability
+of a class under f, the first is accepted with probability min(1, r),
 
         g(s_dp, T*)           f(x_r*)     f(x_r) / P(l_r)        g(s_dp, T*)          P(k_r)
     r = -----------  prod_r [ -------  *  ------------------ ] = -----------  prod_r  ------,
@@ -18,16 +18,16 @@ f, the first is accepted with probability min(1, r),
 
 and the second with l and k interchanged.
 
-**Swaps.** Two records change values. The totals stay, and so does prod f: r is the ratio of g,
-which is not 1 only if a value was released of each record (a local part). It is its own inverse.
+**Swaps.** Two records exchange values. The totals stay, and so does prod f, so r is the ratio of g,
+which differs from 1 only if a value was released of each record (a local part). A swap is its own
+inverse.
 
-Both go through all records, in a random order that does not depend on where the chain is, cut into
-blocks of m or of two. One block after another is decided, each by a step that leaves the posterior
-invariant.
+Both go through all records, in a random order that does not depend on the state, in blocks of m or
+of two. Each block is decided in turn, by a step that leaves the posterior invariant.
 
-**They lead everywhere.** Elements connect all counts of the classes (`counts.lattice`), single
-records take every value of a class, and swaps put them into every order, if no value has f = 0 and
-g is positive wherever the exact numbers are right.
+**Irreducibility.** Elements connect all counts of the classes (`counts.lattice`), single records
+take every value of a class, and swaps reach every order, provided no value has f = 0 and g is
+positive wherever the exact numbers are right.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ExchangeMove(SteppedMove):
     Parameters
     ----------
     steps : int
-        How often in an iteration all records are gone through with an element, drawn at random.
+        Passes over all records in an iteration, each with a random element.
     """
 
     reports = ("exchange_acceptance",)
@@ -88,9 +88,9 @@ class ExchangeMove(SteppedMove):
 def propose(
     target: Target, state: ChainState, order: np.ndarray, out: list[int], into: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what an element makes of the records in this order, and log P(k_r) / P(l_r) of each.
+    """Return the records in this order after an element, and log P(k_r) / P(l_r) of each.
 
-    Records of blocks that the element does not fit stay as they are.
+    Blocks that the element does not fit stay unchanged.
     """
     rows, m = target.exact_rows, len(out)
     density = target.abilities.log_likelihood
@@ -123,7 +123,7 @@ def decide(
     correction: np.ndarray,
     size: int,
 ) -> float:
-    """Decide about blocks of records in this order; return the share of these that changed."""
+    """Accept or reject blocks of records in this order; return the share that changed."""
     old, new = state.records, state.records.copy()
     new[order] = proposed
     statistic = target.statistic(old, 0)

@@ -1,29 +1,29 @@
 """Explore with a formula for the total, decide with the records.
 
-With u held, the transport move samples p(theta | u, s_dp), which is proportional to p(theta)
-g(s_dp, T(F(u; theta))), and every look at T is a pass over the records. With a formula T*(theta; u)
-that is close to T and does not need the records, a whole chain of steps can be made before the
-records are looked at once (the surrogate transition method: Liu 2001, *Monte Carlo Strategies in
-Scientific Computing*, 9.4.3). A model and a query may have such a formula (`formula`); where they
-have none, warm-up can learn one (`learned`).
+With u held, the transport move samples p(theta | u, s_dp), proportional to p(theta) g(s_dp, T(F(u;
+theta))), and every look at T is a pass over the records. Given a formula T*(theta; u) close to T
+that does not need the records, a whole chain of steps can be made for each look at the records (the
+surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3). A
+model and a query may supply such a formula (`formula`); otherwise warm-up can learn one
+(`learned`).
 
 **The ratio.** Let pi(v) = p(theta) J(v) g(s_dp, T) be the target with u held, in unconstrained
 coordinates v, and pi*(v) the same with T* in place of T. Let P be a Metropolis kernel for pi* that
-chooses one of several proposals at random in each step, with probabilities that do not depend on
-v. P satisfies detailed balance for pi*, and so does K = P^k, k steps of it: pi*(v) K(v, v') =
-pi*(v') K(v', v). Take the end v' of the k steps as one proposal for pi. Its ratio is
+picks one of several proposals at random in each step, with probabilities that do not depend on v. P
+satisfies detailed balance for pi*, and so does K = P^k, k steps of it: pi*(v) K(v, v') = pi*(v')
+K(v', v). Take the end v' of the k steps as one proposal for pi. Its ratio is
 
     pi(v') K(v', v)     pi(v') pi*(v)
     ---------------  =  -------------,
     pi(v)  K(v, v')     pi(v) pi*(v')
 
-so `ExploringJump.propose` has to return log pi*(v) - log pi*(v'), and nothing is approximated. (A
-fixed order of different proposals would not do: K would not be reversible.) pi* may depend on u,
-which is held, and on what warm-up learned, but not on v.
+so `ExploringJump.propose` returns log pi*(v) - log pi*(v'), and nothing is approximated. (A fixed
+order of different proposals would not do: K would not be reversible.) pi* may depend on u, which is
+held, and on what warm-up learned, but not on v.
 
-**What is added to the formula.** T*(v) = A(v) + T(r) - A(r), where A is the formula, r the
-posterior mean that warm-up found, and T(r) a look at the records, one for all steps with this u.
-The noise of pi* is wider than that of pi: whatever pi* is, the ratio is the one above.
+**The correction of the formula.** T*(v) = A(v) + T(r) - A(r), where A is the formula, r the
+posterior mean found in warm-up, and T(r) takes one look at the records for all steps with this u.
+The noise of pi* is wider than that of pi; the ratio above holds for any pi*.
 
 **The proposals of P** are those of `proposals`: two walks and a jump.
 """
@@ -59,8 +59,8 @@ STEPS = 64
 """Steps with the formula for one look at the records; `benchmarks ablation` has half and twice."""
 
 STEPS_A_CALL = 16.0
-"""Steps with the formula that cost about as much as the calls of one pass over the records:
-`python -m benchmarks steps` prints what both cost."""
+"""Steps with the formula that cost about as much as the calls of one pass over the records; `python
+-m benchmarks steps` prints both costs."""
 
 
 class Noise(NamedTuple):
@@ -71,12 +71,12 @@ class Noise(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The proposals of the chain; lists of several lengths are filled up with zeros.
+    """The proposals of the chain; lists of different lengths are padded with zeros.
 
     Attributes
     ----------
     blocks, widths
-        The coordinates that are proposed together, and their number.
+        The coordinates proposed together, and their number.
     factors, sizes
         Cholesky factors and sizes, by kind and block.
     means
@@ -97,8 +97,8 @@ class Steps(NamedTuple):
 class Numbers(NamedTuple):
     """Random numbers, a row for each step.
 
-    Uniforms: its kind and its block. Normals: its direction and the spread of its size. Waits,
-    standard exponentials: a jump's radius, and acceptance.
+    Uniforms for its kind and block; normals for its direction and the spread of its size; standard
+    exponentials (waits) for a jump's radius and for acceptance.
     """
 
     uniforms: np.ndarray
@@ -107,7 +107,7 @@ class Numbers(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How often each kind was tried in each block, and the sum of acceptance probabilities."""
+    """How many times each kind was tried in each block, and its summed acceptance probabilities."""
 
     tried: np.ndarray
     taken: np.ndarray
@@ -159,7 +159,7 @@ def accepts(log_ratio, counts, kind, block, wait):
 
 
 def _filled_up(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return lists as the rows of one array, and their lengths."""
+    """Return lists as the zero-padded rows of one array, and their lengths."""
     lengths = np.array([len(one) for one in lists])
     array = np.zeros((len(lists), lengths.max()), dtype=np.int64)
     for row, one in zip(array, lists, strict=True):
@@ -168,14 +168,14 @@ def _filled_up(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class ExploringJump(Proposal):
-    """The end of a chain that was run with a formula for the total; all of theta.
+    """The end of a chain run with a formula for the total; moves all of theta.
 
     Parameters
     ----------
     blocks
         The coordinates that the chain proposes together.
     target
-        What is sampled.
+        The target.
 
     Attributes
     ----------
@@ -187,9 +187,9 @@ class ExploringJump(Proposal):
     learned: tuple[str, ...] = ("mean", "steps")
     if_needed = True
     softer = 0.95
-    """pi* is given wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by
-    this. A chain gets stuck where pi* is lower than pi; it never does where pi* is higher. Measured
-    by `python -m benchmarks ablation`."""
+    """pi* has wider noise than pi: 1 / b_j, the second column of the terms, is multiplied by this.
+    A chain gets stuck where pi* is lower than pi, never where it is higher. Measured by `python -m
+    benchmarks ablation`."""
 
     def __init__(self, blocks: list[np.ndarray], target: Target) -> None:
         assert target.terms is not None
@@ -220,7 +220,6 @@ class ExploringJump(Proposal):
         raise NotImplementedError
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the shapes of the proposals, and the posterior mean."""
         self.mean = geometry.mean.copy()
         for b, width in enumerate(self.steps.widths.tolist()):
             index = self.steps.blocks[b, :width]
@@ -230,7 +229,6 @@ class ExploringJump(Proposal):
         self.steps = self.steps._replace(means=self.mean[self.steps.blocks])
 
     def tune(self, count: int) -> None:
-        """Tune the sizes of the walks in every block."""
         tried, taken = self.counts
         sizes = self.steps.sizes
         for at in np.argwhere(tried[:JUMP]):
@@ -242,7 +240,6 @@ class ExploringJump(Proposal):
         taken[:] = 0.0
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Draw the random numbers of `steps` chains."""
         shape = (steps, self.formula_steps)
         return (
             rng.random((*shape, 2)),

@@ -1,18 +1,18 @@
-"""Records of few values, released one by one: theta with them summed out, and each drawn exactly.
+"""Records of few values, released one by one: theta with them summed out, then each drawn exactly.
 
-With p(s_i | theta) = sum_c f(c | theta) h(s_i | c) (`agreement.listed`), theta is moved by a slice
-sampler that leaves
+With p(s_i | theta) = sum_c f(c | theta) h(s_i | c) (`agreement.listed`), a slice sampler moves
+theta and leaves
 
     p(theta | s_dp)  proportional to  p(theta) prod_i p(s_i | theta)
 
-invariant, and then every record is drawn from p(x_i | theta, s_i). The new pair has the
-distribution p(theta | s_dp) p(x | theta, s_dp) = p(theta, x | s_dp), whatever x was before: nothing
-is accepted or rejected, and theta and x do not hold each other back. A value that is impossible
-for a record, h = 0, is never drawn, so that a law may have zeros.
+invariant. Then every record is drawn from p(x_i | theta, s_i). The new pair has the distribution
+p(theta | s_dp) p(x | theta, s_dp) = p(theta, x | s_dp), whatever x was before: nothing is accepted
+or rejected, and theta and x do not hold each other back. A value that is impossible for a record, h
+= 0, is never drawn, so a law may have zeros.
 
-Of a model with `random_size`, f are the means m_c of Poisson counts, which do not add up to 1. The
-n records in their order have the density prod_i m(x_i) exp(-sum_c m_c) / n!, so that p(theta) is
-multiplied by exp(-sum_c m_c); the draws of the records are as before.
+For a model with `random_size`, f are the means m_c of Poisson counts, which do not add up to 1. The
+n ordered records have the density prod_i m(x_i) exp(-sum_c m_c) / n!, so p(theta) is multiplied by
+exp(-sum_c m_c); the draws of the records are unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 MOST = 32
-"""Coordinates of theta that are moved with the records summed out; more would take too long."""
+"""Most coordinates of theta to move with the records summed out; more would take too long."""
 
 KERNEL = Slice()
 
@@ -40,7 +40,7 @@ TRIES = 1000
 class FiniteMove(ReadyMove):
     """Move theta with the records summed out, and draw every record from its conditional.
 
-    A theta of more than 32 coordinates stays where it is; `ParameterUpdate` moves it given x.
+    A theta of more than 32 coordinates stays; `ParameterUpdate` moves it given x.
     """
 
     def check(self, target: Target) -> None:
@@ -83,7 +83,7 @@ class FiniteMove(ReadyMove):
 
 
 def _summed(target: Target) -> Target:
-    """Return a target whose likelihood is that of the release, the records summed out."""
+    """Return a target whose likelihood is that of the release, with the records summed out."""
     summed, laws, able = copy.copy(target), target.listed, target.abilities
 
     def log_seen(theta: Any, _: Any) -> Any:
@@ -100,7 +100,7 @@ def _summed(target: Target) -> Target:
 
 
 def _log_f(target: Target, theta: Theta) -> Any:
-    """Return log f of each value that a record can have, (C,)."""
+    """Return log f of each possible value of a record, (C,)."""
     log_likelihood = target.abilities.log_likelihood
     assert log_likelihood is not None  # `can_list` saw to it
     return log_likelihood(theta, target.listed.values)

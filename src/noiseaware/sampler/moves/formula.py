@@ -1,27 +1,26 @@
 """The regression's formula for the total, with which the transport move explores.
 
-`exploring` has the ratio. A is the formula of `noiseaware.maths.formulas`.
+`exploring` derives the ratio. A is the formula of `noiseaware.maths.formulas`.
 
 **A walk in the total.** Where the formula without clamping, B, can be solved for theta, the walk
-that is shaped like theta given u is made in it instead: B' = B(v) + s c b z, with the noise's
-scales b, and v' solves B(v') = B'. The posterior is as wide there as the noise, whatever its shape
-in theta. In B the walk is symmetric, so that in v
+shaped like theta given u is made in B instead: B' = B(v) + s c b z, with noise scales b, and v'
+solves B(v') = B'. There the posterior is as wide as the noise, whatever its shape in theta. The
+walk is symmetric in B, so in v
 
     q(v | v') / q(v' | v)  =  |dB / dv|(v) / |dB / dv|(v').
 
-**Where n is not known**, the chain moves it as well, with log w as the last coordinate (`size`).
-The u that are held are the first N of the row, N its span, and the database of each n up to N is
-one and the same from wherever it is asked for (`row`). So pi(v), v including log w, is the target
-that `row` derives,
+**Where n is unknown**, the chain moves it too, with log w as the last coordinate (`size`). The u
+that are held are the first N of the row, N its span, and the database of each n up to N is the same
+from wherever it is built (`row`). So pi(v), with log w in v, is the target that `row` derives,
 
     p(theta) J(v) p(n) w g(s_dp, T(F(u(n); theta))) prod_{i <= N} phi(u_i + d(n)),
 
-with u(n) the u_i + d(n), i <= n, and pi* the same with T* in place of T; the ratio holds. The
-sums that the formula needs of u(n) follow from those of the first n of the row: with s = sum u_i
-and Q = sum u_i u_i', they are s + n d and Q + s d' + d s' + n d d'. They are taken at some n,
-`Sizes`, and are in proportion between these, as p(n) is that of the next below; T(r) - A(r) is in
-proportion to n. pi* is 0 where n is outside the range that warm-up found, and a chain that is there
-stays where it is.
+with u(n) the u_i + d(n), i <= n, and pi* the same with T* in place of T; the ratio holds. The sums
+of u(n) that the formula needs follow from those of the first n of the row: with s = sum u_i and Q =
+sum u_i u_i', they are s + n d and Q + s d' + d s' + n d d'. They are computed at some n (`Sizes`)
+and taken in proportion between these, where p(n) is that of the next lower n. T(r) - A(r) is taken
+in proportion to n. pi* is 0 for n outside the range found in warm-up, and a chain that is there
+stays.
 """
 
 from __future__ import annotations
@@ -59,19 +58,19 @@ from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 MOST_SIZES = 1024
-"""Numbers of records at which the sums of the row are taken."""
+"""Most values of n at which the sums of the row are computed."""
 
 WIDE = (0.1, 0.7)
-"""The range of log n is this far on each side of its mean at least and at most, and otherwise five
-standard deviations: with more, most of the row would be behind n."""
+"""The range of log n extends five standard deviations to each side of its mean, but at least and at
+most this far: with more, most of the row would be behind n."""
 
 
 class Sizes(NamedTuple):
-    """What the chain needs to move n; nothing in it where n is known."""
+    """What the chain needs to move n; empty where n is known."""
 
     lowest: int
     apart: int
-    """The sums are taken at n = lowest, lowest + apart, ..."""
+    """The sums are computed at n = lowest, lowest + apart, ..."""
     log_prior: np.ndarray
     """log p(n) there."""
     sums: np.ndarray
@@ -113,7 +112,7 @@ def take_sums(row, n, sizes):
 def resize(sizes, log_w, summary):
     """Fill `summary` with the sums of u(n), n = floor(w); return what log w adds to log pi*.
 
-    Where n is known, 0, and the summary is left as it is.
+    Where n is known, return 0 and leave the summary.
     """
     if sizes.sums.shape[0] == 0:
         return 0.0
@@ -158,7 +157,7 @@ def log_target(formula, summary, noise, log_jacobian, theta, room, unclamped, to
 def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, solvable, v, counts):
     """Do all steps of the chain for pi*, in place in `v`; return log pi* before and after.
 
-    `natural` is room for theta, all its parameters one after another.
+    `natural` is room for all parameters of theta, one after another.
     """
     d = noise.offset.shape[0]
     theta, room = read_theta(formula, natural), make_room(formula)
@@ -198,7 +197,7 @@ def explore(formula, summary, sizes, layout, natural, noise, steps, numbers, sol
 
 
 class RegressionJump(ExploringJump):
-    """The chain of a regression; it moves n too, from `lowest` to `span`."""
+    """The chain of a regression; it also moves n, from `lowest` to `span`."""
 
     learned = (*ExploringJump.learned, "lowest", "span")
     scratch = (*ExploringJump.scratch, "summary", "sizes")
@@ -231,7 +230,7 @@ class RegressionJump(ExploringJump):
         self.noise = self.noise._replace(offset=offset)
 
     def set_geometry(self, geometry: Geometry) -> None:
-        """Take the range of n besides."""
+        """Take the range of n as well."""
         super().set_geometry(geometry)
         if self.prior is None:
             return
@@ -242,7 +241,7 @@ class RegressionJump(ExploringJump):
         self.span = max(min(math.ceil(high), self.prior.upper), self.lowest)
 
     def reference(self, row: Row) -> np.ndarray:
-        """Take the sums of the row, and return the u at r."""
+        """Compute the sums of the row, and return the u at r."""
         if self.prior is None:
             self.summary = self.formula.summarise(row.own())
             return row.own()

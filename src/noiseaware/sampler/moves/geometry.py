@@ -1,4 +1,4 @@
-"""What the transport move learns of the posterior of v, in warm-up, from its own history."""
+"""What the transport move learns in warm-up about the posterior of v, from its own history."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ DIFFERENCE = 0.5
 benchmarks ablation` has others."""
 
 EXACT = 1e-7
-"""How close a solution comes, in units of the noise, unless rounding keeps it farther off."""
+"""How close a solution comes, in units of the noise, unless rounding prevents it."""
 
 COARSE = 0.05
-"""The farthest that rounding may keep it: a release whose numbers were coarser is refused."""
+"""The largest error that rounding may leave: a release with coarser numbers is refused."""
 
 FINE, PATIENCE = 1e-10, 4
-"""Steps, as a share of v, that change no more than the last digits of a total if the noise is so
-small that nothing is `EXACT`; and how many such in a row show that rounding is what is left."""
+"""Where nothing is `EXACT`, only rounding is left after `PATIENCE` steps in a row below the share
+`FINE` of v."""
 
 
 class Geometry:
@@ -27,11 +27,11 @@ class Geometry:
 
     With u held, the release sees theta only through the total T(F(u; theta)), which is nearly
     linear in v over the width of the noise. With J = dT/dv and noise of scale b_j in coordinate j,
-    the precision of v given u and s_dp is about J' diag(1/b^2) J, plus that of the prior: small in
+    the precision of v given u and s_dp is about J' diag(1/b^2) J plus that of the prior: small in
     the directions that the release leaves free, large in those that it pins down. Its inverse,
     `covariance_given_u`, is known after one estimate of J, before the chain mixes. `pull` (size, d)
-    is where v goes, with u held, if coordinate j of the total is to change by b_j: the step of
-    Gauss and Newton, covariance_given_u J' diag(1/b).
+    is how v moves, with u held, to change coordinate j of the total by b_j: the Gauss-Newton step,
+    covariance_given_u J' diag(1/b).
     """
 
     learned = ("history", "mean", "covariance", "covariance_given_u", "pull")
@@ -53,7 +53,7 @@ class Geometry:
         inverse_scales: np.ndarray,
         v: np.ndarray,
     ) -> None:
-        """Estimate dT/dv at v by differences of v -> T, and with 1 / b_j what depends on it."""
+        """Estimate dT/dv at v by differences of v -> T, and from 1 / b_j what depends on it."""
         widths = DIFFERENCE * np.sqrt(np.diag(self.covariance_given_u))
         jacobian = differences(total_at, v, np.diag(widths)) / widths
         weighted = jacobian * inverse_scales[:, None]
@@ -72,11 +72,11 @@ def differences(
 
 
 class Approach:
-    """How close a solver has come: whether it is done.
+    """How close a solver has come, and whether it is done.
 
-    Where the noise is so small that the floats next to a total are far apart in its units, no
-    solution is `EXACT`. Which ones happened to be would depend on how finely floats lie at theta,
-    and a move that asked for them would prefer small parameters.
+    Where the noise is so small that neighbouring floats are far apart in its units, no solution is
+    `EXACT` except by chance. That chance depends on the spacing of floats at theta, so a move that
+    insisted on it would favour small parameters.
     """
 
     def __init__(self) -> None:

@@ -1,54 +1,53 @@
-"""Move the levels of all groups, with a decision about each.
+"""Move the levels of all groups, with one decision for each.
 
 Where a model has a level for each of G groups, transport would propose them a few at a time and
-build every record each time, some G times the work. But of such a model
+build every record each time, some G times the work. But in a model where
 
     z_1, ..., z_G  are independent standard normals, given the other coordinates of v,
 
-z_g changes no record outside group g, and a release by group has a noisy number, or a few, for each
-group alone. With the innovations u and the other coordinates held, the target is then a product,
+z_g changes no record outside group g, and a release by group has noisy numbers of each group alone.
+With the innovations u and the other coordinates held, the target is then a product,
 
     p(z | rest, u, s_dp)  proportional to  prod_g phi(z_g) g_g(s_g, T_g(z_g)),
 
-so every z_g may be moved by a Metropolis step of its own, all in one pass over the records. The
-proposal is z_g' = sqrt(1 - a_g^2) z_g + a_g e, e standard normal. It is reversible for phi, so that
-phi cancels and z_g' is accepted with probability min(1, r_g),
+so every z_g can make its own Metropolis step, all in one pass over the records. The proposal z_g' =
+sqrt(1 - a_g^2) z_g + a_g e, with e standard normal, is reversible for phi. So phi cancels and z_g'
+is accepted with probability min(1, r_g),
 
     r_g = g_g(s_g, T_g(z_g')) / g_g(s_g, T_g(z_g)).
 
-**The size.** A step of z_g moves the level of the group by tau times as much, and how far that may
-be has to do with the noise and not with tau. So a_g = b_g / sqrt(b_g^2 + tau^2), near b_g / tau
-where tau is large: b_g is c_g, tuned in warm-up for each group, times a random factor. Neither
-depends on z, and tau is held, so that the step stays reversible.
+**The size.** A step of z_g moves the level of the group by tau times as much, and the distance it
+can go depends on the noise, not on tau. So a_g = b_g / sqrt(b_g^2 + tau^2), near b_g / tau where
+tau is large. b_g is c_g, tuned in warm-up for each group, times a random factor. Neither depends on
+z, and tau is held, so the step stays reversible.
 
 Transport moves the other coordinates, with z held too.
 
-**Letting the levels follow.** Where the noise is small, the totals are known, and with u and z held
-none of the other coordinates, called a, can move; a noisy sum of clamped records says little of
-their variance, but says it in a way that only all of them together can change. So a is also moved
-with T held: a' is drawn from q(a' | a), and every z_g' solves H_g(z_g'; a', u) = H_g, where H_g is
-T_g or what else is held of the group. With D_g = dH_g / dz_g, (a, H_1, ..., H_G) are coordinates of
-(a, z) whose volume is prod_g D_g times that of (a, z), and only a moves in them. So a', z' is
-accepted with probability min(1, r),
+**Letting the levels follow.** Where the noise is small, the totals are nearly known, and with u and
+z held none of the other coordinates, called a, can move. A noisy sum of clamped records says little
+about their variance, yet the variance can change only if all coordinates change together. So a also
+moves with T held: draw a' from q(a' | a), and solve H_g(z_g'; a', u) = H_g for every z_g', where
+H_g is T_g, or what is held of the group instead. With D_g = dH_g / dz_g, (a, H_1, ..., H_G) are
+coordinates of (a, z) whose volume is prod_g D_g times that of (a, z), and only a moves in them. So
+(a', z') is accepted with probability min(1, r),
 
     r = p(v') q(a | a') g(s, T') prod_g D_g
         ------------------------------------,
         p(v ) q(a' | a) g(s, T ) prod_g D_g'
 
-p being the prior density of all coordinates, z included, and D_g' being taken at the end. T' is T
-but for rounding, and for a group of which T_g is not what is held. The solver has to come back to z
-from z', or the proposal is refused: then it is reversible, wherever the solver leads to.
+where p is the prior density of all coordinates, including z, and D_g' is taken at the end. T'
+equals T up to rounding, except for groups where T_g is not what is held. If the solver does not
+come back to z from z', the proposal is rejected, which makes the move reversible wherever the
+solver leads.
 
-a is walked, or jumps to a Student t draw fitted to the posterior (`proposals`); the innovations
-that are held know little of what the release leaves open, so that jumps are often accepted.
+a makes a random walk, or jumps to a Student t draw fitted to the posterior (`proposals`).
 
-**Groups that do not answer.** Where all records of a group are clamped, dT_g / dz_g = 0 and no z_g
-solves for anything. If z_g stayed, a larger variance would take some record back inside, or all
-would have to be farther out than before. What is held of such a group is the record that is
-closest to what it adds to the total, which is the one that is clamped by least: H_g is its value.
-The others are clamped by more, before and after, so that T_g stays as well. The way back chooses
-anew what is held; if that is something else, it does not lead back, and the proposal is refused. A
-group without records keeps its z_g.
+**Groups that do not respond.** Where all records of a group are clamped, dT_g / dz_g = 0 and there
+is nothing to solve; if z_g stayed, a larger variance could bring some record back inside. Instead
+hold the value H_g of the record closest to what it adds to the total, the one clamped by least. The
+others are clamped by more, before and after, so T_g stays as well. The way back chooses anew what
+is held; if the choice differs, it does not lead back, and the proposal is rejected. A group without
+records keeps its z_g.
 """
 
 from __future__ import annotations
@@ -69,18 +68,18 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 NUDGE = 1e-6
-"""How far z is moved to estimate D: so little that hardly any record comes to its clamp."""
+"""How far z moves to estimate D: so little that hardly any record crosses its clamp."""
 
 MOST_TRIES = 40
-"""Looks at the records for one solution; a solver that needs more is lost."""
+"""Most looks at the records for one solution."""
 
 FARTHEST = 30.0
-"""Bound of log c_g: beyond it 1 - a_g^2, or a_g^2, is less than doubles can tell from 0 or 1."""
+"""Bound on |log c_g|: beyond it doubles cannot tell 1 - a_g^2, or a_g^2, from 0 or 1."""
 
 
 @njit(cache=True, nogil=True)
 def log_each(density, total, out):
-    """Fill `out` (G,) with log g of the coordinates of each group, as many for each."""
+    """Fill `out` (G,) with log g of each group's coordinates; every group has equally many."""
     terms = density.terms
     long, family, parameters = needs_long(terms), terms.family, terms.parameters
     width = len(total) // len(out)
@@ -105,7 +104,7 @@ def find_closest(records, rows, found):
 
 @njit(cache=True, nogil=True)
 def next_steps(off, slope, rises, z, between, step):
-    """Write the next step of each z_g, and narrow what the solution lies between, (G, 2)."""
+    """Write the next step of each z_g, and narrow the bracket of its solution, (G, 2)."""
     for g in range(len(off)):
         if off[g] == 0.0:
             step[g] = 0.0
@@ -124,7 +123,7 @@ def next_steps(off, slope, rises, z, between, step):
 
 
 class GroupMove(SteppedMove):
-    """Move the levels of all groups with the innovations held, and decide about each.
+    """Move the levels of all groups with the innovations held, with a decision for each.
 
     Parameters
     ----------
@@ -152,7 +151,7 @@ class GroupMove(SteppedMove):
         assert target.levels is not None  # `check` saw to it
         maps, groups = target.coordinates, target.levels.stop - target.levels.start
         tau = maps.spread_of(maps.to_vector(state.theta))
-        # One number a group and a level that moves it: more numbers could not all be held.
+        # With several numbers for each group, its one level could not hold them all.
         held = target.levels if target.d == groups else slice(None)
         others = np.delete(np.arange(maps.size), held)
         tuning: Tuning = {
@@ -175,7 +174,6 @@ class GroupMove(SteppedMove):
         return tuning
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
-        """Move all levels, and the other coordinates with them; report the shares accepted."""
         here = Groups(target, state)
         share = self._move_levels(here, tuning, state.rng)
         follow = math.nan
@@ -197,7 +195,7 @@ class GroupMove(SteppedMove):
         proposed[others] = there
         log_ratio += here.follow(proposed)
         wait = rng.standard_exponential()
-        # Looking for the way back costs as much as solving did: only where it decides.
+        # Solving for the way back costs as much as solving did: only where it decides.
         if log_ratio > -math.inf and (tuning["warming"] or -wait < log_ratio):
             log_ratio = log_ratio if here.leads_back() else -math.inf
         accept = -wait < log_ratio < math.inf
@@ -252,7 +250,7 @@ class GroupMove(SteppedMove):
                 proposal.set_geometry(tuning["geometry"])
 
     def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
-        """Return what the move costs, in the way in which it goes on."""
+        """Return the cost of the move, which has no other option."""
         one = costs(target.n, target.work)
         cost = one.start + tuning["looks"] / max(tuning["count"], 1) * one.build
         return [AS_BEFORE._replace(cost=cost)]
@@ -266,8 +264,8 @@ class GroupMove(SteppedMove):
 class Groups:
     """Where the move is, with u held: v, T there, and the v of the last proposal of `follow`.
 
-    `looks` is how often all records were looked at; `records`, which record is held of each group
-    whose number is not, -1 for none, and -2 for a group whose number is held.
+    `looks` counts the looks at all records. `records` says which record is held of each group: -1
+    for none, and -2 for a group whose number is held.
     """
 
     def __init__(self, target: Target, state: ChainState) -> None:
@@ -323,11 +321,11 @@ class Groups:
     def solve(
         self, v: np.ndarray, slope: np.ndarray, wanted: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return v with levels at which all H_g are as wanted, and T there; None if not found.
+        """Return v with levels where all H_g are as wanted, and T there; None if not found.
 
-        Every group has a secant of its own, between its last two points, that begins with a slope.
-        Once the solution lies between two points, so do all later ones: in the middle, where the
-        secant leads elsewhere. Where H_g is flat, the step is twice the last one.
+        Every group has its own secant, between its last two points, starting with a given slope.
+        Once two points bracket the solution, all later ones stay inside: at the middle, where the
+        secant leads out. Where H_g is flat, the step doubles.
         """
         v, approach, rises = v.copy(), Approach(), np.sign(slope)
         between = np.full((len(slope), 2), (-math.inf, math.inf))
@@ -348,7 +346,7 @@ class Groups:
         return None
 
     def follow(self, proposed: np.ndarray) -> float:
-        """Let the levels of a proposed v follow, so that all H_g stay; return log r but for q.
+        """Let the levels of a proposed v follow, so that all H_g stay; return log r without q.
 
         It may be accepted only if it `leads_back`.
         """
@@ -366,7 +364,7 @@ class Groups:
             return log_ratio + self.target.log_g(total) - self.target.log_g(self.total)
 
     def leads_back(self) -> bool:
-        """Whether the solver comes back from the last proposal to where the move is."""
+        """Whether the solver returns from the last proposal to the current position."""
         back = self.v.copy()
         back[self.levels] = self.v_new[self.levels]
         with np.errstate(all="ignore"):

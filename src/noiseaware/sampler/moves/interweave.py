@@ -1,9 +1,8 @@
-"""Do several moves in turn, as often in an iteration as the slowest parameter needs.
+"""Make several moves in turn, as many times in an iteration as the slowest parameter needs.
 
-Doing a list of moves c times leaves the posterior invariant if doing it once does. Where an
-effective draw costs many iterations, c draws that are nearly copies of one another become one that
-is worth keeping. The number c is chosen at the end of warm-up, from the autocorrelation time that
-the transport move expects, and then frozen.
+Making a list of moves c times leaves the posterior invariant if making it once does. Where an
+effective draw costs many iterations, one draw replaces c nearly identical ones. c is chosen at the
+end of warm-up from the autocorrelation time that the transport move expects.
 """
 
 from __future__ import annotations
@@ -22,25 +21,24 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
 MOST_CYCLES = 8
-"""Rounds that an iteration may have. With few records each may be as long as a round can be."""
+"""Most rounds in an iteration. With few records each may be as long as a round can be."""
 
 LONGEST = 150_000.0
-"""With many records an iteration costs at most four of Algorithm 1, the limit that `python -m
-benchmarks peers` holds it to, or, if these pass over a record less often than so many times each,
-as many more. It then takes some 3 ms: the default call of 2,000 records, of any ready model, is to
-take 20 s at most, and draws that are nearly copies of one another save nobody time."""
+"""With many records an iteration costs at most four of Algorithm 1 (the limit that `python -m
+benchmarks peers` holds it to), or four times this many passes over a record, if that is more: some
+3 ms, so that the default call of 2,000 records, of any ready model, takes 20 s at most."""
 
 
 class Interweave(ReadyMove):
-    """Do `moves` one after another, c times in an iteration.
+    """Make `moves` one after another, c times in an iteration.
 
     Parameters
     ----------
     *moves
         The moves, in order.
     cycles : int, optional
-        c. None chooses it in warm-up, up to 8; without a `Transport` among the moves there
-        is nothing to learn it from, and it is 1.
+        c. None chooses it in warm-up, up to 8; it is 1 without a `Transport` among the moves, which
+        it is learned from.
     """
 
     def __init__(self, *moves: Any, cycles: int | None = None) -> None:
@@ -55,18 +53,16 @@ class Interweave(ReadyMove):
         return f"Interweave({', '.join(map(repr, self.moves))})"
 
     def check(self, target: Target) -> None:
-        """Raise if one of the moves cannot be done."""
         for move in self.moves:
             move.check(target)
 
     def find_start(self, target: Target, state: ChainState) -> None:
-        """Let every move find a place to begin."""
+        """Let every move find a starting point."""
         for find_start in [move_abilities(move).find_start for move in self.moves]:
             if find_start is not None:
                 find_start(target, state)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Start every move."""
         return {
             "cycles": self.cycles or 1,
             "last_reports": [],
@@ -75,24 +71,24 @@ class Interweave(ReadyMove):
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, ...]:
-        """Do all moves c times; report means, and the lowest of what is a lowest.
+        """Make all moves c times; report means, or minima for the reports in `lowest`.
 
-        A brief draw may take their place; what the moves reported last is then reported again.
+        A brief draw may replace them; the last reports of the moves are then repeated.
         """
         self._draw(target, state, tuning, None)
         return tuple(tuning["last_reports"])
 
     def most(self, target: Target) -> int:
-        """Return how many iterations `run` may do: as many as look at some thousand records."""
+        """Return how many iterations `run` may make: as many as look at some thousand records."""
         return 1 if target.size is not None else max(1, CHUNK // target.n)
 
     def run(
         self, target: Target, state: ChainState, tuning: Tuning, iterations: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Do several iterations; return theta and the reports, one row each.
+        """Make several iterations; return theta and the reports, one row each.
 
-        As many calls of `step` give the same, but do not know that nothing else has moved the
-        chain since the last, and look again at where it is.
+        Gives the same as that many calls of `step`, but reuses log g between iterations, since
+        nothing else has moved the chain.
         """
         first, log_g = state.iteration, None
         reports = np.empty((iterations, len(self.reports)))
@@ -112,7 +108,7 @@ class Interweave(ReadyMove):
     def _draw(
         self, target: Target, state: ChainState, tuning: Tuning, log_g: float | None
     ) -> float | None:
-        """Do an iteration, given log g if that is known; return it if it is known afterwards."""
+        """Make an iteration, given log g if it is known; return log g if it is known afterwards."""
         if tuning["last_reports"]:
             for k in tuning["brief"]:
                 found = self.moves[k].brief(target, state, tuning["moves"][k], log_g)
@@ -136,12 +132,10 @@ class Interweave(ReadyMove):
         ]
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Let every move learn."""
         for move, own in zip(self.moves, tuning["moves"], strict=True):
             move.learn(target, state, own)
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Freeze every move and choose the number of cycles."""
         tuning["last_reports"] = []
         able = list(zip(map(move_abilities, self.moves), tuning["moves"], strict=True))
         chooser = next((own for can, own in able if can.chooses), None)

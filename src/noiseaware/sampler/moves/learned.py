@@ -1,27 +1,28 @@
-"""Explore with a formula that warm-up has learned, decide with the records.
+"""Explore with a formula learned in warm-up, decide with the records.
 
 `exploring` makes a chain of steps for each look at the records, with a formula for the total. Where
-a model and a query have none, and the other proposals are not enough, one is learned:
-T(F(u; theta(v))) and log p(theta) J(v), J being the Jacobian, as functions of v. It is a spline
-through their values at points near those of the history, and made anew when the geometry is
-learned, with the u of that time. What another u would add is corrected by a look at the records at
-the posterior mean r, as in `exploring`.
+a model and a query have none, and the other proposals are not enough, one is learned for T(F(u;
+theta(v))) and log p(theta) J(v) as functions of v, J being the Jacobian. It is a spline through
+their values at points near those of the history, renewed with the geometry, for the u of that time.
+The difference that another u makes is corrected by a look at the records at the posterior mean r,
+as in `exploring`.
 
 **The ratio** is the one of `exploring`. With A and l the splines,
 
     log pi*(v) = l(v) + sum_j log g_j(s_dp, A_j(v) + T_j(r) - A_j(r)),
 
-a chain of Metropolis steps for pi* leads from v to v', and v' is accepted with probability
-min(1, pi(v') pi*(v) / (pi(v) pi*(v'))). Points, values, how far off they are and how far out they
-reach are what warm-up learned, T(r) is of the u that are held: pi* is one fixed function of v while
-u is held, and whichever it is, the ratio is exact.
+a chain of Metropolis steps for pi* leads from v to v', and v' is accepted with probability min(1,
+pi(v') pi*(v) / (pi(v) pi*(v'))). Everything about the splines was learned in warm-up, and T(r)
+belongs to the u that are held: pi* is one fixed function of v while u is held, and the ratio is
+exact for any such function.
 
-**Where pi* is too low** a chain gets stuck, and fits are off in the tails. So the noise of pi* is
-wider than that of pi, by 1 + the root mean square of what a point is off by a fit to the others, in
-units of b_j. Farther out than all points, where the chain was not in warm-up, A and l are those of
-where the ray from the mean leaves the sphere through the farthest, and pi* falls along the ray as a
-Student t does: where pi falls faster, pi* is not too low. Where the noise is so small that the
-spline is not close to within it, little is accepted, and `tuning` chooses other proposals.
+**Where pi* is too low** a chain gets stuck, and fits are poor in the tails. So the noise of pi* is
+wider than that of pi, by 1 + the root mean square of each point's error when it is left out of the
+fit, in units of b_j. Beyond all points, where the chain was not in warm-up, A and l are constant
+along rays from the mean, from where these leave the sphere through the farthest point, and pi*
+falls along a ray as a Student t does: where pi falls faster, pi* is not too low. Where the noise is
+too small for the spline to be close within it, few proposals are accepted, and `tuning` chooses
+others.
 
 Reference
 ---------
@@ -46,21 +47,21 @@ from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 POINTS = 25
-"""Points of a fit for each coordinate of v and one more; `python -m benchmarks ablation` has half
-and twice."""
+"""Points of a fit for each coordinate of v, plus one coordinate; `python -m benchmarks ablation`
+has half and twice as many."""
 
 APART = 0.25
 """Posterior standard deviations by which a point is moved from one of the history; likewise."""
 
 PRODUCTS = 4000.0
-"""So many take as long as a step with a formula of `formula`, about a microsecond."""
+"""This many products take as long as a step with a formula of `formula`, about a microsecond."""
 
 
 class Spline(NamedTuple):
-    """Functions of v: a linear one of z = whiten (v - mean), and multiples of |z - z_i|^3.
+    """Functions of v: linear in z = whiten (v - mean), plus multiples of |z - z_i|^3.
 
-    The rows of the coefficients are those of 1, of the z, and of the points z_i, which are the
-    columns of `points`.
+    The rows of the coefficients are those of 1, of the z, and of the points z_i, the columns of
+    `points`.
     """
 
     mean: np.ndarray
@@ -70,29 +71,29 @@ class Spline(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What was fitted."""
+    """A fitted formula."""
 
     spline: Spline
-    """A, and l as the last."""
+    """A, with l as its last function."""
     reach: float
     """The largest |z|^2 of a point."""
     softer: np.ndarray
-    """What 1 / b_j is multiplied by in pi*, (d,)."""
+    """The factor of 1 / b_j in pi*, (d,)."""
 
 
 NOTHING = Spline(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
 NO_FIT = Fit(NOTHING, -1.0, np.ones(1))
-"""Until there is one: v stays where it is."""
+"""No fit yet: v stays where it is."""
 
 
 def fit_spline(
     x: np.ndarray, values: np.ndarray, mean: np.ndarray, factor: np.ndarray
 ) -> tuple[Spline, np.ndarray]:
-    """Return the spline through `values` (m, c) at points x (m, k), and how far off it is, (c,).
+    """Return the spline through `values` (m, c) at points x (m, k), and its errors, (c,).
 
     With K_ij = |z_i - z_j|^3 and P the rows (1, z_i'), the coefficients solve K a + P b = values,
     P' a = 0. Without point i the spline would be off there by a_i / B_i, B being the diagonal of
-    the inverse of [K P; P' 0] (Rippa 1999); the root mean squares of these are returned. z = L^-1
+    the inverse of [K P; P' 0] (Rippa 1999); the errors are the root mean squares of these. z = L^-1
     (x - mean), L being `factor`.
     """
     whiten = np.linalg.inv(factor)
@@ -165,7 +166,7 @@ def explore_fit(fit, noise, steps, numbers, v, counts):
 
 
 class LearnedJump(ExploringJump):
-    """The end of a chain that was run with a learned formula for the total; all of theta."""
+    """The end of a chain run with a learned formula for the total; moves all of theta."""
 
     learned = (*ExploringJump.learned, "fit")
 

@@ -1,76 +1,73 @@
 """Redraw the records and their total, and solve for theta.
 
-Where the noise is small against the sampling error, the total T is known and nothing else is. With
-the records held theta hardly moves; with theta held a record cannot change, because the total
-would; with the innovations u held (`transport`) the total pins down as many directions of theta as
-it has coordinates, in a tube that may be long, narrow and bent. What the release leaves open is the
-set of all (theta, u) with a total that the noise allows. This move goes along it.
+Where the noise is small against the sampling error, the total T is nearly known and nothing else
+is. With the records held, theta hardly moves. With theta held, a record cannot change, because the
+total would. With the innovations u held (`transport`), the total pins down as many directions of
+theta as it has coordinates, in a tube that may be long, narrow and bent. This move travels along
+all (theta, u) whose total the noise allows.
 
 **The coordinates.** Let v be theta without constraints and T(v; u) the total of F(u; theta(v)). Fix
 r of the d coordinates of T, called t, and matrices M (k x r) and N (k x (k - r)) with [M N]
 invertible, and write v = M y + N a. Where y -> t(M y + N a; u) is invertible, (a, t, u) are
-coordinates of (v, u), and |d(a, t) / dv| is a constant times |det dt/dv M|. The target of
-`transport` is in them
+coordinates of (v, u), and |d(a, t) / dv| is a constant times |det dt/dv M|. In them the target of
+`transport` is
 
     p(theta) J(v) p(u) g(s_dp, T) / |det dt/dv M|.
 
 **The ratio.** Draw u' from u by a kernel that is reversible for p(u): each u_i is drawn afresh with
 a probability that does not depend on the state, and kept otherwise. Draw t' from t likewise: each
-t_j is drawn afresh from q_j, the law that the noise leaves for it, which is g itself as a function
-of T_j. Draw a' from a with density q(a' | a), and solve t(v'; u') = t' for v' = v + N (a' - a) + M
-y. Then p(u) cancels, and v', u' is accepted with probability min(1, r),
+t_j is drawn afresh from q_j, the law that the noise leaves for it, which is g as a function of T_j.
+Draw a' from a with density q(a' | a), and solve t(v'; u') = t' for v' = v + N (a' - a) + M y. Then
+p(u) cancels, and (v', u') is accepted with probability min(1, r),
 
     r = p(theta') J(v') g(s_dp, T')  q(t ) q(a | a')  |det dt/dv M|(v;  u )
         -------------------------------------------------------------------.
         p(theta ) J(v ) g(s_dp, T )  q(t') q(a' | a)  |det dt/dv M|(v'; u')
 
-Where t is all of T, g'/g cancels with q(t)/q(t'), and what is left changes the less the more
-records there are: records, total and theta are drawn nearly independently of where they were,
-however small the noise. Where only an interval of T_j + noise is known, t_j makes a symmetric step
-instead. a makes a symmetric step, or jumps to a Student t draw fitted to the posterior
-(`proposals.jump`).
+Where t is all of T, g'/g cancels with q(t)/q(t'), and the rest varies less the more records there
+are: records, total and theta are drawn nearly independently of the state, however small the noise.
+Where only an interval of T_j + noise is known, t_j makes a symmetric step instead. a makes a
+symmetric step, or jumps to a Student t draw fitted to the posterior (`proposals.jump`).
 
-**Several solutions.** The solver is a fixed function of where it starts. The way back starts from
-v', u' and solves for t with u; if that does not end in v, the proposal is refused, so that the move
-is reversible whether there is one solution or many (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv
-is taken by central differences and the equation solved to 1e-7 of the noise, or as closely as
-rounding allows (`geometry.Approach`): the ratio, with t' being what was reached, is right to about
-as many digits. A total that jumps (counts) has no solution, or one that the determinant does not
-describe, so the move is only used where some of theta moves without a jump, and where it is
-accepted.
+**Several solutions.** The solver is a fixed function of its starting point. If the way back, from
+v', u' for t with u, does not end in v, the proposal is rejected, so the move is reversible however
+many solutions there are (Zappa, Holmes-Cerfon and Goodman 2018). dt/dv is taken by central
+differences, and the equation solved to 1e-7 of the noise, or as closely as rounding allows
+(`geometry.Approach`). With t' the value that was reached, the ratio is right to about as many
+digits. A total that jumps (counts) has no solution, or one that the determinant does not describe,
+so the move is only used where part of theta moves without a jump, and where proposals are accepted.
 
 **Where records have whole numbers,** such as the group of a record, some coordinates of theta
-change these, by jumps (`Target.smooth`). The map from v to (a, t) needs a derivative in the
-direction of M only: for given a and u it takes y to t, one to one, and |dt/dy| is all that the
-change of variables asks for, however t jumps with a. So M is spanned by coordinates to which no
-whole number answers, and the t are such that these can move; the others are free to jump, in N.
+change these by jumps (`Target.smooth`). The map from v to (a, t) needs a derivative in the
+direction of M only: given a and u it maps y to t, one to one, and the change of variables needs
+only |dt/dy|, however t jumps with a. So M is spanned by coordinates that change no whole number,
+and t consists of coordinates that these can move. The others are in N, free to jump.
 
-**What is held.** With b the scales of the noise, L L' the posterior covariance of v and J = dT/dv,
-the rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u held,
-in units of its noise. A pivoted QR decomposition picks them one after another, each by how much of
-it the former leave open, as long as that is more than 1. N spans the directions that leave these
-rows as they are, in the shape of L L'. M spans the directions in which they rise, with v in units
-of its posterior standard deviations and without the correlations: where T is far from linear, v
-should not be solved for by parameters on which it hardly depends. All of it is learned in warm-up,
-J at the posterior mean: taken in a tail, where a variance is so large that it moves a clamped sum,
-M would have a part of the variance, and a line along it more than one solution.
-Of the p rows that are known so well, only those r can be held that M, being without jumps, can
-follow. N leaves all p as they are. What is then left of v, p - r directions H, stays where it is:
-v = M y + N a + H h. With p > r the innovations that change whole numbers stay as well, because a
-row that nothing follows, such as a noisy count of a group, would see it.
+**What is held.** Let b be the scales of the noise, L L' the posterior covariance of v, and J =
+dT/dv. The rows of diag(1/b) J L say how far the posterior moves each coordinate of the total with u
+held, in units of its noise. A pivoted QR decomposition picks the rows one after another, by how
+much of each the earlier ones leave open, as long as that exceeds 1. N spans the directions that
+leave these rows unchanged, in the shape of L L'. M spans the directions in which they rise, with v
+in units of its posterior standard deviations but without the correlations: where T is far from
+linear, v should not be solved for by parameters on which T hardly depends. All of this is learned
+in warm-up, with J at the posterior mean. In a tail where a variance is so large that it moves a
+clamped sum, M would include part of the variance, and a line along it have several solutions. Of
+the p rows known this well, only the r that M can follow without jumps can be held. N leaves all p
+unchanged. The remaining p - r directions H of v stay where they are: v = M y + N a + H h. With p >
+r the innovations that change whole numbers stay as well, because they would change a row that
+nothing follows, such as a noisy count of a group.
 
-**How often.** Theta alone does not say. Where the total is nearly all that the records say of it,
-as of a regression, theta is drawn from p(theta | x) and jumps about; what x holds besides, a
-response beyond its bound, moves a part of theta that is too small to be seen in such jumps, and
-with it nothing but this move. So the records are a coordinate more: if other moves draw a share f
-of the innovations afresh, an innovation of variance 1 changes by 2 f in mean square.
+**How often.** theta alone does not say. Where the total is nearly all that the records say about
+theta, as in regression, theta jumps about as it is drawn from p(theta | x). What else x holds, such
+as a response beyond its bound, moves theta too little to be seen in such jumps, and only this move
+changes it. So the records count as one more coordinate: if other moves redraw a share f of the
+innovations, an innovation of variance 1 changes by 2 f in mean square.
 
-**Where n is not known** the database is the first n of an endless row of innovations
-(`transport`), and theta follows n too: n' = n + a symmetric integer step, and the equation is
-solved with the first n' of u'. The u_i behind the n-th are drawn afresh, which leaves p(u)
-invariant, so that r only has the factor p(n') / p(n) more. How theta goes with n on average, c
-log(n' / n), is added to N (a' - a): both change sign on the way back. Half of the time only n makes
-a step, and u, t and a stay.
+**Where n is unknown** the database is the first n of an endless row of innovations (`transport`),
+and theta follows n too: n' = n + a symmetric integer step, and the equation is solved with the
+first n' of u'. The u_i behind the n-th are drawn afresh, which leaves p(u) invariant, so r only
+gains the factor p(n') / p(n). The average response of theta to n, c log(n' / n), is added to N (a'
+- a): both change sign on the way back. Half of the time only n makes a step, and u, t and a stay.
 
 Reference
 ---------
@@ -97,25 +94,23 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Smooth, Target, most_likely_total
 
 NUDGE = 1e-4
-"""Width of the differences for dt/dv, in posterior standard deviations: the error of a central
+"""Width of the differences for dt/dv, in posterior standard deviations. The error of a central
 difference is of the order of its square, and that of rounding a total over it."""
 
 MOST_TRIES = 24
-"""Looks at the records for one solution: about five are usual, and a solver that needs more than
-these is lost."""
+"""Most looks at the records for one solution; about five are usual."""
 
 FARTHEST = 50.0
-"""Posterior standard deviations after which the solver is given up: nothing is accepted so far
-out, and records there may overflow."""
+"""Posterior standard deviations at which the solver gives up: nothing is accepted so far out, and
+records there may overflow."""
 
 MOST_COORDINATES = 100
 """With more, a frame takes too many looks at the records: two for each coordinate."""
 
 PERIODS = (1, 2, 4, 8)
-"""The move is made in every iteration, in every second on average, ...; which is chosen in warm-up.
-No seldomer: what warm-up saw of a tail is little, and this move may be the only one that leaves it
-(`TwoMeans`, 2,000 records: a chain that made it in every 32nd sat in a tail for a hundred
-iterations)."""
+"""Warm-up chooses in how many iterations, on average, the move is made once. Larger periods are
+risky: this move may be the only one that leaves a tail (`TwoMeans`, 2,000 records: a chain that
+made it in every 32nd sat in a tail for a hundred iterations)."""
 
 ALL_SMOOTH = Smooth(np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 """For a model whose records have no whole numbers."""
@@ -133,7 +128,8 @@ class Frame(NamedTuple):
     follow, free
         M (k, r) and N (k, k - r).
     whiten, mean
-        a = whiten (v - mean), in posterior standard deviations; with log n as the last mean.
+        a = whiten (v - mean), in posterior standard deviations; the last mean is that of log n,
+        where n is unknown.
     with_size, spread
         c, (k,), and the standard deviation of log n; 0 where n is known.
     renewed
@@ -158,7 +154,7 @@ class Frame(NamedTuple):
         covariance: np.ndarray,
         smooth: Smooth = ALL_SMOOTH,
     ) -> Frame:
-        """Return the frame that the module docstring derives; log n is the last where it moves."""
+        """Return the frame that the module docstring derives; an unknown log n comes last."""
         from scipy.linalg import qr
 
         k, answers = jacobian.shape[1], jacobian * smooth.theta
@@ -182,12 +178,12 @@ class Frame(NamedTuple):
         return Frame(rows, units, follow, free, whiten, mean, with_size, spread, renewed)
 
     def place(self, v: np.ndarray, n: int) -> np.ndarray:
-        """Return a, (k - r,), less what goes with n, in posterior standard deviations."""
+        """Return a, (k - r,), less its dependence on n, in posterior standard deviations."""
         with_n = self.with_size * (math.log(n) - self.mean[-1])
         return self.whiten @ (v - self.mean[: len(v)] - with_n)
 
     def of_total(self, total: np.ndarray) -> np.ndarray:
-        """Return t, (r,): what is held of a total (d,), or of each of some, (d, m)."""
+        """Return t, (r,), of a total (d,), or of several, (d, m)."""
         return (total[self.rows].T * self.units).T
 
     def slopes(self, total_at: TotalAt, v: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -200,7 +196,7 @@ class Frame(NamedTuple):
     ) -> np.ndarray | None:
         """Return v + M y with t(v + M y; u) = level; None if no solution was found.
 
-        Newton's method, which begins with `slopes` and corrects them by Broyden's rule.
+        Newton's method, starting with `slopes` and corrected by Broyden's rule.
         """
         y, approach = np.zeros(len(level)), Approach()
         try:
@@ -228,16 +224,15 @@ class Frame(NamedTuple):
 
 
 NO_FRAME = Frame()
-"""Until one is learned, and where there is none."""
+"""No frame: none is learned yet, or there is none."""
 
 
 class LevelMove(ReadyMove):
-    """Redraw records and what the noise pins down of their total, and solve for theta."""
+    """Redraw records and the part of their total that the noise pins down, and solve for theta."""
 
     reports = ("level_acceptance",)
 
     def check(self, target: Target) -> None:
-        """Raise if theta cannot follow."""
         if not can_follow(target):
             raise ValueError(
                 "LevelMove needs a model with innovations whose records are no integers, of "
@@ -246,7 +241,6 @@ class LevelMove(ReadyMove):
             )
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin without a frame: it takes a few iterations to learn one."""
         v = _coordinates(target, state)
         return {
             "frame": NO_FRAME,
@@ -261,7 +255,6 @@ class LevelMove(ReadyMove):
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
-        """Make one proposal, if it is time for one; report whether it was accepted."""
         history, gains = tuning["history"], tuning["gains"]
         warming, accept = history is not None, math.nan
         if warming:
@@ -270,14 +263,14 @@ class LevelMove(ReadyMove):
             tuning["renewed"] = renewed
             v = _coordinates(target, state)
             gains.record_others(_and_records(v, share), _and_records(history[-1], 0.0))
-        # By chance: an iteration may do other things where it could be counted.
+        # At random: with a fixed schedule the iterations might coincide with those of another move.
         if len(tuning["frame"].rows) and tuning["period"] * state.rng.random() < 1.0:
             here = Level(target, state, tuning["frame"])
             only_n = target.size is not None and state.rng.random() < 0.5
             size = tuning["n_size" if only_n else "size"]
             log_ratio = here.propose(state.rng, size.size, warming, only_n)
             wait = state.rng.standard_exponential()
-            # Looking for the way back costs as much as solving did: only where it decides.
+            # Solving for the way back costs as much as solving did: only where it decides.
             if log_ratio > -math.inf and (warming or -wait < log_ratio) and not here.leads_back():
                 log_ratio = -math.inf
             accept = float(-wait < log_ratio < math.inf)
@@ -294,13 +287,13 @@ class LevelMove(ReadyMove):
         return (accept,)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Tune the size; after 32, 64, ... iterations, learn the frame anew."""
+        """Tune the size; after 32, 64, ... iterations, relearn the frame."""
         tuning["count"] += 1
         for size in (tuning["size"], tuning["n_size"]):
             size.tune(max(1, round(tuning["gains"].tried[0])))
         if tuning["count"] >= FIRST_WINDOW and tuning["count"] & (tuning["count"] - 1) == 0:
             self._learn_frame(target, state, tuning)
-            # Until warm-up ends: about as much as an iteration of Algorithm 1.
+            # Until warm-up ends, the move costs about as much as an iteration of Algorithm 1.
             looks = 4.0 * len(tuning["frame"].rows) + 0.5 * MOST_TRIES
             tuning["period"] = math.ceil(looks * costs(target.n, target.work).build)
             tuning["gains"].fade()
@@ -320,7 +313,7 @@ class LevelMove(ReadyMove):
                 tuning["frame"] = frame
 
     def options(self, target: Target, state: ChainState, tuning: Tuning) -> list[Option]:
-        """Return what the move would do and cost if it were made as often as `PERIODS` says."""
+        """Return what the move would do and cost with each of `PERIODS`."""
         gains = tuning["gains"]
         if not (len(tuning["frame"].rows) and gains.inside.any()):
             return [AS_BEFORE] * len(PERIODS)
@@ -339,11 +332,11 @@ class LevelMove(ReadyMove):
         ]
 
     def take(self, tuning: Tuning, option: int) -> None:
-        """Be made as often as one of the options says."""
+        """Set the period to that of an option."""
         tuning["period"] = PERIODS[option]
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Learn the frame for the last time; unless an option is taken, always make the move."""
+        """Learn the frame for the last time; by default, make the move in every iteration."""
         if len(tuning["frame"].rows) and tuning["gains"].inside.any():
             self._learn_frame(target, state, tuning)
         else:
@@ -359,7 +352,7 @@ class Level:
     v, u, v_new, u_new
         theta as a vector, and the innovations.
     looks
-        How often all records were looked at.
+        The number of looks at all records.
     renewed
         The share of the innovations that the proposal draws afresh.
     """
@@ -386,10 +379,9 @@ class Level:
         """Make a proposal, and return the log of its ratio r; minus infinity if there is none.
 
         It may be accepted only if it `leads_back`. With size s, a record and a coordinate of t are
-        redrawn with probability min(1, s^2), so that theta follows by about s of its sampling
-        error. A step of s 2.4 / sqrt(dimension) posterior standard deviations is the best for a
-        normal target (Roberts, Gelman and Gilks 1997). In warm-up, and far from the release, t goes
-        there at once.
+        redrawn with probability min(1, s^2), so theta follows by about s of its sampling error. A
+        step of s 2.4 / sqrt(dimension) posterior standard deviations is optimal for a normal target
+        (Roberts, Gelman and Gilks 1997). In warm-up, far from the release, t goes straight to it.
         """
         frame, target, n = self.frame, self.target, len(self.u)
         assert target.abilities.innovations is not None  # `check` saw to it
@@ -429,7 +421,7 @@ class Level:
         )  # fmt: skip
 
     def leads_back(self) -> bool:
-        """Whether the solver comes back from the last proposal to where the move is."""
+        """Whether the solver returns from the last proposal to the current position."""
         start, t = self.v_new - self.along, self.frame.of_total(self.total)
         back = self.frame.solve(self.total_at, start, self.u, self.slopes_new, t)
         return back is not None and np.allclose(back, self.v, rtol=1e-6, atol=1e-9)
@@ -453,14 +445,14 @@ class Level:
         return np.where(laplace | gaussian, fresh, t + size / math.sqrt(r) * normals)
 
     def log_q(self, t: np.ndarray) -> float:
-        """Return log q(t), up to a constant; 0 for what makes a symmetric step."""
+        """Return log q(t), up to a constant; 0 for coordinates that make symmetric steps."""
         centre, laplace, gaussian = self.law
         off = np.abs(t - centre)
         return -float((laplace * off + gaussian * 0.5 * off**2).sum())
 
     @property
     def law(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The centre of each t_j, and whether its noise is Laplace's or Gaussian."""
+        """The centre of each t_j, and whether its noise is Laplace or Gaussian."""
         rows, terms = self.frame.rows, self.target.terms
         assert terms is not None  # see `check`
         family = terms.family[rows]
@@ -468,7 +460,7 @@ class Level:
         return centre, family == LAPLACE, family == GAUSSIAN
 
     def resize(self, rng: np.random.Generator, size: float) -> float:
-        """Let u' be longer or shorter, where n is not known; return log p(n') - log p(n)."""
+        """Lengthen or shorten u', where n is unknown; return log p(n') - log p(n)."""
         prior, n, innovations = self.target.size, len(self.u), self.target.abilities.innovations
         if prior is None:
             return 0.0
@@ -481,23 +473,23 @@ class Level:
         return prior.log_pmf(n_new) - prior.log_pmf(n)
 
     def accept(self, state: ChainState) -> None:
-        """Go where the proposal leads."""
+        """Go to the proposal."""
         self.target.put(state, self.theta, self.u_new, self.records)
 
 
 def _coordinates(target: Target, state: ChainState) -> np.ndarray:
-    """Return theta as a vector, with log n where it is not known."""
+    """Return theta as a vector, with log n where n is unknown."""
     v = target.coordinates.to_vector(state.theta)
     return v if target.size is None else np.append(v, math.log(len(state.records)))
 
 
 def _and_records(v: np.ndarray, renewed: float) -> np.ndarray:
-    """Return v with the records as a coordinate more; see "How often"."""
+    """Return v with the records as one more coordinate; see "How often"."""
     return np.append(v, math.sqrt(2.0 * renewed))
 
 
 def can_follow(target: Target) -> bool:
-    """Whether theta can follow: it is short, and some of it moves built records without a jump."""
+    """Whether theta can follow: it is short, and part of it moves built records without a jump."""
     able = target.abilities
     if not able.can_transport or target.terms is None:
         return False

@@ -1,6 +1,6 @@
-"""Go over to the mirror image where a release does not tell the two apart.
+"""Jump to a mirror image that the release cannot tell apart.
 
-A noisy sum of squares is the same for the records x and for -x: the sign of a normal mean is left
+A noisy sum of squares is the same for the records x and -x. It leaves the sign of a normal mean
 open, the posterior has two modes, and no small step leads from one to the other. Write the records
 as x = F(u; theta(v)), with normal innovations u (`transport`), and let S and R be diagonal matrices
 with entries 1 and -1. The proposal is
@@ -13,14 +13,14 @@ and p(u') = p(u), because the normal density is even. So it is accepted with pro
 
     r = p(theta') J(v') g(s_dp, T(x')) / p(theta) J(v) g(s_dp, T(x)),
 
-which is right for every S and R, whether the release sees a difference or not.
+which is right for every S and R, whether or not the release sees a difference.
 
-**Which S and R.** Before sampling, a few records are made and mirrored, by each pair of S and R if
-they are few: v_j and u_k change their signs, or do not. The pairs that leave t_i(x_i) of every
-record as it is, at several theta from the prior, are the ones worth proposing; for most releases
-there are none, and then the move is not part of the sampler. (At one theta a few whole numbers may
-stay as they are by chance: those of a logistic regression, without the sign of its intercept.) One
-of the pairs is drawn at random in each iteration.
+**Which S and R.** Before sampling, a few records are mirrored by all pairs of S and R, or by some
+if there are many: v_j and u_k change their signs, or do not. Pairs that leave t_i(x_i) of every
+record unchanged, at several theta from the prior, are worth proposing. Most releases have none, and
+the move is then left out of the sampler. (At a single theta a few whole numbers may stay by chance:
+those of a logistic regression, without the sign of its intercept.) Each iteration draws one of the
+pairs at random.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 LOOK_AT, DRAWS = 32, 8
-"""Records that are mirrored to see whether their statistics change, and how many theta make them.
-"""
+"""Records that are mirrored to see whether their statistics change, and the number of theta."""
 
 MOST_SIGNS = 10
-"""Up to so many coordinates of v and u, all 2^10 pairs are tried, in some hundredths of a second;
-with more, only some."""
+"""Up to this many coordinates of v and u, all 2^10 pairs are tried, in some hundredths of a second;
+beyond, only some."""
 
 
 def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the signs (S, R) of v and of u that leave the statistics of records unchanged.
+    """Return the signs (S, R) of v and u that leave the statistics of records unchanged.
 
-    S changes something: innovations whose sign does not matter anyway are no image.
+    S must change something: a change of innovations alone is no image.
     """
     able, innovations = target.abilities, target.abilities.innovations
     if not able.can_transport or able.log_prior is None:
@@ -59,7 +58,7 @@ def mirror_images(target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
     coordinates, width = target.coordinates, innovations.width
     size = coordinates.size
     found = [signs for signs in _candidates(size, width) if (signs[:size] < 0.0).any()]
-    # A few records rule out nearly all; the others may be of groups that the few are not in.
+    # A few records rule out nearly all pairs; the other records may be of other groups.
     differ = able.uses_index or target.mechanism_abilities.statistic is not None
     places = {0, min(LOOK_AT, target.n)}
     if differ:
@@ -83,7 +82,7 @@ def _statistics(target: Target, v: np.ndarray, u: np.ndarray, begin: int) -> np.
 
 
 def _candidates(size: int, width: int) -> list[np.ndarray]:
-    """Return all vectors of signs, without the one that changes nothing; or some, if many."""
+    """Return all vectors of signs except the one that changes nothing; or some, if many."""
     if size + width <= MOST_SIGNS:
         every = itertools.product((1.0, -1.0), repeat=size + width)
         return [np.array(signs) for signs in every][1:]
@@ -93,7 +92,7 @@ def _candidates(size: int, width: int) -> list[np.ndarray]:
 
 
 class MirrorMove(ReadyMove):
-    """Propose a mirror image of the database that the release does not tell from it."""
+    """Propose a mirror image of the database that the release cannot tell from it."""
 
     reports = ("mirror_acceptance",)
 

@@ -1,8 +1,8 @@
 """Step 1 of Algorithms 1 and 2: update theta given the imputed database.
 
-Given x, the release says nothing more about theta: p(theta | x, s_dp) = p(theta | x). So any
-kernel that leaves p(theta | x) invariant, the one that an analyst would use on the confidential
-data, leaves p(theta, x | s_dp) invariant too (the paper's Assumption 1 and section 3.1).
+Given x, the release says nothing more about theta: p(theta | x, s_dp) = p(theta | x). So any kernel
+that leaves p(theta | x) invariant, as for an analysis of the confidential data, leaves
+p(theta, x | s_dp) invariant too (the paper's Assumption 1 and section 3.1).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 READY = kernel_abilities(Slice())
-"""The kernel of a model that has a prior and a likelihood, but no kernel of its own."""
+"""The kernel for a model with a prior and a likelihood, but no kernel of its own."""
 
 
 class ParameterUpdate(ReadyMove):
@@ -26,8 +26,8 @@ class ParameterUpdate(ReadyMove):
     ----------
     kernel : callable or kernel object, optional
         `kernel(theta, records, rng) -> theta`, or an object as in `noiseaware.kernels`, which may
-        learn in warm-up. If not given, the model's own: `update_parameters`, or a kernel object
-        `kernel`; for a model that has only `log_prior` and `log_likelihood`, `kernels.Slice()`.
+        learn in warm-up. By default the model's own, `update_parameters` or a kernel object
+        `kernel`; for a model with only `log_prior` and `log_likelihood`, `kernels.Slice()`.
     """
 
     def __init__(self, kernel: Kernel | Callable[..., Theta] | None = None) -> None:
@@ -53,7 +53,7 @@ class ParameterUpdate(ReadyMove):
         return self._given or target.kernel or READY
 
     def _where(self, target: Target) -> str:
-        """Return what to call the kernel in a message."""
+        """Return the kernel's name for error messages."""
         own = f"{target.abilities.name}.update_parameters"
         return own if self._given is None else self._given.name
 

@@ -1,4 +1,4 @@
-"""Proposals for theta in the transport move: where to go, and the proposal's part of the ratio.
+"""Proposals for theta in the transport move, and their part of the ratio.
 
 All but the prior's work on the unconstrained vector v, and each learns its own geometry in warm-up.
 
@@ -16,8 +16,8 @@ All but the prior's work on the unconstrained vector v, and each learns its own 
   of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
   number of dimensions.
 
-`exploring` has one more, with a formula for T: a model's own (`formula`), or one that warm-up has
-learned (`learned`).
+`exploring` adds one with a formula for T: a model's own (`formula`), or one learned in warm-up
+(`learned`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from noiseaware.sampler.moves.row import Row
 from noiseaware.sampler.target import Target
 
 WANTED = 0.3
-"""Share of walks to accept: between the optima of one (0.44) and many (0.23) dimensions."""
+"""Share of walks to accept, between the optima of one (0.44) and many (0.23) dimensions."""
 
 SPREAD = 1.2
 """Standard deviation of the logarithm of the walk's random factor: steps from a tenth to ten times
@@ -53,22 +53,23 @@ benchmarks ablation` has a run without it."""
 
 
 class Proposal:
-    """One way to propose theta; the defaults are those of a proposal that learns nothing."""
+    """A way to propose theta; the defaults are for a proposal that learns nothing."""
 
     needs_v: bool = True
-    """It proposes a vector v. Otherwise theta is drawn from the prior, and `propose` not called."""
+    """Whether it proposes a vector v. If not, theta is drawn from the prior and `propose` is not
+    called."""
     walks: bool = False
-    """It leads back from far out, where a learned geometry is wrong."""
+    """Whether it leads back from far out, where a learned geometry is wrong."""
     block: int | None = None
-    """The block of coordinates whose learned geometry it uses, and nothing else."""
+    """The only block of coordinates whose learned geometry it uses."""
     if_needed: bool = False
-    """It is made only where the others are not enough; `learn_formula` is called before."""
+    """Whether it is made only if the others are not enough; `learn_formula` is called before."""
     formula_total: Callable[[np.ndarray], np.ndarray] | None = None
-    """v -> T by the formula that it works with, if it does; after `condition_on`."""
+    """v -> T by the formula it works with, if any; after `condition_on`."""
     more_calls: float = 0.0
-    """What a step computes beyond building the records, in calls; see `tuning.costs`."""
+    """The cost of a step beyond building the records, in calls; see `tuning.costs`."""
     span: int = 0
-    """The largest n that it knows of, where it needs a row whose first so many move together."""
+    """The largest n of its formula, if it needs a row whose first `span` entries move together."""
     learned: tuple[str, ...] = ()
     """What it learns; see `contract.HeldAbilities`."""
 
@@ -76,13 +77,13 @@ class Proposal:
         """Take what warm-up has learned so far."""
 
     def learn_formula(self, here: Any, geometry: Geometry) -> None:
-        """Look at the records at and around `here`, for a formula that is learned."""
+        """Learn a formula from looks at the records at and around `here`."""
 
     def condition_on(self, target: Target, row: Row) -> None:
         """Prepare for steps with these u."""
 
     def record(self, log_ratio: float) -> None:
-        """Take note of the log ratio of a step of warm-up."""
+        """Record the log ratio of a step of warm-up."""
 
     def tune(self, count: int) -> None:
         """Tune what is not geometry, after `count` iterations of warm-up."""
@@ -96,7 +97,7 @@ class Proposal:
         return 0.0
 
     def log_density(self, v: np.ndarray) -> float:
-        """Return log q(v), up to a constant, of a jump from the learned geometry; else 0."""
+        """Return log q(v), up to a constant, for a jump from the learned geometry; else 0."""
         return 0.0
 
 

@@ -1,4 +1,4 @@
-"""Step 2 of Algorithms 1 and 2: go through the records, propose some, accept or reject.
+"""Step 2 of Algorithms 1 and 2: propose records one after another, and accept or reject them.
 
 For record i, with x_{-i} and theta held, the target is
 
@@ -9,35 +9,33 @@ A proposal x_i* ~ q(. | x, theta, s_dp) is accepted with probability min(1, r),
     r = g(s_dp, T - t_i(x_i) + t_i(x_i*)) / g(s_dp, T)
         * f(x_i* | theta) / f(x_i | theta)  *  q(x_i | x*, ...) / q(x_i* | x, ...)  (Algorithm 2).
 
-With q = f(. | theta) the second line is 1 and only the ratio of g is left (Algorithm 1). Under
-pure epsilon-DP that ratio is at least exp(-epsilon): x and x* are neighbours (Proposition 3.1).
-The smallest ratio of g that a sweep met is reported, so that this theorem can be checked.
+With q = f(. | theta) the second line is 1 and only the ratio of g is left (Algorithm 1). Under pure
+epsilon-DP that ratio is at least exp(-epsilon), because x and x* are neighbours (Proposition 3.1).
+Each sweep reports its smallest ratio of g, as a check.
 
-**Blocks.** When the noise is large against what one record adds, nearly every proposal is accepted,
-and the decisions are what costs. Propose the k records of a block B at once, x_i* ~ f(. | theta)
-for i in B, and accept them together with probability min(1, r). The proposal's density cancels that
-of the model, record by record,
+**Blocks.** When the noise is large against one record, nearly every proposal is accepted and the
+decisions dominate the cost. So propose the k records of a block B at once, x_i* ~ f(. | theta) for
+i in B, and accept them together with probability min(1, r). The density of the proposal cancels
+that of the model, record by record,
 
     r = g(s_dp, T - sum_{i in B} t_i(x_i) + sum_{i in B} t_i(x_i*)) / g(s_dp, T).
 
-The two databases are k changes of one record apart, so under pure epsilon-DP r is at least
-exp(-k epsilon). With k = 1 this is Algorithm 1; with k = n the whole database is drawn anew, and
-only its total is needed.
+The two databases are k changes of one record apart, so under pure epsilon-DP r is at least exp(-k
+epsilon). k = 1 is Algorithm 1. With k = n the whole database is redrawn, and only its total is
+needed.
 
 **Steps of innovations.** A record that the noise pins down is hardly ever replaced by a fresh one.
 But where records are built from independent innovations, x_i = F(u_i; theta), a proposal may move
-u_i a little, by a kernel that is reversible for p(u_i) (`near`): all of its entries, so that a
-record with an unusual feature goes back to the others step by step; or one entry, with the others
-kept (`step_innovations`): one feature of many, or a response beyond the bound at which it is
-clamped, which the total does not see at all. With u_i drawn from p(u_i | x_i, theta) first
-(`transport` has why that is allowed), once more only the ratio of g is left, of two databases that
-differ in one record.
+u_i a little, by a kernel that is reversible for p(u_i) (`near`). It moves all entries, so that a
+record with an unusual feature returns to the others step by step, or one entry
+(`step_innovations`): one feature of many, or a response beyond its clamping bound, which the total
+does not see at all. With u_i first drawn from p(u_i | x_i, theta) (see `transport`), again only the
+ratio of g is left, for two databases that differ in one record.
 
-Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that do not
-look at the other records can all be drawn, and their statistics taken, before the loop; the loop
-itself is compiled. There is one loop for each form in which T is held or g is known:
-`accept_dense`, `accept_cells`, `accept_placed`, and `accept_called` for a density that is a Python
-function. T is summed afresh at the start of each sweep.
+Record additivity makes each record O(1): T moves by t_i(x_i*) - t_i(x_i). Proposals that ignore the
+other records are drawn, and their statistics taken, before the compiled loop. There is one loop for
+each form of T or g: `accept_dense`, `accept_cells`, `accept_placed`, and `accept_called` for a
+density that is a Python function. Each sweep begins by summing T anew.
 """
 
 from __future__ import annotations
@@ -57,24 +55,24 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target, joint_code, log_density, log_jointly
 
 FIRST_WINDOW = 32
-"""Counting starts anew when the number of warm-up iterations reaches this, twice this, ..."""
+"""Counts start anew when the number of warm-up iterations reaches this, twice this, ..."""
 
 NEAREST = 1e-3
-"""The shortest steps of innovations: those for a cell that is hit by a record in a thousand."""
+"""The shortest steps of innovations, for a cell that one record in a thousand hits."""
 
 STEPS, ONE_ENTRY = 2, 0.25
-"""Steps of innovations in an iteration, and the share of them that moves one entry: for records of
-many, and for what the total does not see. Chosen, not tuned: recovering the innovations may cost as
-much as two steps, and CPU time for an effective draw hardly depends on how many there are."""
+"""Steps of innovations in an iteration, and the share of them that moves one entry. Chosen, not
+tuned: recovering the innovations may cost as much as two steps, and the CPU time of an effective
+draw hardly depends on their number."""
 
 LOOK_EVERY = 8
 LOOK_AT = 32
-"""In every eighth sweep of blocks, so many single records are scored for the check of the bound."""
+"""Every eighth sweep of blocks also scores this many single records, to check the bound."""
 
 COST_OF_BLOCKS = 0.85
 COST_OF_ALL = 0.55
-"""A sweep with 1 < k < n, and one with k = n, in units of a sweep with k = 1: about what `python -m
-benchmarks steps` prints."""
+"""The cost of a sweep with 1 < k < n, and of one with k = n, in sweeps with k = 1: about what
+`python -m benchmarks steps` prints."""
 
 _NO_CORRECTION = np.zeros(0)
 
@@ -83,7 +81,7 @@ _NO_CORRECTION = np.zeros(0)
 
 
 class Offer(NamedTuple):
-    """m proposals that are decided one block after another.
+    """m proposals, decided one block after another.
 
     Attributes
     ----------
@@ -107,7 +105,7 @@ class Offer(NamedTuple):
     accepted: np.ndarray
 
 
-# Inlined, as `mechanisms.terms.term`: together they make `accept_cells` three times as quick.
+# Inlined, like `mechanisms.terms.term`: together this makes `accept_cells` three times as fast.
 @njit(cache=True, nogil=True, inline="always")
 def decide(correction, log_uniform, accepted, start, end, log_ratio):
     """Decide about the records from `start` to `end`, given the log ratio of g."""
@@ -127,16 +125,16 @@ def accept_dense(density, total, offer):
     Parameters
     ----------
     density : Density
-        log g, as compiled code reads it.
+        log g, for compiled code.
     total : (d,)
         T(x), updated in place.
     offer : Offer
-        What is proposed; its `accepted` is filled.
+        The proposals; its `accepted` is filled.
 
     Returns
     -------
     float
-        The smallest log ratio of g that was met, at most 0.
+        The smallest log ratio of g, at most 0.
     """
     current, proposed, correction, log_uniform, size, accepted = offer
     code, numbers, power, terms = joint_code(density), density.numbers, density.power, density.terms
@@ -167,7 +165,7 @@ def accept_dense(density, total, offer):
 
 @njit(cache=True, nogil=True, inline="always")
 def shift(long, family, parameters, total, cell, step):
-    """Add `step` to one cell of `total`; return what that adds to log g. Cell -1 is no cell."""
+    """Add `step` to one cell of `total`; return the change in log g. Cell -1 is no cell."""
     if cell < 0:
         return 0.0
     before = term(long, family, parameters, cell, total[cell])
@@ -179,9 +177,9 @@ def shift(long, family, parameters, total, cell, step):
 def accept_cells(density, total, offer):
     """Accept or reject one block after another; statistics are cell numbers.
 
-    As `accept_dense`. A proposal leaves its old cells and enters the new ones, one at a time, each
-    scored at the total as it then stands; a cell that it keeps is not touched. A rejected block is
-    walked back.
+    Like `accept_dense`. A proposal leaves its old cells and enters the new ones, one at a time,
+    each scored at the total as it then stands; cells in common are skipped. A rejected block is
+    undone.
     """
     current, proposed, correction, log_uniform, size, accepted = offer
     terms = density.terms
@@ -212,7 +210,7 @@ def accept_cells(density, total, offer):
 def accept_placed(density, total, offer):
     """Accept or reject one block after another; statistics are rows with their places.
 
-    As `accept_dense`. A coordinate that a block touches is scored once before it and once after.
+    Like `accept_dense`. A coordinate that a block touches is scored once before it and once after.
     """
     current, proposed, correction, log_uniform, size, accepted = offer
     terms = density.terms
@@ -255,7 +253,7 @@ def accept_placed(density, total, offer):
 
 
 def accept_called(log_g: Callable[[np.ndarray], float], total: np.ndarray, offer: Offer) -> float:
-    """As `accept_dense`, for a mechanism whose log density is a Python function of T."""
+    """Like `accept_dense`, for a mechanism whose log density is a Python function of T."""
     current, proposed, correction, log_uniform, size, accepted = offer
     m = len(proposed)
     log_now = log_g(total)
@@ -291,7 +289,7 @@ def keep_accepted(accepted, records, candidates, counts):
 
 
 def need_records(move: Any, target: Target) -> None:
-    """ValueError if the state is of counts: another move is about these."""
+    """Raise ValueError if the state holds counts, which have their own move."""
     if target.on_counts:
         raise ValueError(
             f"{type(move).__name__} goes through records, and CountMove holds their counts only: "
@@ -315,7 +313,7 @@ def accept(target: Target, total: np.ndarray, offer: Offer) -> float:
 
 
 def keep(state: ChainState, begin: int, accepted, candidates, innovations) -> int:
-    """Put the accepted candidates for the records from `begin` on in place; return how many."""
+    """Store the accepted candidates for the records from `begin` on; return how many."""
     m = len(accepted)
     now = slice(begin, begin + m)
     if innovations is not None and state.innovations is not None:
@@ -347,7 +345,7 @@ def from_model(target: Target, state: ChainState) -> Propose:
 
 
 def step_innovations(target: Target, state: ChainState) -> Propose:
-    """Propose each record with its u moved: all entries, or one that is chosen at random."""
+    """Propose each record with its u moved: all entries, or one chosen at random."""
     innovations = target.abilities.innovations
     assert innovations is not None  # the caller saw to it
     u = target.recover(state)
@@ -367,8 +365,8 @@ def step_innovations(target: Target, state: ChainState) -> Propose:
 def near(kind: str, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return innovations (m, width) near u, by a kernel that is reversible for their distribution.
 
-    With s from 0.001 to 1, the same for a record: sqrt(1 - s^2) u + s z for normal ones, z being
-    standard normal, and u + s (w - 1/2) modulo 1 for uniform ones, w being uniform. log s is
+    With s from 0.001 to 1, one for each record: sqrt(1 - s^2) u + s z for normal innovations, with
+    z standard normal, and u + s (w - 1/2) modulo 1 for uniform ones, with w uniform. log s is
     proportional to the cube of a uniform: two of three s are above 0.1, and one of eight below
     0.01.
     """
@@ -383,9 +381,9 @@ def sweep(
 ) -> tuple[float, float]:
     """Go once through all records, in blocks of `size`, `chunk` records at a time.
 
-    If that is not given, in chunks that suit them; many are proposed in pieces (`pieces`), by
-    threads if there are, and decided in order. Returns the share accepted and the smallest log
-    ratio of g.
+    By default the chunks are of a suitable size; large databases are proposed in pieces (`pieces`),
+    in threads if there are any, and decided in order. Returns the share accepted and the smallest
+    log ratio of g.
     """
     records, n = state.records, len(state.records)
     apart = chunk is None and n > pieces.PIECE
@@ -393,7 +391,7 @@ def sweep(
     if chunk is None:  # whole blocks
         chunk = max(size, (pieces.PIECE if apart else CHUNK) // size * size)
     state.sweeps += 1
-    # A database of one chunk needs its statistics once, for the total and for the loop.
+    # With a single chunk the statistics serve both the total and the loop.
     statistic = target.statistic(records, 0) if chunk >= n else None
     total = target.total(records) if statistic is None else target.sum(statistic)
 
@@ -430,8 +428,8 @@ class RecordSweep(ReadyMove):
         `records[index]`, and `log_ratio` (m,) is log q(x_i | x_i*) - log q(x_i* | x_i). The model
         needs `log_likelihood(theta, records) -> (n,)`.
     sequential : bool
-        False: a proposal looks only at its own record (and theta, s_dp), so that many are asked
-        for at once. True: it may look at the other records as they now are, and is asked for one
+        False: a proposal looks only at its own record (and theta, s_dp), so many are requested at
+        once. True: it may look at the current values of the other records, and is called for one
         record at a time.
     """
 
@@ -450,7 +448,6 @@ class RecordSweep(ReadyMove):
         return f"RecordSweep({self.proposal!r}, sequential={self.sequential})"
 
     def check(self, target: Target) -> None:
-        """Raise if there are no records, or a proposal of the user's cannot be scored."""
         need_records(self, target)
         if self.proposal is None:
             return
@@ -469,14 +466,12 @@ class RecordSweep(ReadyMove):
             )
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float, float]:
-        """Sweep once; report the share accepted and the smallest log ratio of g."""
         if self.proposal is None:
             return sweep(target, state, from_model(target, state), 1)
         chunk = 1 if self.sequential else CHUNK
         return sweep(target, state, self._from_proposal(target, state), 1, chunk)
 
     def _from_proposal(self, target: Target, state: ChainState) -> Propose:
-        """Propose as the user says: Algorithm 2."""
         likelihood, proposal = target.abilities.log_likelihood, self.proposal
         assert proposal is not None
         assert likelihood is not None  # `check` saw to it
@@ -500,8 +495,8 @@ class BlockSweep(ReadyMove):
     """Go once through all records, in blocks whose size is chosen in warm-up.
 
     The size k is the one that refreshes most records for its cost. Every other sweep of warm-up
-    tries one of the sizes, the rest use k = 1. Where most single records are refused, sweeps follow
-    that move the innovations of each record a little.
+    tries one of the sizes, the rest use k = 1. Where most single records are rejected, further
+    sweeps move the innovations of each record a little.
 
     Parameters
     ----------
@@ -523,7 +518,6 @@ class BlockSweep(ReadyMove):
         need_records(self, target)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin with blocks of one record."""
         sizes = [1, target.n]
         if target.terms is not None and not (target.uses_cells or target.uses_places):
             sizes[1:1] = [k for k in (8, 64, 512) if k < min(target.n, CHUNK)]
@@ -554,8 +548,8 @@ class BlockSweep(ReadyMove):
     def _step_innovations(self, target: Target, state: ChainState) -> float:
         """Move the innovations of each record; return the smallest log ratio of g.
 
-        They are recovered once and held meanwhile: each sweep leaves p(x, u | theta, s_dp)
-        invariant. What is said of acceptance is about whole records, so these are not counted.
+        They are recovered once and then held: each sweep leaves p(x, u | theta, s_dp) invariant.
+        Reported acceptance is about whole records, so these steps are not counted.
         """
         counts, sweeps, held = state.acceptance.copy(), state.sweeps, state.innovations
         state.innovations = target.recover(state)
@@ -566,10 +560,10 @@ class BlockSweep(ReadyMove):
         return lowest
 
     def _lowest_of_one(self, target: Target, state: ChainState) -> float:
-        """Score changes of single records, none of which is made.
+        """Score changes of single records without making any.
 
-        The bound exp(-epsilon) is about one record. A block's ratio must be above exp(-k epsilon),
-        which hardly any release violates, so a few single records keep the check sharp.
+        The bound of a block, exp(-k epsilon), is hardly ever violated; that of one record is a
+        sharp check.
         """
         m = min(len(state.records), LOOK_AT)
         candidates, _ = target.propose(state.theta, m, state.rng)
@@ -595,7 +589,7 @@ class BlockSweep(ReadyMove):
         return 0.0, min(0.0, log_ratio)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Note how the size that was tried did, and take the next."""
+        """Record how the size that was tried did, and take the next."""
         if self.size is not None:
             return
         which = tuning["sizes"].index(tuning["size"])
@@ -604,7 +598,7 @@ class BlockSweep(ReadyMove):
         tuning["count"] += 1
         count = tuning["count"]
         if count >= FIRST_WINDOW and count & (count - 1) == 0:
-            # What happened before counts for a tenth from here on.
+            # From here on, earlier sweeps count for a tenth.
             tuning["rates"] *= 0.1
             tuning["tries"] *= 0.1
         tuning["steps"] = self._most_are_refused(target, tuning)
@@ -613,12 +607,11 @@ class BlockSweep(ReadyMove):
         tuning["size"] = others[count // 2 % len(others)] if trying else 1
 
     def _most_are_refused(self, target: Target, tuning: Tuning) -> bool:
-        """Whether records have innovations, and most single records were refused."""
+        """Whether records have innovations, and most single records were rejected."""
         refused = tuning["tries"][0] > 2.0 * tuning["rates"][0]
         return bool(refused) and target.abilities.can_transport
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Take the size that refreshes most records for its cost."""
         if self.size is not None:
             return
         sizes = np.array(tuning["sizes"])

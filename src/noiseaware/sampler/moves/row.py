@@ -3,30 +3,29 @@
 Where n is known they are the u of the database. Where it is not, think of an endless row u_1, u_2,
 ..., of which the database uses the first n. With all of them held, n is one more parameter of the
 map from theta to the database, and the ratio of `transport` holds with p(n) in it. The innovations
-behind the n-th are independent of everything that is seen, so they are drawn when a proposal first
-asks for them, and those that the database has no use for at the end are forgotten.
+behind the n-th are independent of everything seen. They are drawn when a proposal first needs them,
+and those not used at the end are forgotten.
 
-**Innovations that lean.** A known total that grows with n, as of features whose law is known, pins
-down n with u held, although a few per cent more records would do as well if all of them were a
-little smaller; and the records that come or go add a random amount to it. So with normal
-innovations, where n goes to n', the mean of those in the database goes from m, whatever the next
-ones are, to m + c log(n' / n). The vector c is a constant, learned in warm-up as the regression of
-the mean of u on log n. With N the largest of n, n' and a constant, the span, the first N of the row
-become u_i + d,
+**Innovations that lean.** With u held, a known total that grows with n, as of features whose law is
+known, pins down n. Yet a few per cent more records would do as well if all were a little smaller.
+And the records that come or go add a random amount to the total. So with normal innovations, where
+n goes to n', the mean of those in the database goes from m to m + c log(n' / n), whatever the next
+ones are. The vector c is a constant, learned in warm-up as the regression of the mean of u on log
+n. With N the largest of n, n' and a constant, the span, the first N of the row become u_i + d,
 
     d = m + c log(n' / n) - (mean of the first n').
 
-On the way back d is the same with the other sign. The map of the row is the identity plus a matrix
-of rank one, 1 a' with a = 1/n for the first n, less 1/n' for the first n'; a sums to 0, so that the
-determinant is 1. All of the row is standard normal, behind n as well, so the ratio has the factor
+On the way back d has the opposite sign. The map of the row is the identity plus a matrix of rank
+one, 1 a' with a = 1/n for the first n, less 1/n' for the first n'; a sums to 0, so the determinant
+is 1. All of the row is standard normal, also behind n, so the ratio gains the factor
 
-    prod_{i <= N} phi(u_i + d) / phi(u_i)  =  exp(-d' sum_{i <= N} u_i - N |d|^2 / 2)
+    prod_{i <= N} phi(u_i + d) / phi(u_i)  =  exp(-d' sum_{i <= N} u_i - N |d|^2 / 2).
 
-more. `carry` returns d, and the logarithm of the factor.
+`carry` returns d and the logarithm of the factor.
 
-**Within the span** the way does not matter. As long as all numbers are at most N, the first N of
-the row move together, and the mean of the database is a + c log n with an a that never changes: the
-database of each n is the same from wherever it is asked for. `formula` makes use of that.
+**Within the span** the path does not matter. As long as all n are at most N, the first N of the row
+move together, and the mean of the database is a + c log n with an a that never changes: the
+database of each n is the same from wherever it is built. `formula` relies on this.
 """
 
 from __future__ import annotations
@@ -39,18 +38,17 @@ from numba import njit
 from noiseaware.parameters import Innovations
 
 NO_LEAN = np.zeros(0)
-"""c, where innovations stay as they are."""
+"""c, where innovations do not lean."""
 
 MORE = 8
-"""Where a proposal asks for more innovations than there are, at least an eighth more are drawn: a
-row that grows little by little is copied seldom."""
+"""A row that is too short grows by at least an eighth, so that it is rarely copied."""
 
 
 class Row:
     """The row of innovations u, of which the database uses the first n.
 
-    `lean` and `span` are c and the span of the module docstring; `n_new` and `log_factor` are how
-    many the last proposal would use, and the log of its factor.
+    `lean` and `span` are c and the span of the module docstring; `n_new` and `log_factor` are the
+    size of the last proposal and the log of its factor.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class Row:
         return self.u[: self.n]
 
     def draw(self, n: int) -> None:
-        """See to it that there are n."""
+        """Ensure that there are at least n."""
         if (lack := n - len(self.u)) > 0:
             more = self.innovations.draw(max(lack, len(self.u) // MORE), self.rng)
             self.u = np.concatenate([self.u, more])
@@ -88,7 +86,7 @@ class Row:
         return shifted(self.u[:n], n, self.shift)
 
     def accept(self) -> None:
-        """Go where the last proposal leads."""
+        """Go to the last proposal."""
         if len(self.shift):
             self.u = shifted(self.u, max(self.n, self.n_new, self.span), self.shift)
         self.n, self.shift = self.n_new, NO_LEAN

@@ -1,14 +1,14 @@
 """Scale the database along a direction that the release does not see.
 
-A noisy sum pins down the mean of the records and says nothing of their variance. The variance and
-the records then move only together, and with the innovations held (`transport`) a new variance
-moves the sum too, unless the mean makes up for it. A model that knows of a better direction has
+A noisy sum pins down the mean of the records but says nothing about their variance. The variance
+and the records can then only move together, and with the innovations held (`transport`) a new
+variance moves the sum too, unless the mean compensates. A model that knows a better direction has
 
     scale_records(theta, records, amount) -> theta', records', log_ratio,
 
 a map Phi_s of (theta, x), s the amount, with Phi_{-s} the inverse of Phi_s; for example, all
-records pushed away from their mean, and the variance with them. Here it is made a move: s is drawn
-from N(0, size^2), and (theta', x') = Phi_s(theta, x) is accepted with probability min(1, r),
+records pushed away from their mean, and the variance with them. The move draws s from N(0, size^2),
+and accepts (theta', x') = Phi_s(theta, x) with probability min(1, r),
 
     r = p(theta') f(x' | theta') |det D Phi_s|  g(s_dp, T(x'))
         ------------------------------------------------------,

@@ -1,13 +1,13 @@
-"""Add records or take some away, where their number is not known.
+"""Add or remove records, where their number is unknown.
 
 The target is p(theta, n, x | s_dp), proportional to p(theta) p(n) prod_{i <= n} f(x_i | theta)
 g(s_dp, T(x)). With theta held, propose with probability 1/2 each
 
 - to add k records x_{n+1}, ..., x_{n+k}, drawn from f(. | theta), behind the last;
-- to take the last k records away.
+- to remove the last k records.
 
-k >= 1 is drawn from a distribution that does not depend on where the chain is. Each undoes the
-other, and the dimensions match: what is proposed beyond the present database is just what f draws.
+k >= 1 is drawn from a distribution that does not depend on the state. Each step undoes the other,
+and the dimensions match, since what is proposed beyond the present database is just what f draws.
 
 **The ratio.** For the step from n to n + k records,
 
@@ -17,15 +17,15 @@ other, and the dimensions match: what is proposed beyond the present database is
 
       = p(n + k) g(s_dp, T') / (p(n) g(s_dp, T)),        T' = T + t(x_{n+1}) + ... + t(x_{n+k}),
 
-because the density of the proposed records cancels that of the model. The step back has the
-inverse, with T' = T - t(x_n) - ... - t(x_{n-k+1}). With k = 1 this is the move of Awan, Barrientos
-and Ju (2024), "Statistical inference for privatized data with unknown sample size",
-arXiv 2406.06231. Records are exchangeable given theta, and the sweeps go through all of them, so
-that it does no harm to take away the last ones only.
+because the density of the proposed records cancels that of the model. The reverse step has the
+inverse ratio, with T' = T - t(x_n) - ... - t(x_{n-k+1}). With k = 1 this is the move of Awan,
+Barrientos and Ju (2024), "Statistical inference for privatized data with unknown sample size",
+arXiv 2406.06231. Records are exchangeable given theta, and the sweeps go through all of them, so it
+does no harm to remove only the last ones.
 
 **How many.** k = 1 + floor(a E), with E standard exponential and a tuned in warm-up, so that n
-moves by thousands where it is uncertain by thousands. Where the release pins down what n and theta
-give together, it is `Transport` that moves both.
+moves by thousands where it is uncertain by thousands. Where the release pins down n and theta only
+jointly, `Transport` moves both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from noiseaware.sampler.target import Target
 
 
 class SizeMove(TunedMove):
-    """Add some records, or take some away.
+    """Add or remove some records.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ class SizeMove(TunedMove):
 
 
 Made = tuple[np.ndarray, np.ndarray | None]
-"""Records that are proposed, with their u where a chain carries it."""
+"""Proposed records, with their u where a chain carries it."""
 
 
 def change(
     target: Target, state: ChainState, total: np.ndarray, n_new: int
 ) -> tuple[Made, np.ndarray]:
-    """Return the records to add, if any, and the total that a database of n_new would have."""
+    """Return the records to add, if any, and the total of the database of n_new records."""
     n = len(state.records)
     if n_new > n:
         more = target.propose(state.theta, n_new - n, state.rng, n)
@@ -113,7 +113,7 @@ def change(
 
 
 def resize(state: ChainState, n_new: int, more: Made) -> None:
-    """Take the last records away, if there are more than n_new, and add some."""
+    """Remove the last records beyond n_new, or append some."""
     records, u = np.concatenate([state.records[:n_new], more[0]]), None
     if state.innovations is not None and more[1] is not None:
         u = np.concatenate([state.innovations[:n_new], more[1]])

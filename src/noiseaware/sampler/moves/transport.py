@@ -1,15 +1,15 @@
 """Carry the database along with the parameters.
 
-Algorithm 1 moves theta with the records held and the records with theta held. When the privacy
-noise is large, the release pins down neither, the two move only together, and the chain crawls.
-Write the records as x_i = F(u_i; theta), with innovations u_i from a fixed distribution, and move
-theta with *u* held: every record follows.
+Algorithm 1 alternates between theta given the records and the records given theta. With large
+privacy noise the release pins down neither, the two can only move together, and the chain crawls.
+So write the records as x_i = F(u_i; theta), with innovations u_i from a fixed distribution, and
+move theta with *u* held: every record follows.
 
 **The ratio.** In the coordinates (theta, u) the joint posterior is
 
     p(theta, u | s_dp)  proportional to  p(theta) p(u) g(s_dp, T(F(u; theta))),
 
-because x = F(u; theta) with u ~ p(u) is how f(x | theta) makes x. With u held, p(u) cancels, and a
+because x = F(u; theta) with u ~ p(u) has the density f(x | theta). With u held, p(u) cancels, and a
 proposal v' ~ q(. | v) in unconstrained coordinates v (theta = theta(v), Jacobian J(v)) is accepted
 with probability min(1, r),
 
@@ -17,38 +17,34 @@ with probability min(1, r),
         ------------------------------------------------------.
          p(theta ) J(v ) g(s_dp, T(F(u; theta )))  q(v' | v)
 
-No density of the records appears, so none is needed: a model that only gives a prior and F can be
-sampled. The cost is one pass over the records.
+No density of the records is needed, only a prior and F. The cost is one pass over the records.
 
-**Where u comes from.** The move acts on (theta, x): u is drawn from p(u | x, theta), theta is
-moved with u held, and x = F(u; theta') is put back. Where F is invertible in u, u is F's inverse at
-x. A discrete record is F(u) for a whole interval of u, and u is drawn uniformly from it, afresh in
-each move. Both leave
-p(theta, x | s_dp) invariant, because p(theta, x, u | s_dp) has it as its margin.
-A model that is only a simulator carries u in its state.
+**Where u comes from.** The move acts on (theta, x): it draws u from p(u | x, theta), moves theta
+with u held, and puts back x = F(u; theta'). Where F is invertible in u, u is its inverse at x;
+where a discrete record is F(u) for a whole interval, u is drawn uniformly from it. Both leave
+p(theta, x | s_dp), the marginal of p(theta, x, u | s_dp), invariant. A model that is only a
+simulator carries u in its state.
 
-**Where n is not known** it is one more parameter of the map from theta to the database, and the
-same ratio holds with p(n) in it: `size` has its coordinate, and `row` what is held.
+**Unknown n** is one more parameter of the map from theta to the database, and the same ratio holds
+with p(n) in it. `size` defines its coordinate and `row` says which innovations are held.
 
 **Proposals.** `proposals` has random walks, an independent jump from the learned geometry, and a
-jump from the prior; `formula` has one more, for models and queries with a formula for T, and
-`learned` one for those without. An iteration does a few steps of each with the same u; how many is
-chosen in warm-up, from how far each carries theta for what it costs (`tuning`), and may be none.
+jump from the prior; `formula` adds one for models and queries with a formula for T, `learned` one
+for those without. An iteration makes a few steps of each with the same u; warm-up chooses how many
+(`tuning`).
 
-**Antithetic draws.** With m the learned mean of v, v' = 2 m - v is its own inverse and has
-determinant 1 in absolute value, so that q cancels from r. Where the noise is large, theta given u
-is nearly theta given s_dp, that is nearly symmetric around m, and the mirror image is accepted with
-a probability a close to 1. A draw and its image add up to 2 m: the mean of such a pair has a
-variance of (1 - a) V in place of the V / 2 of two independent draws, at the cost of one look at
-the records in place of an iteration. What is the same for v and its image, as (v - m)^2, gains
-nothing; a quantile's two tails change places. So where a is above 1/2, and an effective
-draw costs so little that an iteration needs no second round (`tuning.ENOUGH`), every second
-iteration of `Interweave` is the mirror image and nothing else (`Transport.antithetic`).
+**Antithetic draws.** With m the learned mean of v, the map v' = 2 m - v is its own inverse and its
+determinant is 1 in absolute value, so q cancels from r. Where the noise is large, theta given u is
+nearly theta given s_dp, hence nearly symmetric around m, and the mirror image is accepted with a
+probability a close to 1. A draw and its image average to m, so the mean of such a pair has variance
+(1 - a) V, against V / 2 for two independent draws, and the image costs one look at the records
+instead of an iteration. Functions such as (v - m)^2, equal at v and its image, gain nothing. So
+where a exceeds 1/2 and an iteration needs no second round (`tuning.ENOUGH`), every second iteration
+of `Interweave` is only the mirror image (`Transport.antithetic`).
 
-All that is learned is learned in warm-up and then frozen. The move is the ancillary half of an
+All learning happens in warm-up and is then frozen. The move is the ancillary half of an
 interweaving scheme (Yu and Meng 2011, "To center or not to center"); `ParameterUpdate` is the other
-half, and each is fast where the other is slow. Where groups have levels of their own, these are
-held as well (`groups`).
+half, and each is fast where the other is slow. The levels of groups can be held as well (`groups`).
 """
 
 from __future__ import annotations
@@ -87,36 +83,34 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
 
 LARGEST_BLOCK = 12
-"""Coordinates that are proposed together; more would need steps that are too small."""
+"""Most coordinates proposed together; larger blocks would need steps that are too small."""
 
 FIRST_WINDOW = 32
-"""The geometry is learned from so many iterations of warm-up, and anew from twice as many, ...; a
-covariance of `LARGEST_BLOCK` coordinates needs about as many."""
+"""The geometry is first learned after this many iterations of warm-up, and again each time their
+number doubles. A covariance of `LARGEST_BLOCK` coordinates needs about as many."""
 
 STARTS, ATTEMPTS, CLOSE = 32, 4, 10.0
-"""A chain begins at the best of so many draws from the prior, with so many attempts to come as
-close as this to the release, in units of the noise: the largest of some thousand numbers is off by
-as much. It looks at the records a few hundred times, which is less than a hundredth of what it does
-later."""
+"""A chain begins at the best of `STARTS` draws from the prior, in up to `ATTEMPTS` attempts to come
+within `CLOSE` noise scales of the release; the largest of some thousand noise terms is as far off.
+This takes a few hundred looks at the records, under a hundredth of the chain's total."""
 
 MOST_DRAWS = 2000
-"""The geometry begins with 20 draws from the prior for each coordinate; with so many coordinates
-that this would be more draws than these, with fewer, but with two."""
+"""The geometry begins with 20 draws from the prior for each coordinate; with many coordinates, with
+this many in all, but at least two for each."""
 
 LOOKS = {"start": 2000, "learn": 10}
-"""With many coordinates an estimate of dT/dv takes many looks at the records, two for each: then
-there are fewer estimates, so that an attempt at the start takes about so many looks, and learning
-later as many in an iteration."""
+"""An estimate of dT/dv looks at the records twice for each coordinate. With many coordinates there
+are fewer estimates: about this many looks in an attempt at the start, and later in an iteration."""
 
 LOOK_EVERY = 8
-"""In every eighth iteration of warm-up the ratio of the mirror image is looked at, and proposals
-are made that are not worth their cost as far as is known."""
+"""Every eighth iteration of warm-up evaluates the ratio of the mirror image, and makes proposals
+that have not seemed worth their cost so far."""
 
 NOTHING = np.empty(0)
-"""A vector that is not known yet."""
+"""A vector that is not yet known."""
 
 MOST_COST = {True: 9.0, False: 3.0}
-"""What a transport move may cost, in iterations of Algorithm 1, with few records and with many."""
+"""The most a transport move may cost, in iterations of Algorithm 1, if records are few or many."""
 
 
 class Transport(ReadyMove):
@@ -127,7 +121,7 @@ class Transport(ReadyMove):
     steps : int, optional
         Steps of each proposal in an iteration. None chooses in warm-up.
     hold_levels : bool
-        Hold the levels of groups: `GroupMove` moves them. For targets that it takes.
+        Hold the levels of groups and leave them to `GroupMove`, for targets it supports.
     """
 
     reports = ("transport_acceptance",)
@@ -144,7 +138,6 @@ class Transport(ReadyMove):
         return f"Transport({', '.join(given)})"
 
     def check(self, target: Target) -> None:
-        """Raise if the model does not build its records from innovations."""
         if not target.abilities.can_transport:
             raise ValueError(
                 f"Transport needs a model with innovations, build_records and, if it has "
@@ -157,14 +150,13 @@ class Transport(ReadyMove):
             )
 
     def find_start(self, target: Target, state: ChainState) -> None:
-        """Go to where the release fits, or nearly; a chain that is far off may take long.
+        """Go to where the release fits, or nearly fits: a chain that starts far off may take long.
 
-        A theta from the prior may be so far off that every record is clamped. Then the total does
-        not answer to the parameter that is wrong, the chain gets away by another, and takes long
-        to come back from there: with noisy sums of clamped records, by a variance of thousands.
-        So the best of several draws from the prior is taken, and from there it is solved for the
-        released total, with the innovations held. That need not have a solution; then there are
-        more attempts, each with records of its own.
+        A theta from the prior may be so far off that every record is clamped. The total then does
+        not respond to the parameter that is wrong, and the chain escapes by another, such as a
+        variance of thousands with noisy sums of clamped records. So the start is the best of
+        several draws from the prior, moved towards the released total with the innovations held. If
+        no solution is found, more attempts follow, each with new records.
         """
         best = here = self._position(target, state)
         for attempt in range(ATTEMPTS):
@@ -194,7 +186,6 @@ class Transport(ReadyMove):
         return Position(target, state, lean, span, log_g, hold_levels=self.hold_levels)
 
     def start(self, target: Target, state: ChainState) -> Tuning:
-        """Begin with the prior's mean and covariance, from draws of it."""
         maps = maps_at(target, state.theta, self.hold_levels)
         proposals = make_proposals(target, maps)
         number = maps.size * max(2, min(20, MOST_DRAWS // maps.size))
@@ -225,7 +216,6 @@ class Transport(ReadyMove):
         }
 
     def step(self, target: Target, state: ChainState, tuning: Tuning) -> tuple[float]:
-        """Do all steps with one u; report the share accepted."""
         numbers, rng = tuning["steps"], state.rng
         if not any(numbers):
             return (math.nan,)
@@ -250,8 +240,8 @@ class Transport(ReadyMove):
             log_uniform = (-rng.standard_exponential(steps)).tolist()
             for k in range(steps):
                 log_ratio = here.propose(proposal, prepared, k, rng)
-                # So far out that theta rounds to the edge of its support, a prior density may be
-                # infinite; there is no mass there, and such a proposal is refused.
+                # Far out, where theta rounds to the edge of its support, a prior density may be
+                # infinite. There is no mass there, and the proposal is rejected.
                 accept = log_uniform[k] < log_ratio < math.inf
                 if accept:
                     here.accept()
@@ -271,7 +261,7 @@ class Transport(ReadyMove):
         return (accepted / max(tried, 1),)
 
     def learn(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Tune the walks; after 1, 2, 4, ... iterations, learn the geometry anew."""
+        """Tune the walks; after 1, 2, 4, ... iterations, relearn the geometry."""
         geometry, proposals = tuning["geometry"], tuning["proposals"]
         tuning["count"] += 1
         count = tuning["count"]
@@ -294,7 +284,7 @@ class Transport(ReadyMove):
                     tuning["seldom"] = [steps == 0 for steps in best]
 
     def _use_formula(self, here: Position, tuning: Tuning) -> None:
-        """Use a formula where an effective draw would cost too many iterations without one."""
+        """Use a formula where an effective draw would otherwise cost too many iterations."""
         geometry, steps = tuning["geometry"], tuning["steps"]
         for which, proposal in enumerate(tuning["proposals"]):
             if proposal.if_needed:
@@ -305,7 +295,6 @@ class Transport(ReadyMove):
                     steps[which] = self.steps or 1
 
     def freeze(self, target: Target, state: ChainState, tuning: Tuning) -> None:
-        """Learn for the last time, choose the number of steps, and drop the history."""
         if len(tuning["geometry"].history) >= FIRST_WINDOW:
             tuning["geometry"].learn()
             _learn_lean(tuning)
@@ -319,7 +308,7 @@ class Transport(ReadyMove):
         tuning.update(nothing, geometry=None, gains=None, warming=False, options=None)
 
     def _choose_brief(self, target: Target, tuning: Tuning) -> None:
-        """Choose whether iterations are mirror images, and whether the others are drawn afresh."""
+        """Choose whether to make mirror images, and whether to make fresh draws."""
         images, cost = tuning["images"], costs(target.n, target.work)
         recent = images[len(images) // 2 :]
         mirrored = math.fsum(recent) > 0.5 * len(recent)
@@ -335,10 +324,10 @@ class Transport(ReadyMove):
     def brief(
         self, target: Target, state: ChainState, tuning: Tuning, log_g: float | None = None
     ) -> float | None:
-        """Make a draw that costs little, where it is time for one.
+        """Make a cheap draw, if this iteration is to have one.
 
-        Of all iterations, every second is a mirror image, if that pays; of the others, all but
-        every `EVERY`-th draw everything afresh. Takes log g if it is known, and returns it.
+        If mirror images pay, every second iteration is one. If fresh draws pay, so are all other
+        iterations except every `EVERY`-th. Takes log g if it is known, and returns it.
         """
         turn, (which, steps) = state.iteration, tuning["brief"]
         if tuning["centre"] is not None:
@@ -364,9 +353,9 @@ class Transport(ReadyMove):
     def _best_steps(
         self, target: Target, tuning: Tuning, others: np.ndarray, besides: float = 0.0
     ) -> list[int]:
-        """Return the steps of each proposal beside moves that gain, and cost, so much."""
+        """Return the steps of each proposal, given the gains and the cost of the other moves."""
         proposals, few = tuning["proposals"], are_few(target.n, target.work)
-        # One warm-up may be too hopeful; with few records a step of each costs little.
+        # One warm-up may be too optimistic; with few records a step of each is cheap.
         each = not target.abilities.can_update or (few and target.formula() is None)
         return choose_steps(
             proposals,
@@ -379,7 +368,7 @@ class Transport(ReadyMove):
         )
 
     def _choose(self, target: Target, tuning: Tuning) -> None:
-        """Choose the steps, unless they are given, and what other moves do beside them."""
+        """Choose the steps, unless they are given, and an option for the other moves."""
         gains, others = _gains(tuning)
         cost = costs(target.n, target.work, tuning["proposals"], sized=target.size is not None)
         lowest, chosen = math.inf, tuning["steps"]
@@ -404,15 +393,15 @@ class Position:
     Attributes
     ----------
     theta, records, total, log_g
-        theta, F(u; theta), its total and log g there; with `_new`, of the last proposal. Records
-        that are many are built at the end, and are None meanwhile. Where log g is given, the total
-        is empty until a proposal is accepted.
+        theta, F(u; theta), its total and log g; with suffix `_new`, those of the last proposal.
+        Large databases are None until built at the end; if log g is given, the total is empty until
+        a proposal is accepted.
     row
-        The u that are held.
+        The innovations u that are held.
     maps
-        The coordinates that move: all, or those beside the levels of groups.
+        The coordinates that move: all, or all but the levels of groups.
     v, log_prior
-        theta as a vector, and its log density there, from when `find_v` is first called.
+        theta as a vector, and its log density, once `find_v` has been called.
     """
 
     def __init__(
@@ -442,7 +431,7 @@ class Position:
         self.v, self.v_new, self.log_prior = NOTHING, NOTHING, 0.0
 
     def find_v(self) -> None:
-        """Find v and the prior there, if that has not been done."""
+        """Compute v and its prior density, if not yet done."""
         if not self.found:
             self.v, self.log_prior = self._place()
             self.v_new, self.found = np.empty_like(self.v), True
@@ -453,7 +442,7 @@ class Position:
         return place(self.maps, self.target.log_prior_moved, self.theta)
 
     def propose(self, proposal: Proposal, prepared: Any, k: int, rng: np.random.Generator) -> float:
-        """Make a proposal, and return the log of its ratio r."""
+        """Return the log of the ratio r of a new proposal."""
         if proposal.needs_v:
             log_q = proposal.propose(self.v, prepared, k, self.v_new)
             return log_q + self.look(self.v_new, rng)
@@ -464,7 +453,7 @@ class Position:
         return self.log_g_new - self.log_g + self.row.log_factor
 
     def look(self, v: np.ndarray, rng: np.random.Generator) -> float:
-        """Return how much higher the log density is at v, with u held."""
+        """Return the log density at v less that of the current position, with u held."""
         target = self.target
         self.v_new, self.moved_v = v, True
         self.theta_new, log_jacobian = self.maps.from_vector(v)
@@ -476,7 +465,7 @@ class Position:
         return log_ratio
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Go to the best of several theta from the prior, and from there to the release."""
+        """Go to the best of several theta from the prior, and from there towards the release."""
         prior = []
         for _ in range(STARTS):
             self.theta_new, v = draw_prior(self.target, rng, self.hold_levels)
@@ -496,11 +485,10 @@ class Position:
         return (most_likely_total(terms) - total) * terms.parameters[:, 1]
 
     def solve(self, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
-        """Return where steps of Gauss and Newton lead from v, to the released total, with u held.
+        """Return where Gauss-Newton steps from v towards the released total lead, with u held.
 
-        Where the noise is small, theta given u is a long, narrow and bent valley, and nothing that
-        goes by the noise gets along it. So the noise is taken to be as large as the total is still
-        off.
+        With small noise theta given u is a long, narrow and bent valley, where steps scaled to the
+        noise get nowhere. So each step assumes noise as large as the remaining misfit.
         """
         terms = self.target.terms
         assert terms is not None  # the caller saw to it
@@ -530,7 +518,7 @@ class Position:
         self.log_g_new = self.target.log_g(self.total_new)
 
     def build(self, theta: Theta, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return `Target.rebuild` of theta, with the same u, of as many records as there are."""
+        """Return `Target.rebuild` of theta with the same u; if n is unknown, with theta's n."""
         if self.target.size is None:
             return self.target.rebuild(theta, self.row.u)
         own, n = without_size(theta)
@@ -538,7 +526,7 @@ class Position:
         return self.target.rebuild(own, self.row.first(max(1, n)))
 
     def put_into(self, state: ChainState) -> None:
-        """Leave the chain where the move is."""
+        """Write the position into the chain's state."""
         state.theta = self.theta
         if self.target.size is not None:
             state.theta, _ = without_size(self.theta)
@@ -552,7 +540,7 @@ class Position:
         state.set_records(records, held)
 
     def accept(self) -> None:
-        """Go where the last proposal leads."""
+        """Go to the last proposal."""
         self.row.accept()
         self.theta, self.records = self.theta_new, self.records_new
         self.total, self.log_g = self.total_new, self.log_g_new
@@ -564,7 +552,7 @@ class Position:
 
 
 def _leaning(target: Target) -> int:
-    """Return how many innovations of a record lean on n: those that are normal, where it moves."""
+    """Return how many innovations of a record lean on n: the normal ones, where n is unknown."""
     innovations = target.abilities.innovations
     if target.size is None or innovations is None or innovations.kind != "normal":
         return 0
@@ -602,11 +590,11 @@ def draw_prior(
 def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     """Return all proposals that a target allows, in the order in which they are made."""
     blocks = maps.blocks(LARGEST_BLOCK)
-    # The prior would change what is held, where something is.
+    # A draw from the prior would change levels that are held.
     whole = maps is target.moved
     proposals: list[Proposal] = [PriorJump()] if whole else []
     formula = target.formula()
-    # Where there are many blocks, the formula's own chain goes through them.
+    # With many blocks, the formula's own chain goes through them.
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
         proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
     if formula is not None:
@@ -617,7 +605,7 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
 
 
 def fresh_proposals(target: Target, maps: Any) -> list[Proposal]:
-    """Return the proposals of theta with which all records may be drawn afresh (`afresh`)."""
+    """Return the proposals of theta that can come with fresh records (`afresh`)."""
     if maps is not target.moved:
         return []
     whole = np.arange(maps.size)
@@ -634,7 +622,7 @@ def place(
 
 
 def estimate_jacobian(here: Position, geometry: Geometry) -> None:
-    """Estimate how the total answers to theta where the chain is."""
+    """Estimate dT/dv where the chain is."""
     terms = here.target.terms
     if terms is None:
         geometry.covariance_given_u = geometry.covariance

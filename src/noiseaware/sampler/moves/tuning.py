@@ -1,6 +1,6 @@
-"""How many steps of which proposal: what the transport move learns in warm-up about itself.
+"""Choose how many steps of each proposal the transport move makes.
 
-Nothing here changes after warm-up.
+Everything is learned in warm-up and frozen afterwards.
 """
 
 from __future__ import annotations
@@ -16,43 +16,42 @@ from noiseaware.parameters import Work
 from noiseaware.sampler.moves.proposals import Proposal
 
 CALL = 1500.0
-"""The Python calls around one pass over the records, as a number of records passed over: they cost
-the same where there are so many records. Measured by `python -m benchmarks steps`."""
+"""The cost of the Python calls around a pass over the records, in records passed over. Measured by
+`python -m benchmarks steps`."""
 
 DECIDE = 2.0
-"""Statistics of the proposed records, and a decision about each, in plain passes; likewise."""
+"""The cost of the statistics of the proposed records and of deciding about them, in plain passes;
+likewise."""
 
 FEW_PASSES = 8000.0
-"""Records are few where an iteration of Algorithm 1 passes over one of them less often than this:
-1,000 records of simple arithmetic. It is then mostly calls, and takes less than a millisecond:
-making it longer costs nobody much."""
+"""Records are few where an iteration of Algorithm 1 makes fewer passes over single records than
+this: 1,000 records of simple arithmetic. An iteration then takes less than a millisecond, mostly in
+calls, so a longer one is affordable."""
 
 ENOUGH = 3.0
-"""Iterations that an effective draw may cost before an iteration is made longer. Of the 4,000 draws
-of a default call 1,333 should then be effective, where 400 are needed: what is expected is too
-hopeful, and with 1,000 effective draws R-hat is above 1.01 by chance in one run of a hundred. With
-4, `PoissonRegression` (2,000 records, Laplace noise, epsilon 3) had an R-hat of 1.013, with 3 of
-1.002, in 1.15 times the CPU time (`python -m benchmarks models`). A round more helps the slowest
-parameter no more than as many draws more would, and throws away draws of those that are fast."""
+"""Iterations that an effective draw may cost before an iteration is made longer. 1,333 of the 4,000
+draws of a default call should then be effective, where 400 are needed: the expectation is
+optimistic, and with 1,000 effective draws R-hat exceeds 1.01 by chance in one run of a hundred.
+With 4, `PoissonRegression` (2,000 records, Laplace noise, epsilon 3) had an R-hat of 1.013, with 3
+of 1.002, in 1.15 times the CPU time (`python -m benchmarks models`)."""
 
 
 CHANCE = 1.25
-"""Some hundred draws tell a time of a few iterations to about within this factor. With 2 the bulk
-ESS of four releases of `PoissonRegression` (200 records, Gaussian noise, epsilon 10) was 424,
-1,105, 1,498 and 832, in 4.1 CPU s; it is 1,097, 1,630, 1,541 and 778, in 5.1 (`python -m benchmarks
-models`)."""
+"""Some hundred draws estimate a time of a few iterations to about within this factor. With 2, three
+of four releases of `PoissonRegression` (200 records, Gaussian noise, epsilon 10) had a smaller bulk
+ESS, in less CPU time (`python -m benchmarks models`)."""
 
 
 EVERY = 16
-"""Where most iterations draw everything afresh (`afresh`), all moves are made in every sixteenth,
-for where that is seldom accepted. `python -m benchmarks ablation` has other numbers."""
+"""Where most iterations draw everything afresh (`afresh`), every sixteenth makes all moves, in case
+fresh draws are rarely accepted somewhere. `python -m benchmarks ablation` has other values."""
 
 NOT_BRIEF = (0, 0)
-"""No steps afresh."""
+"""No steps of fresh draws."""
 
 
 class Gains:
-    """How far theta is carried, coordinate by coordinate, by each proposal and by other moves.
+    """How far each proposal, and the other moves, carry each coordinate of theta.
 
     For a coordinate with posterior variance V, E(change^2) / (2 V) is 1 minus the autocorrelation
     of a chain that makes only this change: 0 for standing still, 1 for an independent draw.
@@ -67,7 +66,7 @@ class Gains:
         self.times = 0.0
 
     def fade(self) -> None:
-        """Let what happened before the geometry was last learned count for a tenth."""
+        """Weight everything before the geometry was last learned by a tenth."""
         for sums in (self.inside, self.tried, self.outside):
             sums *= 0.1
         self.times *= 0.1
@@ -75,38 +74,38 @@ class Gains:
     def record_step(
         self, proposal: int, v: np.ndarray, proposed: np.ndarray, accepted: bool
     ) -> None:
-        """Take note of a step of one proposal."""
+        """Record a step of one proposal."""
         self.tried[proposal] += 1
         if accepted:
             self.inside[proposal] += (proposed - v) ** 2
 
     def record_others(self, v: np.ndarray, last: np.ndarray) -> None:
-        """Take note of what the other moves did since the last transport."""
+        """Record what the other moves did since the last transport."""
         self.outside += (v - last) ** 2
         self.times += 1
 
     def of_proposals(self, variances: np.ndarray) -> np.ndarray:
-        """Return the gain of one step of each proposal, (proposals, size)."""
+        """Return the gain of one step of each, (proposals, size)."""
         mean = self.inside / np.maximum(self.tried, 1e-9)[:, None]
         return np.clip(mean / (2 * variances), 0.0, 1.0)
 
     def of_others(self, variances: np.ndarray) -> np.ndarray:
-        """Return the gain of the other moves in an iteration, (size,)."""
+        """Return their gain in an iteration, (size,)."""
         return np.clip(self.outside / max(self.times, 1e-9) / (2 * variances), 0.0, 1.0)
 
 
 class Option(NamedTuple):
-    """One way to go on with a move that is made beside transport.
+    """One way to continue a move made beside transport.
 
     Attributes
     ----------
     left
-        What would be left of each coordinate's autocorrelation after an iteration, over what was
-        left in warm-up, (size,).
+        The autocorrelation of each coordinate left after an iteration, relative to that in warm-up,
+        (size,).
     time
-        Iterations that an effective draw of what transport does not move would cost.
+        Iterations per effective draw of what transport does not move.
     cost
-        What the move would cost in an iteration, in iterations of Algorithm 1.
+        The move's cost in an iteration, in iterations of Algorithm 1.
     """
 
     left: np.ndarray
@@ -115,7 +114,7 @@ class Option(NamedTuple):
 
 
 AS_BEFORE = Option(np.ones(1), 1.0, 0.0)
-"""What is made beside transport, if anything, goes on as it did."""
+"""The moves beside transport, if any, continue as they were."""
 
 
 class Costs(NamedTuple):
@@ -126,13 +125,13 @@ class Costs(NamedTuple):
     start
         Finding u, and T there.
     build
-        Building the records of a theta, with T: also what preparing a formula costs.
+        Building the records of a theta, with T; or preparing a formula.
     each
         One step of each proposal, (proposals,).
     holds
-        Which of the proposals need a formula.
+        Which proposals need a formula.
     fresh
-        Drawing theta and the records of it, with T.
+        Drawing theta and its records, with T.
     """
 
     start: float
@@ -142,7 +141,7 @@ class Costs(NamedTuple):
     fresh: float = 1.0
 
     def total(self, steps: Sequence[int]) -> float:
-        """Return what a transport move with these steps costs."""
+        """Return the cost of a transport move with these steps."""
         if not any(steps):
             return 0.0
         hold = self.build if any(compress(steps, self.holds)) else 0.0
@@ -150,22 +149,21 @@ class Costs(NamedTuple):
 
 
 def are_few(n: int, work: Work) -> bool:
-    """Whether there are few records, for a model whose methods do so much."""
+    """Whether n records are few, given the work of the model's methods."""
     return n * (work.update + work.draw + DECIDE) < FEW_PASSES
 
 
 def one_iteration(n: int, work: Work) -> float:
-    """Return what an iteration of Algorithm 1 costs, calls and all, in passes over a record."""
+    """Return the cost of an iteration of Algorithm 1, calls included, in passes over a record."""
     return (1.0 + work.calls) * CALL + (work.update + work.draw + DECIDE) * n
 
 
 def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool = False) -> Costs:
     """Return what a transport move costs with n records, or about n where it is `sized`.
 
-    Every part is counted in calls and in passes over the records, by what the model says of its
-    methods. An iteration of Algorithm 1 draws theta, and draws records and decides about them;
-    what a proposal computes besides building the records it says itself. Where n is not known, a
-    look at the records begins with a pass over the row of innovations, and a call for that.
+    Costs are counted in calls and passes over the records, as declared by the model's methods and
+    by each proposal beyond building the records. Where n is unknown, a look at the records begins
+    with one call and one pass over the row of innovations.
     """
     iteration = one_iteration(n, work)
     build = ((work.calls + sized) * CALL + (work.build + sized) * n) / iteration
@@ -179,18 +177,18 @@ def costs(n: int, work: Work, proposals: Sequence[Proposal] = (), *, sized: bool
 
 
 def expected_time(gains: np.ndarray, others: np.ndarray, steps: Sequence[float]) -> float:
-    """Return the iterations that an effective draw of the slowest coordinate should cost.
+    """Return the expected iterations per effective draw of the slowest coordinate.
 
-    With a = the gain of the other moves and b_1, b_2, ... those of the steps taken, a coordinate
-    has autocorrelation about r = (1 - a) prod_k (1 - b_k), and an effective draw of it costs
-    (1 + r) / (1 - r) iterations.
+    With gain a of the other moves and gains b_1, b_2, ... of the steps taken, a coordinate has
+    autocorrelation about r = (1 - a) prod_k (1 - b_k), and an effective draw of it costs (1 + r) /
+    (1 - r) iterations.
 
     Parameters
     ----------
     gains, others
         Of one step of each proposal, (proposals, size), and of the other moves, (size,).
     steps
-        How many steps of each proposal.
+        The number of steps of each proposal.
     """
     left = (1 - others) * np.prod((1 - gains) ** np.asarray(steps)[:, None], axis=0)
     r = min(max(float(np.max(left)), 0.0), 0.9999)
@@ -198,13 +196,13 @@ def expected_time(gains: np.ndarray, others: np.ndarray, steps: Sequence[float])
 
 
 def slowness(history: np.ndarray, expected: float) -> float:
-    """Return by how much an effective draw took longer than was expected, at least 1.
+    """Return how many times longer an effective draw took than expected, at least 1.
 
-    Gains are about single iterations. A coordinate that goes to and fro with records that stay
-    moves far in each and gets nowhere, and so its autocorrelation falls slowly after a quick start.
-    What `history` shows, (m, size), is 1 + 2 times the sum of autocorrelations, of the slowest
-    coordinate, up to where two in a row add up to less than 0 (Geyer 1992, "Practical Markov chain
-    Monte Carlo", Statistical Science 7). Up to `CHANCE` times what was expected may be chance.
+    Gains describe single iterations. A coordinate that goes to and fro with records that stay moves
+    far in each and gets nowhere: its autocorrelation falls slowly after a quick start. The time
+    that `history`, (m, size), shows is 1 + 2 times the sum of the autocorrelations of the slowest
+    coordinate, up to where two in a row sum to less than 0 (Geyer 1992, "Practical Markov chain
+    Monte Carlo", Statistical Science 7). Up to `CHANCE` times the expected time may be chance.
     """
     off = history - history.mean(axis=0)
     spectrum = np.abs(np.fft.rfft(off, 2 * len(off), axis=0)) ** 2
@@ -216,17 +214,17 @@ def slowness(history: np.ndarray, expected: float) -> float:
 
 
 def price(time: float, cost: float) -> float:
-    """Return what an effective draw costs, in iterations of Algorithm 1, and more if it is late.
+    """Return the cost of an effective draw, in iterations of Algorithm 1, more if it is late.
 
-    Gains are means over the bulk of the posterior, and hold less in its tails; where a draw is
-    later than `ENOUGH`, half the time is worth four times the cost.
+    Gains are means over the bulk of the posterior, too high for its tails. Where a draw takes
+    longer than `ENOUGH`, halving the time is worth four times the cost.
 
     Parameters
     ----------
     time
         In iterations.
     cost
-        Of an iteration, beyond one of Algorithm 1, in these.
+        Of an iteration, beyond that of Algorithm 1, in iterations of Algorithm 1.
     """
     return time * (1 + cost) * max(1.0, time / ENOUGH)
 
@@ -241,17 +239,17 @@ def choose_steps(
     most: float,
     besides: float = 0.0,
 ) -> list[int]:
-    """Return how many steps of each proposal to take: the most effective draws for their cost.
+    """Return how many steps of each proposal to take, for the most effective draws for their cost.
 
-    The rule. (1) Steps are added one at a time, each of the proposal that helps the slowest
-    coordinate most for what it costs, as long as one fits into what the move may cost. (2) Of all
-    the points on the way, the one is taken at which an effective draw is cheapest (`price`). (3) No
-    proposal does all the work of its block (`_share`).
+    (1) Add steps one at a time, each time of the proposal that helps the slowest
+    coordinate most for its cost, as long as a step fits into what the move may cost. (2) Of all
+    points on the way, take the one at which an effective draw is cheapest (`price`). (3) Let no
+    proposal do all the work of its block (`_share`).
 
     Parameters
     ----------
     proposals
-        What is chosen from.
+        To choose from.
     gains, others
         As in `expected_time`.
     cost
@@ -292,21 +290,21 @@ def choose_brief(
     full: tuple[float, float],
     mirrored: bool,
 ) -> tuple[tuple[int, int], tuple[float, float]]:
-    """Return which proposal draws everything afresh, in how many steps, and the outlook then.
+    """Return which proposal makes fresh draws, in how many steps, and the resulting outlook.
 
-    An iteration in `EVERY` does all moves, the others some steps of one proposal. Whatever makes an
-    effective draw cheapest is taken, unless it would come later than `ENOUGH`, or doing all moves
-    in every iteration is cheaper, or dearer by no more than `CHANCE`.
+    An iteration in `EVERY` makes all moves, the others some steps of one proposal. The choice makes
+    an effective draw cheapest, among those that take at most `ENOUGH`. Fresh draws must beat all
+    moves in every iteration by the factor `CHANCE`.
 
     Parameters
     ----------
     times
-        The iterations that an effective draw costs with 1, 2, ... steps of each proposal.
+        Iterations per effective draw with 1, 2, ... steps of each proposal.
     cost
         What the parts of a transport move cost.
     full
-        The outlook if all moves are made in every iteration: the iterations that an effective draw
-        costs, and what they cost beyond one of Algorithm 1.
+        The outlook if every iteration makes all moves: iterations per effective draw, and the cost
+        of an iteration beyond that of Algorithm 1.
     mirrored
         Whether a mirror image follows each of these iterations.
     """
@@ -323,11 +321,11 @@ def choose_brief(
 
 
 def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
-    """Give a tenth of a block's steps, at least one, to each walk, and a sixth of all to the prior.
+    """Give each walk a tenth of its block's steps, at least one, and the prior a sixth of all.
 
-    Steps are chosen for how far they carry theta on average. Where the learned geometry is wrong,
-    far out in a tail, only walks lead back; and a second mode (a noisy sum of squares knows the
-    size of a coefficient better than its sign) is found, and left, by draws from the prior.
+    The steps were chosen for average progress. But only walks lead back from far out in a tail,
+    where the learned geometry is wrong, and draws from the prior find and leave a second mode: a
+    noisy sum of squares determines the size of a coefficient better than its sign.
     """
     blocks: dict[int, list[int]] = {}
     for k, proposal in enumerate(proposals):
