@@ -18,7 +18,7 @@ def reproduce(
             "--replicates",
             "-r",
             min=1,
-            help="Releases per epsilon in each study; default 100, as in the paper, or 2 with --quick.",
+            help="Releases per epsilon in each study; default 100 as in the paper, 2 with --quick.",
         ),
     ] = None,
     quick: Annotated[
