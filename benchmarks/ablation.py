@@ -1,12 +1,12 @@
 """The contribution of each part of the transport move: effective draws per second without it.
 
-One part at a time is switched off or changed, and the default call is run: 2 chains, 500 warm-up,
-500 draws. The measure is the smallest bulk ESS over the parameters, divided by CPU time, relative
-to the whole sampler on the same release in the same process (it takes a turn every few parts). The
-settings are the three models of ``mixing`` at epsilon 0.1, 1 and 10, and the examples of ``models``
-at epsilon 1. If the draws equal those of the whole sampler with the same seed, the part plays no
-role. A single ratio has a standard error of 20 to 30%, so the table shows the geometric mean over
-the settings in which the part plays a role, and the lowest ratio.
+One part at a time is switched off or changed in the default call: 2 chains, 500 warm-up, 500 draws.
+The measure is the smallest bulk ESS over the parameters per CPU second, relative to the whole
+sampler on the same release, which takes a turn every few parts. The settings are the three models
+of ``mixing`` at epsilon 0.1, 1 and 10, and the examples of ``models`` at epsilon 1. A part plays no
+role if the draws equal those of the whole sampler with the same seed. A ratio has a standard error
+of 20 to 30%, so the table shows the geometric mean, over the settings in which the part plays a
+role, and the lowest ratio.
 
 Every run is written to ``ablation-runs.csv`` when done, and the table uses all lines written by the
 same code, so a run can be stopped, and continued with more releases.
@@ -193,7 +193,6 @@ CARRIED: dict[str, Callable[[], Patches]] = {
 
 
 def learns(target: Target) -> bool:
-    """Whether a formula can be learned."""
     return target.formula() is None and learned.can_learn(target)
 
 
@@ -239,7 +238,6 @@ def release_of(name: str, n: int, epsilon: float, seed: int) -> tuple[Any, Any, 
 
 
 def run(options: Namespace) -> None:
-    """Measure, and print and write the table."""
     now = code()
     path = options.out / "ablation-runs.csv"
     if options.fresh:
@@ -322,7 +320,6 @@ def _sample(model: Any, release: Any, seed: int, warmup: int = 500, draws: int =
 
 
 def show(options: Namespace, runs: list[dict[str, Any]]) -> None:
-    """Print and write one row per part, from all runs on file."""
     rates: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     plays: dict[Any, set[str]] = defaultdict(set)
     first: dict[Any, float] = {}

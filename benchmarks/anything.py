@@ -36,7 +36,6 @@ class Setting(NamedTuple):
 
 
 def pick(rng: np.random.Generator, *options: Any) -> Any:
-    """Return one of the options."""
     return options[int(rng.integers(len(options)))]
 
 

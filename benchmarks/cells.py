@@ -44,7 +44,6 @@ Z = 1.6448536269514722
 
 
 def counties(n: int, family: str, groups: int, seed: int = 1) -> tuple[Any, Any]:
-    """Return a model and a simulated release of n counties."""
     rng = np.random.default_rng(seed)
     state, income = rng.integers(0, groups, n), rng.normal(size=n)
     population = np.exp(rng.normal(10.3, 1.4, n))
@@ -152,7 +151,6 @@ def poisson_fit(design: Any, counts: Any) -> tuple[Any, Any]:
 
 
 def simex(design: Any, values: Any, sd: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the SIMEX estimate and its variances."""
     lambdas, estimates, variances = [0.0, 0.5, 1.0, 1.5, 2.0], [], []
     for extra in lambdas:
         fits = [
@@ -226,13 +224,11 @@ def coverage(name: str, releases: int) -> list[dict[str, Any]]:
 
 
 def show(chosen: Namespace, part: str, title: str, columns: dict[str, str], rows: Any) -> None:
-    """Print and write a table."""
     tables.show(title, columns, rows)
     tables.write(chosen.out / f"cells_{part}.csv", rows)
 
 
 def run(chosen: Namespace) -> None:
-    """Run the chosen parts."""
     parts, quick = chosen.parts or PARTS, chosen.quick
     families = ("poisson", "negative-binomial")
     options = {"draws": 100, "warmup": 100} if quick else {}

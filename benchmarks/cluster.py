@@ -22,7 +22,6 @@ MANY = 200
 
 
 def spent() -> tuple[int, float]:
-    """Return the id and processor time of this process."""
     return os.getpid(), time.process_time()
 
 
@@ -37,7 +36,6 @@ def main() -> None:
     short = {"short": na.studies.Sampler(na.moves.algorithm1(), draws=20, warmup=0)}
 
     def study(count: int, samplers: Any = ("default",)) -> float:
-        """Return the processor time of a study in this process."""
         began = time.process_time()
         na.study(
             na.models.LinearRegression(n_features=2),

@@ -169,7 +169,6 @@ def memory(small: int = 10**3, large: int = 10**8, draws: int = 200) -> None:
 
 
 def _effective(values: np.ndarray) -> float:
-    """Return the smallest effective sample size of the entries."""
     sizes = [float(array_stats.ess(column[None], method="bulk")) for column in values.T]
     return min(sizes)
 

@@ -99,7 +99,6 @@ class Conjugate:
 
 
 def release(n: int, epsilon: float, seed: int) -> na.Release:
-    """Simulate a release."""
     rng = np.random.default_rng(seed)
     records = Conjugate().build_records(TRUTH, rng.normal(size=(n, 2)))
     query = na.queries.RegressionMoments(1, -5.0, 5.0)
@@ -107,7 +106,6 @@ def release(n: int, epsilon: float, seed: int) -> na.Release:
 
 
 def run(options: Namespace) -> None:
-    """Sample releases at each setting; print and write the table."""
     releases = options.releases or (1 if options.quick else 5)
     grid = [
         (epsilon, n)

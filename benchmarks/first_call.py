@@ -46,7 +46,6 @@ again = time.process_time() - again
 
 
 def run(options: Namespace) -> None:
-    """Measure each model, and print and write the table."""
     rows = []
     for name, (model, release) in subjects().items():
         if options.examples and name not in options.examples:

@@ -25,7 +25,6 @@ RECORD_BYTES = 24  # three floats, of a regression record
 
 
 def run(options: Namespace) -> None:
-    """Print and write both tables."""
     with measure.one_core():
         iterations(options)
         limits(options)

@@ -1,9 +1,9 @@
 # ruff: noqa: NPY002 (inside njit, np.random is numba's own generator)
 """The paper's Algorithm 1 as hand-fused compiled loops: a yardstick for its cost.
 
-Everything (random numbers, model, statistic, mechanism, accept step) is written into one numba loop
-per model, using numba's ``np.random``; nothing can be exchanged. A general sampler that does the
-same work is compared with these loops. They are exact samplers, so the draws can be compared too.
+One numba loop per model contains everything (random numbers, model, statistic, mechanism, accept
+step) and serves as the comparison for a general sampler that does the same work. The loops are
+exact samplers, so draws can be compared too.
 
 One iteration, in the order of Algorithm 1 of Ju, Awan, Gong and Rao (2022):
 
@@ -23,10 +23,9 @@ Naive Bayes
 Every iteration stores the parameters and the share of accepted records, but not the acceptance by
 record or the smallest acceptance probability.
 
-At n = 100, the 300 normals of numba's Mersenne Twister (polar method) take about two thirds of a
-regression iteration. NumPy's ziggurat normals, drawn in bulk, cost less than half as much: with
-them the same loop took half the time (6.4 instead of 12.8 us). So the loop is not a lower bound: a
-sampler that uses NumPy's random numbers starts with that advantage, but pays for its calls.
+The loops are no lower bound: at n = 100, the 300 normals of numba's Mersenne Twister (polar method)
+take about two thirds of a regression iteration; with NumPy's ziggurat normals, drawn in bulk, the
+same loop took half the time (6.4 instead of 12.8 us).
 
 ``python -m benchmarks.fused`` prints the time per iteration.
 """
@@ -230,14 +229,8 @@ def naive_bayes(
     ----------
     values : (n_classes * n_features * n_levels,)
         The released counts: class first, then feature, then level.
-    n
-        Number of records.
-    scale
-        Scale of the Laplace noise.
-    iterations
-        Number of iterations; all are returned, the first ones are not burnt in.
-    seed
-        Seed of numba's generator for this thread (NumPy's own is not touched).
+    n, scale, iterations, seed
+        As in `regression`.
     n_classes, n_features, n_levels
         I, K and J of the paper.
     concentration
@@ -350,7 +343,6 @@ def _naive_bayes(
 
 
 def main() -> None:
-    """Print the time per iteration of both loops at three database sizes."""
     epsilon = 1.0
     runs = (
         ("regression", regression, settings.regression_release, settings.regression_scale),

@@ -34,7 +34,6 @@ KEYS = (*KINDS, "seed")
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file; print and write the table."""
     path = options.out / "groups.csv"
     if options.fresh:
         path.unlink(missing_ok=True)

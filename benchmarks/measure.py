@@ -223,10 +223,9 @@ def in_new_process(
 ) -> NewProcess:
     """Run code in a new Python process and measure its time and its peak memory.
 
-    The memory is the peak resident memory during the statement, above that before it (Linux: the
-    peak counter of the process is reset in between). Unlike tracemalloc, it includes allocations
-    by compiled code. So let ``setup`` load the modules and make a small call that compiles, and
-    ``statement`` the large call.
+    The memory is the peak resident memory during the statement, above that before it (Linux), and
+    unlike tracemalloc's it includes allocations by compiled code. So let ``setup`` load the modules
+    and make a small call that compiles.
 
     Parameters
     ----------
@@ -276,9 +275,9 @@ def first_and_second_call(
 ) -> tuple[NewProcess, NewProcess]:
     """Run the same code in two new processes, one after the other, with an empty numba cache.
 
-    The first compiles; the second should find everything in the cache. The overhead of the second
-    is its ``total_seconds`` (or ``statement_seconds``, without the start and the imports) minus
-    the seconds of sampling, which the code can return through ``result``.
+    The first compiles; the second should find everything in the cache. Its overhead is
+    ``total_seconds`` (or ``statement_seconds``, without start and imports) minus the seconds of
+    sampling, which the code can return through ``result``.
     """
     with tempfile.TemporaryDirectory() as cache:
         environment = {"NUMBA_CACHE_DIR": cache}

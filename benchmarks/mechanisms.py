@@ -20,7 +20,6 @@ from noiseaware.sampler.target import Target
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     mechanisms, queries, models = na.mechanisms, na.queries, na.models
     categories = models.Categorical(50)
     regression = models.LinearRegression(4)

@@ -32,7 +32,6 @@ def needed_ess(model: str) -> int:
 
 
 def run(options: Namespace) -> None:
-    """Sample the missing releases, then print and write the table."""
     releases = options.releases or (2 if options.quick else 20)
     sizes = options.sizes or ((100,) if options.quick else SIZES)
     grid = [
@@ -68,7 +67,6 @@ def run(options: Namespace) -> None:
 
 
 def one_release(model: str, n: int, epsilon: float, seed: int) -> dict[str, Any]:
-    """Sample one simulated release with the default call."""
     data = subject(model, n, epsilon, seed)
     row: dict[str, Any] = {"model": model, "n": n, "epsilon": epsilon, "release": seed}
     start = time.perf_counter()
@@ -99,7 +97,6 @@ def passes(row: dict[str, Any]) -> bool:
 
 
 def show(options: Namespace, grid: list[Any], releases: int, now: str) -> None:
-    """Print and write one row for each setting of the grid that is on file."""
     on_file = [
         row for row in tables.read(options.out / "mixing-releases.csv") if row["code"] == now
     ]

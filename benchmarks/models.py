@@ -170,7 +170,6 @@ def sized(name: str, n: int) -> Example:
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file; print and write both tables."""
     path = options.out / "models.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -240,7 +239,6 @@ def measure(
 
 
 def diagnose(model: Any, release: Any, seed: int) -> dict[str, Any]:
-    """Sample a release with the defaults; return the worst diagnostics."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

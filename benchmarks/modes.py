@@ -79,7 +79,6 @@ def small_mode(kind: str, n: int, prior: tuple[float, float], s: float, scale: f
 
 
 def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
-    """Simulate a release, sample it with the defaults, and compare."""
     kind, n, prior, truth, scale = setting
     query, parting = QUERIES[kind]
     rng = np.random.default_rng([seed, n])
@@ -112,7 +111,6 @@ def own_error(below: np.ndarray, exactly: float) -> float:
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     rows = []
     for setting in SETTINGS[::3] if options.quick else SETTINGS:
         found = [

@@ -40,7 +40,6 @@ SETTINGS: tuple[tuple[int, float, str, dict[str, Any], dict[str, Any]], ...] = (
 
 
 def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
-    """Simulate a release and sample it with the defaults."""
     n, noise, law, after, given = setting
     rng = np.random.default_rng(seed)
     x = 0.3 + rng.normal(size=n)
@@ -71,7 +70,6 @@ def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
 
 
 def run(options: Namespace) -> None:
-    """Measure all settings, or those that `--sizes` selects."""
     measure((20, 1.0, "laplace", {}, {}), 0)  # compiled
     chosen = [one for one in SETTINGS if options.sizes is None or one[0] in options.sizes]
     rows = [measure(one, 1) for one in (chosen[:1] if options.quick else chosen)]

@@ -47,7 +47,6 @@ class NutsRun(NamedTuple):
 
 
 def available() -> bool:
-    """Whether NumPyro can be imported."""
     try:
         import numpyro  # noqa: F401
     except ImportError:

@@ -119,7 +119,6 @@ EXAMPLES: dict[str, Any] = {
 
 
 def run_random(options: Namespace) -> None:
-    """Measure the random settings that are not on file; print and write the table."""
     path = options.out / "odd_random.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -146,7 +145,6 @@ def run_random(options: Namespace) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file; print and write the table."""
     if options.releases:
         run_random(options)
         return
@@ -172,7 +170,6 @@ def run(options: Namespace) -> None:
 
 
 def measure(model: Any, query: Any, n: int, cells: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the comparisons of one model and size."""
     rng = np.random.default_rng([7, n])
     drawn, totals = [], []
     with np.errstate(all="ignore"):

@@ -75,7 +75,6 @@ class Regression:
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     rows = []
     with measure.one_core():
         for n, target in TARGETS.items():

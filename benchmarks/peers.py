@@ -57,19 +57,16 @@ QUICK = {
 
 
 def chosen_models(options: Namespace) -> list[str]:
-    """Return the chosen models that have peers."""
     return [model for model in MODELS if model in (options.models or MODELS)]
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the ESS per second and the cost of an iteration."""
     with measure.one_core():  # before JAX makes its threads
         effective_draws(options)
         iteration_cost(options)
 
 
 def effective_draws(options: Namespace) -> None:
-    """Smallest ESS per second of every sampler."""
     releases = options.releases or (1 if options.quick else 3)
     sizes = options.sizes or ((100,) if options.quick else SIZES)
     epsilons = options.epsilons or ((0.1, 1.0, 10.0) if options.quick else settings.EPSILONS)
@@ -182,7 +179,6 @@ def target_algorithm1(model: str, epsilon: float) -> str:
 
 
 def show(options: Namespace) -> None:
-    """Print and write the medians over the releases, bulk and tail."""
     now = code()
     on_file = [row for row in tables.read(options.out / "peers-releases.csv") if row["code"] == now]
     cells = sorted(

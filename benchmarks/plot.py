@@ -27,7 +27,6 @@ TITLES = {"regression": "Linear regression", "naive-bayes": "Naive Bayes"}
 
 
 def run(options: Namespace) -> None:
-    """Draw one panel for each model and number of records on file."""
     try:
         import matplotlib
     except ImportError:

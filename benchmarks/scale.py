@@ -46,7 +46,6 @@ SECONDS, MOST_BYTES = 2.0, 6 * 2**30
 
 
 def setting(part: str, size: int) -> tuple[Any, Any, int]:
-    """Return a model, a query and the number of records."""
     import noiseaware as na
     from noiseaware.documents.model_file import read_model_file
 
@@ -122,7 +121,6 @@ def _run(na, prepare, chain, model, query, n, draw_records, rng, most):
 
 
 def part_words(kind: Any, moves: Any) -> str:
-    """Describe the records and the moves in words."""
     return f"records {kind[0]}, {kind[1]} bytes; {', '.join(type(m).__name__ for m in moves)}"
 
 

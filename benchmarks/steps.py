@@ -34,7 +34,6 @@ PLAIN_PASS = 7e-9
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the cost of each part."""
     rows: list[dict[str, Any]] = []
     with measure.one_core():
         for model in options.models or MODELS:

@@ -40,7 +40,6 @@ MODEL = na.models.LinearRegression(
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the table."""
     rows = [
         row(epsilon, seed)
         for epsilon, seed in itertools.product(
@@ -85,7 +84,6 @@ def row(epsilon: float, seed: int) -> dict[str, Any]:
 
 
 def all_moves(*_: Any) -> bool:
-    """Make no antithetic draw."""
     return False
 
 

@@ -18,7 +18,6 @@ TRUTH, N_RECORDS, EPSILON = 0.3, 100, 0.1
 
 
 def interval(draws) -> tuple[float, float]:
-    """Return the central 90% interval."""
     low, high = np.quantile(np.asarray(draws), [0.05, 0.95])
     return float(low), float(high)
 
@@ -42,7 +41,6 @@ def intervals(replicates: int, draws: int = 1000) -> dict[str, np.ndarray]:
 
 
 def misses(rows: np.ndarray) -> np.ndarray:
-    """Return which intervals miss the truth."""
     return (rows[:, 0] > TRUTH) | (rows[:, 1] < TRUTH)
 
 

@@ -133,7 +133,6 @@ def mixed(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(tracts: int = 50, draws: int = 400) -> None:
-    """Simulate a county, fit it and print the results."""
     rng = np.random.default_rng(94171)
     truth = make_truth(tracts, rng)
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,6 @@ OUT = Path("demo-output")
 
 
 def words(*options: str) -> list[str]:
-    """Return the command line."""
     return [
         *("noiseaware", "fit", "examples/exercise_release.json"),
         *("--model", "examples/exercise_model.toml", "--seed", "1", *options),

@@ -19,7 +19,6 @@ STATES = ["Arden", "Birch", "Cedar", "Dell", "Elm", "Fern", "Glen", "Heath", "Is
 
 
 def counties() -> pd.DataFrame:
-    """Return 120 counties in 10 states."""
     rng = np.random.default_rng(2020)
     n = 120
     state = np.sort(rng.choice(STATES, size=n))

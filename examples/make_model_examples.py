@@ -25,7 +25,6 @@ class Survey(NamedTuple):
 
 
 def surveys() -> dict[str, Survey]:
-    """Return the surveys by file name."""
     queries, mechanisms = na.queries, na.mechanisms
     return {
         "linear_regression": Survey(

@@ -21,7 +21,6 @@ WIDTH, HEIGHT = 900, 960
 
 
 def write_page(path: Path) -> None:
-    """Write the report, as the command does."""
     fit = ["fit", HERE / "exercise_release.json", "--model", HERE / "exercise_model.toml"]
     out = ["--out", path.with_suffix(".nc"), "--report", path, "--seed", "1", "--quiet"]
     subprocess.run(

@@ -32,8 +32,8 @@ up to one constant the flow from x to x' by way of x* is
 for x' and x_k. The other factor is symmetric in G_0, G_k and in W, W_k. So the flow equals
 pi(x') f(x_k) P'(slot k): detailed balance holds for every x* and k, and the kernel leaves
 p(x | theta, s_dp) invariant. Records may be equal: two slots with equal records are still two
-slots. A statistic t_i that depends on the slot is refused: the pool's total would then differ in the
-reverse move.
+slots. A statistic t_i that depends on the slot is refused: the pool's total would then differ in
+the reverse move.
 
 **Groups of slots.** With the other records fixed, the same holds for any fixed group of slots: T
 still counts every record, but only these slots may take the offer. An offer costs one evaluation of

@@ -55,7 +55,6 @@ def sections(results: Any, written: Any, size: Size, figure: Path) -> list[Secti
 
 
 def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) -> Section:
-    """Return the section on posterior means, acceptance and coverage of one model."""
     means_title, acceptance_title, coverage_title = NUMBERS[name]
     section = Section(result["experiment"].title)
     drawn = f"posterior means of {size.replicates} releases of one database at each epsilon"
@@ -85,7 +84,6 @@ def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) ->
 
 
 def _summary(results: Any, written: Any, size: Size) -> Section:
-    """Return the section on agreement with the paper."""
     section = Section("What agrees, and what does not")
     points = []
     for name, symbol in (("naive_bayes", "p_4"), ("regression", "beta_1")):
@@ -108,7 +106,6 @@ def _summary(results: Any, written: Any, size: Size) -> Section:
 
 
 def _without_showing(results: Any, written: Any, figure: Path) -> Section:
-    """Return the section on the limits of epsilon, the run-time and the imputed databases."""
     section = Section("What the paper says without showing it")
     names = {name: result["experiment"].title for name, result in results.items()}
     section.words(

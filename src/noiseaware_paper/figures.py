@@ -29,7 +29,6 @@ def _panels(count: int, width: float, height: float, label: str) -> tuple[Figure
 
 
 def _with_legend(figure: Figure, columns: int) -> Figure:
-    """Add the legend of the first panel below all of them."""
     shown = figure.axes[0].get_legend_handles_labels()
     figure.legend(*shown, loc="outside lower center", ncols=columns)
     return figure

@@ -83,7 +83,6 @@ class Section:
 
 
 def _escaped(text: str) -> str:
-    """Return text escaped for Markdown."""
     return "".join("\\" + c if c in "\\_*|<>[]`" else c for c in text)
 
 

@@ -123,7 +123,6 @@ def _work(size: Size) -> float:
 def _run(
     experiment: Experiment, size: Size, out: Path, cores: int, seed: int, advance: Advance
 ) -> dict[str, Any]:
-    """Run everything for one model; return studies and rows by name."""
     folder = out / "checkpoint" / size.name / experiment.name
     seconds = _seconds(experiment, size)
 
@@ -182,7 +181,6 @@ def _studies(
 
 
 def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
-    """Write figures and tables; return the tables by name."""
     written: dict[str, Any] = {}
     drawn: dict[str, Any] = {}
     ranks: dict[str, np.ndarray] = {}

@@ -10,12 +10,11 @@ interval (q_{a/2}, q_{1-a/2}), and the basic interval (2 theta^ - q_{1-a/2}, 2 t
 which reflects the simulated errors. The basic interval also corrects for bias (of clamping, say),
 but may leave the parameter space. Both have their nominal level only asymptotically.
 
-**Wang, Chang and Awan** (2025): indirect inference, which accounts for clamping. The bootstrap
-above starts from an estimate that ignores clamping. If records are clamped, that estimate and its
-intervals are biased, however many records there are. Here the estimate is the theta whose simulated
-releases look like the observed one. With R innovations u_r and noises drawn once and held fixed,
-let s_r(theta) be the release of the database F(u_r; theta), m(theta) the mean of the R releases and
-S(theta) their covariance. The adaptive indirect estimate is
+**Wang, Chang and Awan** (2025). The bootstrap above starts from an estimate that ignores clamping,
+which is biased, with its intervals, however many records there are. Indirect inference takes the
+theta whose simulated releases look like the observed one. With R innovations u_r and noises drawn
+once and held fixed, let s_r(theta) be the release of the database F(u_r; theta), m(theta) the mean
+of the R releases and S(theta) their covariance. The adaptive indirect estimate is
 
     theta^ = argmin (s - m(theta))' S(theta)^-1 (s - m(theta)),
 

@@ -3,8 +3,8 @@
 **In closed form**, if T(x) is a sufficient statistic of the model: the posterior given T is then
 known. The released T plus noise may be impossible (a count below 0, a matrix of moments that is not
 positive definite), so it is first moved to a possible value. The query's `reading` turns these
-numbers into a statement about the records, and the model's `closed_form` gives the posterior; the
-two do not know each other. The pairs that match are:
+numbers into a statement about the records, from which the model's `closed_form` gives the
+posterior; neither class knows the other. The pairs that match are:
 
 | model                | query                 | numbers moved        | posterior                 |
 |----------------------|-----------------------|----------------------|---------------------------|
@@ -27,11 +27,10 @@ runs on them, whichever parameters are known.
 The bootstrap's estimate is the maximum likelihood estimate at the same numbers.
 
 **Otherwise by sampling with almost no noise.** The published noise is replaced by noise that is
-small compared with the variation of T itself. Let sd_j be the standard deviation of T_j over
-databases of the model. Gaussian noise of standard deviation sd_j / 10 adds (1/10)^2 = 1% to the
-variance of T_j around its expectation, so intervals are too wide by about half a per cent. (With no
-noise at all the chain could not move.) Published noise that is already smaller is kept: there the
-naive and the noise-aware analysis agree.
+small compared with sd_j, the standard deviation of T_j over databases of the model. Gaussian noise
+of standard deviation sd_j / 10 adds (1/10)^2 = 1% to the variance of T_j around its expectation, so
+intervals are too wide by about half a per cent. (With no noise at all the chain could not move.)
+Published noise that is already smaller is kept: there the naive and noise-aware analyses agree.
 
 sd_j depends on theta; the median over draws from a short noise-aware run is used, with
 sd_j = sqrt(n) times the standard deviation of t_j(x_i) over simulated records.
@@ -195,7 +194,7 @@ def naive(
     draws : int
         The number of draws.
     random_seed : int, optional
-        The same seed gives the same draws.
+        Seed of the draws.
 
     Returns
     -------

@@ -39,7 +39,7 @@ def non_private(
     draws : int
         The number of draws.
     random_seed : int, optional
-        The same seed gives the same draws.
+        Seed of the draws.
 
     Returns
     -------

@@ -58,7 +58,7 @@ def fit(
     ] = WARMUP,
     chains: Annotated[int, typer.Option(help="Independent chains; at least two.")] = CHAINS,
     cores: Annotated[
-        int | None, typer.Option(help="Worker processes; by default, as many as help.")
+        int | None, typer.Option(help="Worker processes; by default, as many as are useful.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Random seed; the same seed gives the same draws.")
@@ -236,7 +236,6 @@ LEAST = {"draws": 1, "warmup": 0, "chains": 2, "cores": 1, "seed": 0, "keep-reco
 
 
 def _check_options(sizes: dict[str, Any], keep_records: int | None, interval: float) -> None:
-    """Raise ValueError for an impossible number."""
     from noiseaware.basics.arguments import whole_number
 
     for name, value in {**sizes, "keep-records": keep_records}.items():
@@ -291,7 +290,6 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
 
 
 def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) -> int:
-    """Return the number of databases to keep from each chain."""
     if wanted is not None or n_records is None:
         return wanted or 0
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))

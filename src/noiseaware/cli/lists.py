@@ -112,7 +112,6 @@ def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: show.AsJs
 
 
 def _show(listed: Listed, name: str | None, as_json: bool) -> None:
-    """Print all types, or one in detail."""
     from noiseaware.cli import describe
 
     types = listed.types

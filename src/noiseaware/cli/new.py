@@ -40,9 +40,8 @@ def new(
 ) -> None:
     """Ask what was published, and write a release file and a model file for it.
 
-    The questions are about what was published, its bounds, the number of records, the noise and
-    the numbers. After an impossible answer the question is repeated. For numbers about different
-    columns, run the command once per column.
+    It asks for the kind of release, its bounds, the number of records, the noise and the numbers,
+    and repeats a question after an impossible answer. For several columns, run it once for each.
 
     **Example**
 
@@ -336,7 +335,6 @@ NOISES = {
 
 
 def _ask_noise(published: Published) -> tuple[Any, list[float]]:
-    """Return the mechanism and the released totals."""
     from noiseaware.mechanisms import from_dict
 
     def mechanism(kind: str) -> tuple[str, Any]:
@@ -395,7 +393,6 @@ def _named(text: str, spread: Spread) -> tuple[str, float]:
 
 
 def _ask_values(published: Published, mechanism: Any) -> list[float]:
-    """Return the released totals."""
     called = (published.name,) if published.name else tuple(mechanism.query.names)
 
     def values(text: str) -> list[float]:
@@ -420,7 +417,6 @@ def _ask_neighbours(query: Any, norm: int) -> str:
 
 
 def _toml(published: Published, size: int | None) -> str:
-    """Return the text of a model file."""
     lines = [f"# {published.assumes[0].upper()}{published.assumes[1:]}."]
     for key, entry in published.model.items():
         value, comment = entry if isinstance(entry, tuple) else (entry, "")

@@ -30,7 +30,7 @@ def plan(
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option("--cores", min=1, help="Worker processes; by default, as many as help."),
+        typer.Option("--cores", min=1, help="Worker processes; by default, as many as are useful."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

@@ -31,7 +31,7 @@ def resume(
         typer.Option("--report", "-r", help="Where to write the report; by default, as for `fit`."),
     ] = None,
     cores: Annotated[
-        int | None, typer.Option(help="Worker processes; by default, as many as help.")
+        int | None, typer.Option(help="Worker processes; by default, as many as are useful.")
     ] = None,
     quiet: Quiet = False,
     as_json: JsonInstead = False,

@@ -9,12 +9,11 @@
     question = "Does exercise lower the resting pulse?"
     parameters = ["coefficients"]
 
-`type` is a model of `noiseaware.models`, and the other keys are the arguments of its constructor,
-with their usual defaults. A vector is an array, a matrix an array of arrays, and a nested model a
-table with its own `type`. `[report]` and each of its keys are optional; `parameters` lists those
-that the question is about, which the report shows first. A unit, for a parameter or for one of its
-entries, is shown beside the numbers in tables, pictures and the report; the numbers shown are
-divided by the scale, if there is one:
+`type` is a model of `noiseaware.models`; the other keys are arguments of its constructor. A vector
+is an array, a matrix an array of arrays, a nested model a table with its own `type`. All of
+`[report]` is optional; `parameters` are those that the report shows first. The unit of a parameter
+or of one of its entries stands beside its numbers in tables, pictures and the report; numbers are
+divided by the scale, if any, before they are shown:
 
     [report.units]
     "coefficients[x1]" = "beats a minute, for an hour"

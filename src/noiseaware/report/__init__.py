@@ -1,8 +1,8 @@
 """One self-contained HTML page from a posterior, for readers who do not know MCMC.
 
-`page.py` gathers the content; `rows.py` compares the posterior with the naive analysis and the
-prior; `parts.py` splits the variance into its sources; `words.py` and `numbers.py` phrase
-guarantees and numbers; `pictures.py` draws; `page.html` and `page.css` are the template.
+`page.py` gathers the content for the template `page.html`; `rows.py` compares posterior, naive
+analysis and prior; `parts.py` splits the variance; `words.py` and `numbers.py` phrase guarantees
+and numbers; `pictures.py` draws.
 """
 
 from noiseaware.report.page import write_report

@@ -122,7 +122,6 @@ def write_report(
 
 
 def _fill(**names: Any) -> str:
-    """Return the page with these variables filled in."""
     import jinja2
 
     here = files("noiseaware.report")
@@ -185,7 +184,6 @@ def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> di
 
 
 def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
-    """Return the prior probability of the answer's interval."""
     if scalar.prior is None or len(scalar.prior) == 0:
         return None
     low, high = np.quantile(scalar.draws, ENDS)
@@ -273,7 +271,6 @@ MEANINGS = {
 
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
-    """Return each verdict with its state and meaning."""
     found, rows = checks.check(posterior), []
     for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
@@ -284,7 +281,6 @@ def _verdicts(posterior: DataTree) -> dict[str, Any]:
 
 
 def _trace(posterior: DataTree, scalar: Scalar) -> list[Markup]:
-    """Draw the trace and the rank plot."""
     label, (chains, length) = scalar.label, scalar.draws.shape
     trace = f"Trace of {label}: {length} draws of each of {chains} chains, in order."
     rank = f"Ranks of the draws of {label}: a row of bars for each of {chains} chains."
@@ -404,7 +400,6 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
 
 
 def _code(posterior: DataTree) -> str:
-    """Return Python code that reproduces the posterior."""
     attrs, sizes = posterior.attrs, posterior["posterior"].sizes
     model = attrs.get("model", "")
     model = f"na.models.{model}" if attrs.get("model_json") else f"...  # {model}"
@@ -422,7 +417,6 @@ na.write_report(posterior, "report.html")"""
 
 
 def _kept(posterior: DataTree) -> int:
-    """Return the number of databases kept from each chain."""
     kept = "latent_records" in posterior.children
     return posterior["latent_records"].sizes["draw"] if kept else 0
 

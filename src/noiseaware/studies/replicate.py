@@ -1,13 +1,12 @@
 """One replicate of a study: the methods that analyse a release, and the numbers kept.
 
 A *method* is a sampler (`Sampler`, by name) or one of the baselines "naive", "non-private",
-"bootstrap" and "debiased-bootstrap". Every method gives draws of the parameters. For each scalar,
-the study keeps the mean, the standard deviation, the ends of the equal-tailed interval and the
+"bootstrap" and "debiased-bootstrap". It gives draws of the parameters, from which the study keeps,
+for each scalar, the mean, the standard deviation, the ends of the equal-tailed interval and the
 effective sample size.
 
-A replicate is identified by its key (index of epsilon, index of the number of records, replicate).
-Its seeds are spawned from the study's seed with this key. So it gives the same result when run
-alone, in any order and on any worker.
+The seeds of a replicate are spawned from the study's seed with its key (index of epsilon, index of
+the number of records, replicate). So its result does not depend on the order or the worker.
 """
 
 from __future__ import annotations
@@ -241,7 +240,6 @@ def _run_method(plan: Plan, name: str, records: Any, release: Release, key: Key)
 
 
 def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[str, Any]:
-    """Sample the noise-aware posterior of a release."""
     drawn, reports = run_chains(plan.model, release, sampler, seed)
     kept = summarise(flatten(drawn, plan.names, 2), plan.interval)
     if "acceptance_rate" in reports:
@@ -253,7 +251,6 @@ def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[
 
 
 def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
-    """Run a baseline on a release."""
     model, names = plan.model, plan.names
     if name in ("naive", "non-private"):
         run, data = (naive, release) if name == "naive" else (non_private, records)

@@ -234,7 +234,6 @@ def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, 
 def _mechanisms(
     mechanism: Any, epsilons: Sequence[float] | None
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    """Return the epsilons, and a mechanism for each."""
     able = mechanism_abilities(mechanism)
     if able.privatize is not None and not isinstance(mechanism, type):
         if epsilons is not None:
@@ -283,7 +282,6 @@ def description(plan: Plan) -> dict[str, Any]:
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
-    """Return the seed given, or that of the study to continue."""
     if random_seed is not None or checkpoint is None:
         return seed_number(random_seed)
     try:

@@ -131,7 +131,6 @@ class Lines:
 
 
 def _sum(key: Key, result: Any) -> int:
-    """Return a checksum of a line."""
     return zlib.crc32(json.dumps([list(key), result]).encode())
 
 
@@ -141,8 +140,8 @@ def run_tasks(
     """Run the tasks that are not done yet; return the results of all keys, in order.
 
     `cores` is the number of worker processes; 1 runs in this process. Inside a
-    `joblib.parallel_config` block the workers are those of its backend. Results are added to
-    `lines`; `advance` is called with the number of tasks just done, first those from the file.
+    `joblib.parallel_config` block its backend provides the workers. `advance` is called with the
+    number of tasks just done, first those from the file.
     """
     todo = [key for key in keys if key not in lines.done]
     advance(len(keys) - len(todo))
