@@ -1,27 +1,27 @@
 """Run the benchmarks: ``python -m benchmarks [section ...] [options]``.
 
-Sections, in this order if none is named:
+Sections, run in this order by default:
 
-first       CPU seconds of the first and of the second process of each ready model
+first       CPU seconds of the first and the second process for each ready model
 foundation  Algorithm 1 against fused loops, large n, memory, import, a new process
 mechanisms  sweeps with joint mechanisms against additive Laplace noise
 peers       smallest ESS per second: default, algorithm1(), NUTS; cost of an iteration
-dp_pf       seconds for an effective draw beside those published of a particle filter
-plot        ESS per second against epsilon, from what peers wrote
-steps       what the parts of a transport move cost, against the constants of the tuning
-own         a plain NumPy model of one's own against the built-in one
-unknown     the paper's regression with n unknown: convergence, and what an iteration costs
-models      the default call on every ready model: sizes, epsilons, noises (long; as mixing)
-groups      the default call on groups: many, large, noisy and clamped ones (long; as mixing)
-covariate   a noisy covariate: widths and laws of the noise, sizes, priors (20 minutes)
-cells       published cells: counties, 100,000 cells, cost of each, NUTS, coverage (30 minutes)
+dp_pf       seconds per effective draw, beside the published ones of a particle filter
+plot        ESS per second against epsilon, from the results of peers
+steps       cost of the parts of a transport move, against the constants of the tuning
+own         a user's plain NumPy model against the built-in one
+unknown     the paper's regression with n unknown: convergence and cost of an iteration
+models      the default call on every ready model: sizes, epsilons, noises (long, as mixing)
+groups      the default call on groups: many, large, noisy and clamped (long, as mixing)
+covariate   a noisy covariate: scales and laws of the noise, sizes, priors (20 minutes)
+cells       published cells: counties, 100,000 cells, cost per cell, NUTS, coverage (30 minutes)
 odd         odd priors, few records, odd releases: the default call against the exact answer (long)
-modes       posteriors with two modes: runs that are wrong and pass their checks (10 minutes)
+modes       posteriors with two modes: wrong runs that pass their checks (10 minutes)
 ablation    effective draws per second without one part of the transport move (long)
 mixing      the default call over simulated releases (long; can be stopped and continued)
 
-Every section prints its tables, with the target next to what was measured, and writes them as
-CSV. Nothing is asserted.
+Every section prints its tables, with targets beside the measured values, and writes them as CSV.
+Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ FILES = {
     "unknown": "unknown_n",
     "covariate": "noisy_covariate",
 }
-"""Sections whose file has another name."""
+"""Sections whose file has a different name."""
 MODELS = ("regression", "unknown", "naive-bayes")
 
 
 def listed(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Return a reader of values separated by commas."""
+    """Return a parser of comma-separated values."""
 
     def read(text: str) -> tuple[Any, ...]:
         return tuple(kind(part) for part in text.replace("_", "").split(","))

@@ -1,15 +1,15 @@
-"""What each part of the transport move is worth: effective draws per second without it.
+"""The contribution of each part of the transport move: effective draws per second without it.
 
-One part at a time is switched off, or changed, and the default call sampled: 2 chains, 500 warm-up,
-500 draws. The figure is the smallest bulk ESS over the parameters, divided by CPU time, as a ratio
-to that of the whole sampler on the same release in the same process, which takes a turn after every
-few parts. The settings are the three models of ``mixing`` at epsilon 0.1, 1 and 10, and the
-examples of ``models`` at epsilon 1. Where the draws are those of the whole sampler with the same
-seed, a part plays no role. A single ratio has a standard error of 20 to 30%, so the table shows the
-geometric mean over the settings in which it does, and the lowest.
+One part at a time is switched off or changed in the default call: 2 chains, 500 warm-up, 500 draws.
+The measure is the smallest bulk ESS over the parameters per CPU second, relative to the whole
+sampler on the same release, which takes a turn every few parts. The settings are the three models
+of ``mixing`` at epsilon 0.1, 1 and 10, and the examples of ``models`` at epsilon 1. A part plays no
+role if the draws equal those of the whole sampler with the same seed. A ratio has a standard error
+of 20 to 30%, so the table shows the geometric mean, over the settings in which the part plays a
+role, and the lowest ratio.
 
-Every run is a line of ``ablation-runs.csv`` as soon as it is done; the table is made from all lines
-that the same code has written, so that a run can be stopped and continued with more releases.
+Every run is written to ``ablation-runs.csv`` when done, and the table uses all lines written by the
+same code, so a run can be stopped, and continued with more releases.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ WHOLE = "whole"
 SIZES = (100, 1_000, 10_000)
 EPSILONS = (0.1, 1.0, 10.0)
 TURN = 5
-"""Parts between two turns of the whole sampler."""
+"""Number of parts between two turns of the whole sampler."""
 
 Patches = list[Any]
 
 
 def changed(owner: Any, **values: Any) -> Callable[[], Patches]:
-    """Return a part: these attributes of a module or a class have other values."""
+    """Return a part that replaces attributes of a module or a class."""
     return lambda: [mock.patch.object(owner, name, value) for name, value in values.items()]
 
 
 def without(match: Callable[[Any], bool]) -> Callable[[], Patches]:
-    """Return a part: proposals that match are not made."""
+    """Return a part that drops the matching proposals."""
 
     def patches() -> Patches:
         make = transport.make_proposals
@@ -79,7 +79,7 @@ def without(match: Callable[[Any], bool]) -> Callable[[], Patches]:
 
 
 def no_spread() -> Patches:
-    """All steps of a walk have the size that is tuned."""
+    """Give all steps of a random walk the tuned size."""
     prepare = exploring.ExploringJump.prepare
 
     def even(self: Any, steps: int, rng: Any) -> Any:
@@ -100,7 +100,7 @@ def _walk_free(move: Any, rng: Any, size: float) -> tuple[Any, float]:
 
 
 def no_near() -> Patches:
-    """Draw innovations afresh each time."""
+    """Draw innovations independently each time."""
 
     def afresh(kind: str, u: Any, rng: Any) -> Any:
         return rng.standard_normal(u.shape) if kind == "normal" else rng.random(u.shape)
@@ -109,13 +109,13 @@ def no_near() -> Patches:
 
 
 def enough(factor: float) -> Callable[[], Patches]:
-    """Return a part: an iteration is made longer sooner, or later."""
+    """Return a part that changes when iterations are made longer."""
     value = factor * tuning.ENOUGH
     return lambda: [mock.patch.object(owner, "ENOUGH", value) for owner in (interweave, tuning)]
 
 
 def no_images() -> Patches:
-    """No iteration is the mirror image of the one before."""
+    """Make no antithetic iterations."""
     choose = transport.Transport._choose_brief
 
     def without_images(self: Any, target: Any, tuning: Any) -> None:
@@ -126,7 +126,7 @@ def no_images() -> Patches:
 
 
 def every(number: int) -> Callable[[], Patches]:
-    """Return a part: all moves are made more often, or less, between draws afresh."""
+    """Return a part that changes how often all moves are made between independent draws."""
     return lambda: [mock.patch.object(owner, "EVERY", number) for owner in (transport, tuning)]
 
 
@@ -194,7 +194,6 @@ CARRIED: dict[str, Callable[[], Patches]] = {
 
 
 def learns(target: Target) -> bool:
-    """Whether a formula may be learned."""
     return target.formula() is None and learned.can_learn(target)
 
 
@@ -207,7 +206,7 @@ NEEDS: dict[str, Callable[[Target], Any]] = {
     "moves of groups": lambda target: target.levels is not None,
     "what models say of their work": lambda target: target.work != PLAIN_WORK,
 }
-"""What a part needs of the target to play a role."""
+"""The property of the target that a part needs to play a role."""
 
 
 def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
@@ -229,7 +228,7 @@ def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
 
 
 def release_of(name: str, n: int, epsilon: float, seed: int) -> tuple[Any, Any, str | None]:
-    """Return a model, a release of it, and the parameter that counts, if not all do."""
+    """Return a model, a release of it, and the parameter of interest, or None for all."""
     if name in MODELS:
         return subject(name, n, epsilon, seed)
     model, query, theta = models.sized(name, n)
@@ -240,7 +239,6 @@ def release_of(name: str, n: int, epsilon: float, seed: int) -> tuple[Any, Any, 
 
 
 def run(options: Namespace) -> None:
-    """Measure, and print and write the table."""
     now = code()
     path = options.out / "ablation-runs.csv"
     if options.fresh:
@@ -266,7 +264,7 @@ def run(options: Namespace) -> None:
 
 
 def _is_moved(name: str) -> bool:
-    """Whether an example is none of ``mixing``, and its theta moves with the records or counts."""
+    """Whether an example is not in ``mixing`` and its records or counts are not integrated out."""
     if name in models.IN_MIXING:
         return False
     model, release, _ = release_of(name, 100, 1.0, 1)
@@ -286,7 +284,7 @@ def _take_turns(
     seed: int,
     parts: dict[str, Callable[[], Patches]],
 ) -> None:
-    """Measure the whole sampler and some parts on one release, and write each run."""
+    """Measure the whole sampler and some parts on one release; write each run."""
     model, release, interest = release_of(name, n, epsilon, seed)
     _sample(model, release, seed, warmup=40, draws=2)  # compiles
     turns: list[tuple[str, Callable[[], Patches]]] = []
@@ -323,14 +321,13 @@ def _sample(model: Any, release: Any, seed: int, warmup: int = 500, draws: int =
 
 
 def show(options: Namespace, runs: list[dict[str, Any]]) -> None:
-    """Print and write one row for each part, from all runs on file."""
     rates: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     plays: dict[Any, set[str]] = defaultdict(set)
     first: dict[Any, float] = {}
     for row in runs:
         setting = f"{row['model']}, n = {row['n']:,.0f}, epsilon = {row['epsilon']:g}"
         rates[setting][row["part"]].append(row["ess"] / row["cpu"])
-        # The first turn of the whole sampler has the seed of the parts, and is the first on file.
+        # The first turn of the whole sampler has the parts' seed and is the first on file.
         if row["ess"] != first.setdefault((setting, row["seed"]), row["ess"]):
             plays[setting].add(row["part"])
     table = []

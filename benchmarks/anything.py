@@ -1,10 +1,10 @@
-"""Random settings: any ready model with odd priors, a query and a mechanism that fit it.
+"""Random settings: any ready model with odd priors, and a query and a mechanism that fit it.
 
-`draw_setting(seed)` picks one: additive, discrete and joint noise, what may come after it, local
-mechanisms, several releases, exact numbers beside them, and numbers of records that are not known.
-The release is simulated with theta from the prior, or moved far outside of that. `reference` is the
-answer that comes from no chain, by importance sampling from the prior. `python -m benchmarks odd
---releases 100` compares (`odd.py`).
+`draw_setting(seed)` picks one, with additive, discrete or joint noise, post-processing, local
+mechanisms, several releases, additional exact numbers, or an unknown number of records. The release
+is simulated with theta from the prior, or moved far away from that. `reference` computes the answer
+without a chain, by importance sampling from the prior. `python -m benchmarks odd --releases 100`
+compares them (`odd.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ M, Q, C = na.models, na.queries, na.mechanisms
 
 
 class Setting(NamedTuple):
-    """What a call of `sample` is given, and in which words a table names it."""
+    """The arguments of a call of `sample`, and words to name it in a table."""
 
     model: Any
     release: Any
@@ -36,12 +36,11 @@ class Setting(NamedTuple):
 
 
 def pick(rng: np.random.Generator, *options: Any) -> Any:
-    """Return one of the options."""
     return options[int(rng.integers(len(options)))]
 
 
 def small(rng):
-    """Return a number for a prior: usual, sparse or heavy."""
+    """Return a parameter of a prior: usual, sparse or heavy."""
     return float(pick(rng, 1.0, 2.0, 0.5, 0.1, 0.02, 0.001, 8.0))
 
 
@@ -68,7 +67,7 @@ def linear(rng, cells, levels=None):
 
 
 def number_query(rng, centre=0.0, positive=False, whole=False):
-    """Return a query of records that are one number."""
+    """Return a query of records with one number each."""
     if whole:
         top = int(pick(rng, 1, 3, 10, 40))
         return pick(
@@ -442,7 +441,7 @@ MAKERS = {
     "ErrorsInVariables": of_errors,
 }
 LARGEST = 10_000
-"""Tables of more records are not made: none of these releases could be theirs."""
+"""Tables with more records are skipped: none of these releases could come from them."""
 
 TABLES = ("PoissonTable", "LogNormalTable", "LogLinearTable")
 FIXED = ("CountRegression", "ErrorsInVariables")
@@ -451,7 +450,7 @@ FINITE = ("Bernoulli", "Categorical", "ContingencyTable", "NaiveBayes", "TwoProp
 
 
 def additive(rng, query, unit):
-    """Return noise of about the size `unit`, maybe changed afterwards."""
+    """Return noise of scale about `unit`, possibly post-processed."""
     scale = unit * float(pick(rng, 0.3, 1.0, 1.0, 3.0, 10.0))
     whole = query.integer_valued
     kinds = [C.Laplace, C.Gaussian]
@@ -485,7 +484,7 @@ def additive(rng, query, unit):
 
 
 def mechanism_of(rng, name, model, query, unit, n):
-    """Return a mechanism for this query, maybe several."""
+    """Return a mechanism for this query, possibly several combined."""
     if isinstance(query, ReadyMechanism):
         return query
     kind = rng.random()
@@ -509,7 +508,7 @@ def mechanism_of(rng, name, model, query, unit, n):
 
 
 def simulate(model, n, size, rng):
-    """Return theta and records from the prior, and the log weight that a known n gives a table."""
+    """Return theta and records from the prior, and the log weight of a table given n."""
     theta = model.sample_prior(rng)
     if not model_abilities(model).random_size:
         return theta, model.sample_records(theta, size.sample(rng) if n is None else n, rng), 0.0
@@ -521,7 +520,7 @@ def simulate(model, n, size, rng):
 
 
 def total_of(mechanism, records, values):
-    """Return T of any mechanism; of no records too."""
+    """Return T for any mechanism, also for an empty database."""
     own = mechanism_abilities(mechanism)
     if own.statistic is None:
         return mechanism.query.statistic(records).sum(axis=0)
@@ -529,7 +528,7 @@ def total_of(mechanism, records, values):
 
 
 def draw_setting(seed, names=tuple(MAKERS), most=8):
-    """Return one setting of up to `most` records; the same for the same arguments."""
+    """Return a setting of up to `most` records, determined by the arguments."""
     rng = np.random.default_rng([99, seed])
     name = names[seed % len(names)]
     least = 3 if name in (*GROUPS, *FIXED) or "Regression" in name else 1
@@ -560,7 +559,7 @@ def draw_setting(seed, names=tuple(MAKERS), most=8):
 
 
 def reference(setting, draws, rng):
-    """Return theta of draws of the prior, with n if it is unknown, their weights and their ESS."""
+    """Return theta of prior draws (with n if unknown), their weights and the ESS."""
     model, release, size, _ = setting
     mechanism, values, n = release.mechanism, release.values, release.n_records
     rows, logs = [], []

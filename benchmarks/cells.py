@@ -1,26 +1,26 @@
-"""Published cells: the default call on a made file of counties, its cost, and its coverage.
+"""Published cells: the default call on simulated counties, its cost and its coverage.
 
-Parts (`--parts counties,large,flat,nuts,coverage`; all of them if none is named, some 25 minutes):
+Parts (`--parts counties,large,flat,nuts,coverage`; all by default, about 25 minutes):
 
 counties   3,143 counties in 51 states, one covariate, discrete Gaussian noise, Poisson and negative
            binomial: CPU seconds of the default call, largest R-hat and smallest ESS of the
            coefficients, the spread and the dispersion. Target: 1.01, 400, 60 s
 large      the same with 100,000 cells, Poisson. Target: 10 minutes and 2 GiB
-flat       CPU time of an iteration for each cell, 1,000 to 100,000 cells. Target: within 1.5 times
-nuts       3,143 cells whose true values are normal, under Gaussian noise, where NumPyro's NUTS with
-           the values as latent numbers is exact too: effective draws per CPU second, warm-up
-           included, compiling left out, and how far the posterior means are from each other in
-           Monte Carlo errors. Target: 10 times, and 4 errors. NUTS is given the better of the
-           centred and the non-centred form
-coverage   90% intervals over `--releases` releases (500) of 60 cells whose parameters were drawn
-           from the prior, small counts and larger ones: coefficients and cells, next to the naive
-           analysis and SIMEX. Target: .88 to .92. An interval of whole numbers holds at least 90%,
-           and where counts are small a good deal more; so next to the coverage of the cells stands
-           the probability that the posterior itself gives to the intervals
+flat       CPU time per iteration and cell, 1,000 to 100,000 cells. Target: within 1.5 times
+nuts       3,143 cells with normal true values under Gaussian noise, where NumPyro's NUTS with the
+           values as latent variables is exact too: effective draws per CPU second (with warm-up,
+           without compilation), and the difference of the posterior means in Monte Carlo errors.
+           Target: 10 times, and 4 errors. Both the centred and the non-centred form of NUTS are run
+coverage   90% intervals over `--releases` releases (500) of 60 cells with parameters drawn from
+           the prior, for small and larger counts: coefficients and cells, next to the naive
+           analysis and SIMEX. Target: .88 to .92. An interval of integers has probability at least
+           90%, and much more if counts are small; so the table also shows the probability that
+           the posterior itself gives to the cells' intervals
 
-SIMEX adds more noise of 0.5, 1, 1.5 and 2 times the variance, fits the naive regression to each of
-20 such releases, and extrapolates estimate and variance to -1 by a parabola (Cook and Stefanski
-1994). The naive regression is Poisson's, of the released numbers with those below 0 set to 0.
+SIMEX adds further noise of 0.5, 1, 1.5 and 2 times the variance, fits the naive regression to each
+of 20 such releases, and extrapolates estimate and variance to -1 by a parabola (Cook and Stefanski
+1994). The naive analysis is a Poisson regression on the released numbers, with negative ones set
+to 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ Z = 1.6448536269514722
 
 
 def counties(n: int, family: str, groups: int, seed: int = 1) -> tuple[Any, Any]:
-    """Return a model and a simulated release of n counties."""
     rng = np.random.default_rng(seed)
     state, income = rng.integers(0, groups, n), rng.normal(size=n)
     population = np.exp(rng.normal(10.3, 1.4, n))
@@ -59,7 +58,7 @@ def counties(n: int, family: str, groups: int, seed: int = 1) -> tuple[Any, Any]
 
 
 def default_call(n: int, family: str, groups: int, **options: Any) -> dict[str, Any]:
-    """Time the default call; the first one compiles, so a small one goes before it."""
+    """Time the default call, after a small call that compiles."""
     na.sample(*counties(60, family, 3), draws=5, warmup=5, cores=1, progressbar=False)
     model, release = counties(n, family, groups)
     start = time.process_time()
@@ -83,7 +82,7 @@ COLUMNS = {"cells": ",", "family": "", "CPU s": ".1f", "R-hat": ".3f", "ESS": ".
 
 
 def iteration(n: int, family: str, warmup: int = 300) -> float:
-    """Return the CPU microseconds of an iteration after warm-up for each cell."""
+    """Return the CPU microseconds per iteration and cell, after warm-up."""
     target = Target(*counties(n, family, 51))
     state = start_chain(target, (CellMove(),), np.random.default_rng(1))
     state, _ = advance(target, (CellMove(),), Schedule(warmup, 10**6), state, warmup)
@@ -97,13 +96,13 @@ def iteration(n: int, family: str, warmup: int = 300) -> float:
 
 
 def monte_carlo_errors(draws: Any) -> Any:
-    """Return the Monte Carlo error of the mean of each number, of (chains, draws, numbers)."""
+    """Return the Monte Carlo error of each mean, for draws (chains, draws, numbers)."""
     ess = [measure.smallest_ess(draws[..., k]) for k in range(draws.shape[2])]
     return draws.std(axis=(0, 1)) / np.sqrt(ess)
 
 
 def against_nuts(n: int, draws: int) -> list[dict[str, Any]]:
-    """Compare the default call with NUTS where both are exact."""
+    """Compare the default call with NUTS in a setting where both are exact."""
     rng = np.random.default_rng(1)
     z, sd = rng.normal(size=n), rng.choice([0.5, 1.0, 2.0], n)
     noise = na.mechanisms.LocalGaussian(na.queries.Value(integer_valued=False), scale=sd)
@@ -152,7 +151,6 @@ def poisson_fit(design: Any, counts: Any) -> tuple[Any, Any]:
 
 
 def simex(design: Any, values: Any, sd: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the estimate and the variances of SIMEX."""
     lambdas, estimates, variances = [0.0, 0.5, 1.0, 1.5, 2.0], [], []
     for extra in lambdas:
         fits = [
@@ -181,7 +179,7 @@ SETTINGS = {
 
 
 def cover(name: str, seed: int, n: int = 60) -> dict[str, float]:
-    """Return which intervals of one release hold the truth."""
+    """Return the share of each kind of interval that covers the truth, for one release."""
     rng = np.random.default_rng([7, seed])
     prior, scales = SETTINGS[name]
     z, sd = rng.normal(size=n), rng.choice(scales, n)
@@ -226,13 +224,11 @@ def coverage(name: str, releases: int) -> list[dict[str, Any]]:
 
 
 def show(chosen: Namespace, part: str, title: str, columns: dict[str, str], rows: Any) -> None:
-    """Print a table, and write it."""
     tables.show(title, columns, rows)
     tables.write(chosen.out / f"cells_{part}.csv", rows)
 
 
 def run(chosen: Namespace) -> None:
-    """Do the parts that were asked for."""
     parts, quick = chosen.parts or PARTS, chosen.quick
     families = ("poisson", "negative-binomial")
     options = {"draws": 100, "warmup": 100} if quick else {}

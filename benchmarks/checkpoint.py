@@ -1,8 +1,7 @@
-"""What a checkpoint costs: ``python -m benchmarks.checkpoint``.
+"""The cost of a checkpoint: ``python -m benchmarks.checkpoint``.
 
-The share of a run that goes into packing, writing and waiting for the disk, by the clock and in
-processor time, within one and the same run; and the longest time between two writes, which is what
-kill -9 can cost.
+The share of a run spent on packing, writing and waiting for the disk, in wall-clock and processor
+time; and the longest time between two writes, which is the most that kill -9 can lose.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How many replicates of a study a cluster does an hour: ``python -m benchmarks.cluster``.
+"""How many replicates of a study a cluster does per hour: ``python -m benchmarks.cluster``.
 
-Measured on two Dask workers, in processor time, which neighbours on a shared machine do not change:
-what a worker spends on a replicate, and what the process that hands them out spends (with the
-scheduler, which runs in it), by a study of many replicates that are next to nothing. A cluster of W
-cores then does W / worker replicates a second, until one core is busy with handing them out, at
-W = worker / parent.
+Measures, on two Dask workers, the processor time per replicate of a worker, and of the parent
+process that distributes them (including the scheduler, which runs in it), the latter with a study
+of many tiny replicates. A cluster of W cores then does W / worker replicates per second, until the
+parent is saturated at W = worker / parent.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ MANY = 200
 
 
 def spent() -> tuple[int, float]:
-    """Return the id and the processor time of this process."""
     return os.getpid(), time.process_time()
 
 
@@ -38,7 +36,6 @@ def main() -> None:
     short = {"short": na.studies.Sampler(na.moves.algorithm1(), draws=20, warmup=0)}
 
     def study(count: int, samplers: Any = ("default",)) -> float:
-        """Return the processor time that a study takes in this process."""
         began = time.process_time()
         na.study(
             na.models.LinearRegression(n_features=2),

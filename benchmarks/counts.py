@@ -1,17 +1,17 @@
-"""Chains of counts: what an iteration costs as n grows, and effective draws against records.
+"""Chains of counts: the cost of an iteration as n grows, and effective draws against records.
 
     python -m benchmarks.counts             # all tables
-    python -m benchmarks.counts growth      # the time of an iteration at n = 10^8 over 10^3
+    python -m benchmarks.counts growth      # time per iteration at n = 10^8 relative to 10^3
     python -m benchmarks.counts memory      # the same for memory
-    python -m benchmarks.counts records     # effective draws per second, beside samplers of records
+    python -m benchmarks.counts records     # effective draws per second, against record samplers
     python -m benchmarks.counts strata      # the same for StratifiedProportions, at several n
     python -m benchmarks.counts parts       # naive Bayes with many records, the default call
-    python -m benchmarks.counts sums        # what it costs to make the sums of naive Bayes, once
+    python -m benchmarks.counts sums        # the one-off cost of the sums of naive Bayes
 
-The made county is `examples/census_county.py`.
+The simulated county is in `examples/census_county.py`.
 
-Time is that of the processor (`time.process_time`), so that other work on the machine counts for
-little; the two sides of a ratio are measured one after another in the same process.
+Times are processor times (`time.process_time`); the two sides of a ratio are measured one after the
+other in the same process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEVELS = (4, 3, 2)
 
 
 def _release(mechanism: Any, shares: np.ndarray, records: np.ndarray, n: int) -> na.Release:
-    """Return a release of n records with these shares of the possible ones."""
+    """Return a release of n records with these shares of the possible record values."""
     counts = np.floor(n * shares)
     counts[0] += n - counts.sum()
     total = mechanism.query.statistic(records).T @ counts
@@ -80,7 +80,7 @@ MODELS = {
 def _draw(
     model: Any, release: na.Release, moves: Any, warmup: int, draws: int
 ) -> tuple[float, np.ndarray]:
-    """Run a chain; return the seconds of its draws, and the first parameter, (draws, entries)."""
+    """Run a chain; return the seconds of its draws, and the last parameter, (draws, entries)."""
     target = make_target(model, release, moves)
     moves = moves or default_moves(target)
     state = chain.start(target, moves, np.random.Generator(np.random.SFC64(1)))
@@ -94,9 +94,9 @@ def _draw(
 
 
 def growth(small: int = 10**3, large: int = 10**8) -> None:
-    """Print the time of an iteration for few and for many records, the best of three each.
+    """Print the time per iteration for few and for many records, the best of three runs each.
 
-    As many iterations as take about a third of a second.
+    A run takes about a third of a second.
     """
     print(f"{'model':28}{'us at ' + f'{small:.0e}':>14}{'us at ' + f'{large:.0e}':>14}{'ratio':>8}")
     for name, make in MODELS.items():
@@ -112,7 +112,7 @@ def growth(small: int = 10**3, large: int = 10**8) -> None:
 
 
 def sums(sizes: Sequence[int] = (100, 300, 1000, 1800)) -> None:
-    """Print the seconds in which the sums of naive Bayes are made, 75 cells, for each epsilon."""
+    """Print the seconds to compute the sums of naive Bayes, 75 cells, for each epsilon."""
     epsilons = (0.1, 1.0, 10.0, 100.0)
     print(f"{'seconds for the sums':28}" + "".join(f"{'epsilon ' + str(e):>14}" for e in epsilons))
     for n in sizes:
@@ -135,7 +135,7 @@ SPARSE = (
 
 
 def parts(levels: Sequence[int] = (3, 2, 5), classes: int = 4) -> None:
-    """Print the worst parameter of the default call for naive Bayes, and the CPU seconds."""
+    """Print the worst diagnostics of the default call for naive Bayes, and the CPU seconds."""
     print(f"{'concentration, n, scale':28}{'R-hat':>8}{'bulk':>8}{'tail':>8}{'CPU s':>8}")
     for concentration, n, scale in ((1.0, 5000, 5.0), *SPARSE):  # the first is compiled
         model = na.models.NaiveBayes(classes, levels, concentration=concentration)
@@ -153,7 +153,7 @@ def parts(levels: Sequence[int] = (3, 2, 5), classes: int = 4) -> None:
 
 
 def memory(small: int = 10**3, large: int = 10**8, draws: int = 200) -> None:
-    """Print the peak of what Python and NumPy allocate in a chain, for few and for many records."""
+    """Print the peak memory that Python and NumPy allocate in a chain, for few and many records."""
     print(
         f"{'model':28}{'KiB at ' + f'{small:.0e}':>15}{'KiB at ' + f'{large:.0e}':>15}{'ratio':>8}"
     )
@@ -169,7 +169,6 @@ def memory(small: int = 10**3, large: int = 10**8, draws: int = 200) -> None:
 
 
 def _effective(values: np.ndarray) -> float:
-    """Return the smallest effective sample size of the entries."""
     sizes = [float(array_stats.ess(column[None], method="bulk")) for column in values.T]
     return min(sizes)
 
@@ -180,7 +179,7 @@ INTERWOVEN = na.moves.Interweave(
 
 
 def strata(draws: int = 1000) -> None:
-    """Print effective draws per second of StratifiedProportions by counts and by records."""
+    """Print effective draws per second of StratifiedProportions with counts and with records."""
     print(f"{'StratifiedProportions(5)':28}{'counts':>14}{'Interweave':>14}{'ratio':>8}")
     for n in (200, 2000, 20_000):
         model, release = MODELS["StratifiedProportions(5)"](n)
@@ -192,7 +191,7 @@ def strata(draws: int = 1000) -> None:
 
 
 def records(n: int = 2000, draws: int = 2000) -> None:
-    """Print effective draws per second of counts, and of two samplers that hold records."""
+    """Print effective draws per second with counts, and of two samplers that hold records."""
     samplers = {
         "counts": None,
         "Interweave": (INTERWOVEN,),

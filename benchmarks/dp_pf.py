@@ -1,16 +1,16 @@
 """The setting of the particle filter for private data (DP-PF), with noiseaware's default call.
 
-Simple linear regression with everything unknown (arXiv 2505.00877, github.com/psanghi04/DP-PF, the
-conjugate priors and a release that is simulated): x ~ N(1, 1), y = 2 x + N(0, 1), both clamped to
-[-5, 5] and divided by 5, and the sums of y, x y, y^2, x and x^2 with Laplace noise of scale 8 /
-epsilon. The priors: mean of x ~ N(0, 1), its precision ~ chi-square(2), precision of the noise tau
-~ Gamma(1, 1), coefficients given tau ~ N(0, I / tau).
+Simple linear regression with everything unknown (arXiv 2505.00877, github.com/psanghi04/DP-PF,
+conjugate priors, simulated release): x ~ N(1, 1), y = 2 x + N(0, 1), both clamped to [-5, 5] and
+divided by 5, and the sums of y, x y, y^2, x and x^2 with Laplace noise of scale 8 / epsilon. The
+priors: mean of x ~ N(0, 1), its precision ~ chi-square(2), precision of the noise tau ~ Gamma(1,
+1), coefficients given tau ~ N(0, I / tau).
 
-Published are the seconds for an effective draw of the slope, averages over 100 simulations: of
-DP-PF with its particles in parallel on up to 100 cores, and of data augmentation written in R on
-one. Here it is the wall clock of `na.sample`, from the call to the posterior, with four chains in
-one process on one core, over the bulk ESS of the slope; compiling, once in a process, is left out.
-Other machines, other clocks: a factor of two means nothing, one of a hundred does.
+The published figures are seconds per effective draw of the slope, averaged over 100 simulations:
+DP-PF with particles in parallel on up to 100 cores, and data augmentation in R on one core. Here it
+is the wall-clock time of `na.sample`, with four chains in one process on one core and without
+compilation, divided by the bulk ESS of the slope. The machines differ: a factor of two means
+nothing, a factor of a hundred does.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PUBLISHED = {
     (1.0, 100): (0.61, 4.44), (1.0, 500): (3.15, 35.34),
     (2.0, 100): (0.54, 3.14), (2.0, 500): (13.27, 27.80),
 }  # fmt: skip
-"""(epsilon, n) -> seconds for an effective draw: DP-PF, and data augmentation in R. From
-linear_regression/visuals/rand_sdp_conjugate_comparison_table.tex of its repository."""
+"""(epsilon, n) -> seconds per effective draw: DP-PF, and data augmentation in R. From
+linear_regression/visuals/rand_sdp_conjugate_comparison_table.tex in its repository."""
 
 TRUTH = {"mean": 1.0, "precision": 1.0, "tau": 1.0, "coefficients": np.array([0.0, 2.0])}
 
 
 class Conjugate:
-    """Their model: the noise's precision scales the prior of the coefficients."""
+    """The model of the paper: the noise's precision scales the prior of the coefficients."""
 
     parameters = (
         na.Parameter("mean"),
@@ -99,7 +99,6 @@ class Conjugate:
 
 
 def release(n: int, epsilon: float, seed: int) -> na.Release:
-    """Simulate a release."""
     rng = np.random.default_rng(seed)
     records = Conjugate().build_records(TRUTH, rng.normal(size=(n, 2)))
     query = na.queries.RegressionMoments(1, -5.0, 5.0)
@@ -107,7 +106,6 @@ def release(n: int, epsilon: float, seed: int) -> na.Release:
 
 
 def run(options: Namespace) -> None:
-    """Sample releases at each setting; print and write the table."""
     releases = options.releases or (1 if options.quick else 5)
     grid = [
         (epsilon, n)

@@ -1,9 +1,9 @@
-"""What the first call costs: CPU seconds of a process that compiles, and of the next one.
+"""The cost of the first call: CPU seconds of a process that compiles, and of the next one.
 
-For each ready model, the default call on a release about 200 records, in two new processes that
-share a numba cache which is empty at first: start of Python, imports, compilation, sampling and
-checks. The last columns are what is left when everything is compiled and loaded, the call made
-again in the second process, and how many functions were compiled.
+For each ready model, the default call on a release of 200 records runs in two new processes that
+share an initially empty numba cache. The time includes the start of Python, imports, compilation,
+sampling and checks. The last columns are the time of a repeated call in the second process, with
+everything compiled and loaded, and the number of compiled functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noiseaware.documents.model_file import read_model_file
 
 N_RECORDS = 200
 SECOND = ("Bernoulli", "Normal", "LinearRegression")
-"""The models whose second process has a target."""
+"""The models with a target for the second process."""
 
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -46,7 +46,6 @@ again = time.process_time() - again
 
 
 def run(options: Namespace) -> None:
-    """Measure each model, and print and write the table."""
     rows = []
     for name, (model, release) in subjects().items():
         if options.examples and name not in options.examples:
@@ -83,12 +82,12 @@ def subjects() -> dict[str, tuple[Any, na.Release]]:
 
 
 def two_processes(model: Any, release: na.Release) -> dict[str, Any]:
-    """Return the CPU seconds of a first and a second process, and of a call made again."""
+    """Return the CPU seconds of the first and second process, and of a repeated call."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "subject.json")
         path.write_text(json.dumps([model.to_dict(), release.to_dict()]))
         setup = SETUP.format(path=str(path))
-        # With Python's own cache, as pip leaves it, whatever the environment here says.
+        # With Python's own bytecode cache, as after pip, whatever the environment says.
         environment = {"NUMBA_CACHE_DIR": folder, "PYTHONDONTWRITEBYTECODE": ""}
         first = measure.in_new_process(setup, CALL, environment=environment)
         compiled = len(list(Path(folder).rglob("*.nbc")))

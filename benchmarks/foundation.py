@@ -1,7 +1,6 @@
-"""What the foundation costs: Algorithm 1 against fused loops, large n, memory, a new process.
+"""The basic costs: Algorithm 1 against fused loops, large n, memory, a new process.
 
-Ratios come from interleaved repetitions in one run on one core, in CPU seconds, so that the
-neighbours on a shared machine do not count.
+Ratios come from interleaved repetitions in one run on one core, in CPU seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ RECORD_BYTES = 24  # three floats, of a regression record
 
 
 def run(options: Namespace) -> None:
-    """Print and write both tables."""
     with measure.one_core():
         iterations(options)
         limits(options)
@@ -35,7 +33,7 @@ def run(options: Namespace) -> None:
 def advance(
     model: str, n: int, moves: Sequence[Any], count: int, epsilon: float = EPSILON, seed: int = 1
 ) -> Callable[[], object]:
-    """Return a run of `count` iterations, without warm-up, from a chain that has begun."""
+    """Return a function that runs `count` iterations of a started chain, without warm-up."""
     target = Target(*subject(model, n, epsilon, seed)[:2])
     schedule = chain.Schedule(0, 10**9)
     rng = np.random.Generator(np.random.SFC64(seed))
@@ -45,7 +43,7 @@ def advance(
 
 
 def iterations(options: Namespace) -> None:
-    """Algorithm 1 against the hand-fused loops, microseconds an iteration."""
+    """Algorithm 1 against the hand-fused loops, in microseconds per iteration."""
     work = 100_000 if options.quick else 1_000_000
     repetitions = 3 if options.quick else 9
     rows = []
@@ -109,7 +107,7 @@ def limits(options: Namespace) -> None:
 
 
 def time_per_record(large: int, repetitions: int) -> list[dict[str, Any]]:
-    """Time a record in a large database against n = 10,000."""
+    """Compare the time per record in a large database with that at n = 10,000."""
     small, work = 10_000, 5
     rows = []
     for what, moves in (
@@ -144,7 +142,7 @@ def time_per_record(large: int, repetitions: int) -> list[dict[str, Any]]:
 
 
 def memory(n: int) -> list[dict[str, Any]]:
-    """Peak memory of one chain of `na.sample` above the records themselves."""
+    """Peak memory of one chain of `na.sample`, beyond the records themselves."""
     setup = f"""
 import noiseaware as na
 from benchmarks.subjects import subject
@@ -169,10 +167,10 @@ def draw(subject, moves):
 
 
 def new_process(quick: bool) -> list[dict[str, Any]]:
-    """Import, and what the default call costs beside sampling in a new process."""
-    # The call is made twice: the sampling of the second one, when everything is loaded, is
-    # what the first must have spent on sampling. All else is outside of sampling: the start
-    # of Python, the imports, the checks, loading the compiled kernels, collecting the result.
+    """Time the import, and the overhead of the default call in a new process."""
+    # The call is made twice: the sampling time of the second, with everything loaded, is taken
+    # as that of the first. The rest is overhead: the start of Python, imports, checks, loading
+    # the compiled kernels, collecting the result.
     setup = """
 import time
 import noiseaware as na

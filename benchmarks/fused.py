@@ -1,36 +1,33 @@
 # ruff: noqa: NPY002 (inside njit, np.random is numba's own generator)
-"""The paper's Algorithm 1 as hand-fused compiled loops: a yardstick for what it costs.
+"""The paper's Algorithm 1 as hand-fused compiled loops: a yardstick for its cost.
 
-Everything (random numbers, model, statistic, mechanism, accept step) is written into one
-numba loop for one model, with numba's own ``np.random`` inside, and nothing can be
-exchanged. A general sampler that does the same work is compared with these. They are exact
-samplers, so their draws can be compared too.
+One numba loop per model contains everything (random numbers, model, statistic, mechanism, accept
+step) and serves as the comparison for a general sampler that does the same work. The loops are
+exact samplers, so draws can be compared too.
 
-What one iteration does, in the order of Algorithm 1 of Ju, Awan, Gong and Rao (2022):
+One iteration, in the order of Algorithm 1 of Ju, Awan, Gong and Rao (2022):
 
 Regression
-    One pass over the n records for x'x and x'y (the conjugate draw) and for the total of
-    the 9 clamped statistics, which is so recomputed exactly once a sweep. A 3 x 3 Cholesky
-    factor and the draw of beta | x. Then for every record: three normals and a proposal
-    from f(. | beta); the 9 statistics of the proposal and of the current record; log g of
-    the new total over all 9 coordinates; one uniform and one exp.
+    One pass over the n records for x'x and x'y (the conjugate draw) and for the total of the 9
+    clamped statistics, which is thus recomputed exactly once per sweep. A 3 x 3 Cholesky factor and
+    the draw of beta | x. Then for every record: three normals and a proposal from f(. | beta); the
+    9 statistics of the proposal and of the current record; log g of the new total over all 9
+    coordinates; one uniform and one exp.
 Naive Bayes
-    One pass over the records to count the classes and the I x K x J table (which is both
-    the sufficient statistic and the query's total). 1 + I K Dirichlet draws as gammas (80
-    gammas in the paper's setting), and their cumulative sums. Then for every record: 1 + K
-    uniforms and inverse CDFs; log g only in the cells that change (a feature that stays in
-    its cell costs a comparison); one uniform and one exp.
+    One pass over the records to count the classes and the I x K x J table (both the sufficient
+    statistic and the query's total). 1 + I K Dirichlet draws as gammas (80 gammas in the paper's
+    setting), and their cumulative sums. Then for every record: 1 + K uniforms and inverse CDFs;
+    log g only in the cells that change (a feature that stays in its cell costs a comparison); one
+    uniform and one exp.
 
-Kept at every iteration: the parameters and the share of accepted records. Not kept, though
-a sampler may report them: acceptance by record, the smallest acceptance probability.
+Every iteration stores the parameters and the share of accepted records, but not the acceptance by
+record or the smallest acceptance probability.
 
-Where the time goes: at n = 100 about two thirds of a regression iteration are the 300
-normals of numba's Mersenne Twister (polar method). NumPy's ziggurat normals, drawn in bulk,
-cost less than half as much: the same loop fed with those took half the time (6.4 instead of
-12.8 us). So this is not a floor: a sampler that takes its random numbers from NumPy starts
-with that advantage and pays for its calls instead.
+The loops are no lower bound: at n = 100, the 300 normals of numba's Mersenne Twister (polar method)
+take about two thirds of a regression iteration; with NumPy's ziggurat normals, drawn in bulk, the
+same loop took half the time (6.4 instead of 12.8 us).
 
-``python -m benchmarks.fused`` prints the time of an iteration.
+``python -m benchmarks.fused`` prints the time per iteration.
 """
 
 from __future__ import annotations
@@ -46,14 +43,14 @@ from benchmarks import settings
 
 
 class RegressionDraws(NamedTuple):
-    """Draws of the fused regression loop, one row an iteration."""
+    """Draws of the fused regression loop, one row per iteration."""
 
     coefficients: NDArray[np.float64]  # (iterations, 3), intercept first
     acceptance: NDArray[np.float64]  # (iterations,) share of the n proposals accepted
 
 
 class NaiveBayesDraws(NamedTuple):
-    """Draws of the fused naive Bayes loop, one row an iteration."""
+    """Draws of the fused naive Bayes loop, one row per iteration."""
 
     class_probabilities: NDArray[np.float64]  # (iterations, I)
     feature_probabilities: NDArray[np.float64]  # (iterations, I, K, J)
@@ -125,7 +122,7 @@ def _replace(s, old, new):
 
 @njit(cache=True)
 def _log_g(v, s, inverse_scale):
-    # Two sums, so that one addition does not have to wait for the one before it.
+    # Two sums, so that additions need not wait for one another.
     even = abs(v[0] - s[0]) + abs(v[2] - s[2]) + abs(v[4] - s[4]) + abs(v[6] - s[6])
     odd = abs(v[1] - s[1]) + abs(v[3] - s[3]) + abs(v[5] - s[5]) + abs(v[7] - s[7])
     return -(even + odd + abs(v[8] - s[8])) * inverse_scale
@@ -146,7 +143,7 @@ def _regression(
     weight = 1.0 / (sigma * sigma)
     prior_precision = 1.0 / (tau * tau)
 
-    # The chain starts from the prior and the model.
+    # Start from the prior and the model.
     b0 = tau * np.random.standard_normal()
     b1 = tau * np.random.standard_normal()
     b2 = tau * np.random.standard_normal()
@@ -226,20 +223,14 @@ def naive_bayes(
     n_levels: int = settings.N_LEVELS,
     concentration: float = settings.CONCENTRATION,
 ) -> NaiveBayesDraws:
-    """Run Algorithm 1 on the naive Bayes model (the paper's sizes unless told).
+    """Run Algorithm 1 on the naive Bayes model (by default with the paper's sizes).
 
     Parameters
     ----------
     values : (n_classes * n_features * n_levels,)
         The released counts: class first, then feature, then level.
-    n
-        Number of records.
-    scale
-        Scale of the Laplace noise.
-    iterations
-        Number of iterations; all are returned, the first ones are not burnt in.
-    seed
-        Seed of numba's generator for this thread (NumPy's own is not touched).
+    n, scale, iterations, seed
+        As in `regression`.
     n_classes, n_features, n_levels
         I, K and J of the paper.
     concentration
@@ -277,8 +268,8 @@ def _dirichlets(concentration, counts, size, probabilities, cumulative):
 
 @njit(cache=True)
 def _category(cumulative, start, size, u):
-    # Position of u among cumulative[start : start + size], without a branch to mispredict;
-    # the last category takes what rounding leaves over.
+    # Position of u among cumulative[start : start + size], without branches; the last category
+    # absorbs rounding errors.
     position = start
     for j in range(start, start + size - 1):
         position += u >= cumulative[j]
@@ -293,8 +284,8 @@ def _naive_bayes(
     p = np.empty((iterations, n_classes))
     q = np.empty((iterations, values.shape[0]))
     acceptance = np.empty(iterations)
-    # A record is its class and its K cells; flat arrays, because a view of a row inside the
-    # sweep would count references (twice the time). Counts are floats with whole values.
+    # A record is its class and its K cells, in flat arrays: a row view inside the sweep would
+    # count references (twice the time). Counts are floats with integer values.
     classes = np.empty(n, dtype=np.int64)
     cells = np.empty((n, n_features), dtype=np.int64)
     proposal = np.empty(n_features, dtype=np.int64)
@@ -303,7 +294,7 @@ def _naive_bayes(
     p_cumulative = np.empty(n_classes)
     q_cumulative = np.empty(values.shape[0])
 
-    # The chain starts from the prior (the counts are still zero) and the model.
+    # Start from the prior (the counts are still zero) and the model.
     _dirichlets(concentration, class_counts, n_classes, np.empty(n_classes), p_cumulative)
     _dirichlets(concentration, counts, n_levels, np.empty(counts.shape[0]), q_cumulative)
     for i in range(n):
@@ -352,7 +343,6 @@ def _naive_bayes(
 
 
 def main() -> None:
-    """Print the time of an iteration of both loops at three database sizes."""
     epsilon = 1.0
     runs = (
         ("regression", regression, settings.regression_release, settings.regression_scale),

@@ -1,10 +1,10 @@
-"""The default call on groups that nobody tuned it for: R-hat <= 1.01, bulk and tail ESS >= 400.
+"""The default call on groups for which it was not tuned: R-hat <= 1.01, bulk and tail ESS >= 400.
 
-`StratifiedMeans` with a noisy, clamped sum of each group: few and many groups, small and large
-ones, equal or not, little and much noise, and means that lie inside of the bounds, reach them, or
-go far beyond them, so that of some groups all records are clamped. The worst parameter counts. What
-is on file is not measured again; ``--sizes`` (records in a group), ``--parts`` (where the means
-lie) and ``--releases`` choose.
+`StratifiedMeans` with a noisy, clamped sum of each group: few and many groups, small and large,
+little and much noise, and means inside the bounds, at the bounds or far beyond them, so that all
+records of some groups are clamped. The worst parameter counts. Results on file are not measured
+again; ``--sizes`` (records in a group), ``--parts`` (where the means lie) and ``--releases`` select
+settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ KEYS = (*KINDS, "seed")
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file, and print and write the table."""
     path = options.out / "groups.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -59,7 +58,7 @@ def run(options: Namespace) -> None:
 def measure(
     groups: int, size: int, place: str, noise: str, ratio: float, seed: int
 ) -> dict[str, Any]:
-    """Simulate a release of groups half of which are three times as large, and sample it."""
+    """Simulate and sample a release of groups, half of them three times as large as the rest."""
     rng = np.random.default_rng([seed, groups, size])
     sizes = [size if g % 2 else 3 * size for g in range(groups)]
     model = na.models.StratifiedMeans(sizes)

@@ -1,8 +1,7 @@
-"""Helpers that the benchmarks share: ESS, interleaved timings, memory, new processes.
+"""Shared helpers of the benchmarks: ESS, interleaved timings, memory, new processes.
 
-A shared machine makes seconds from two different moments incomparable. So rivals take
-turns in one process (`interleave`) and are reported as ratios (`ratio`): both feel the same
-neighbours, and the median over the turns forgets a bad moment.
+Times from different moments are not comparable on a shared machine. So competitors take turns in
+one process (`interleave`) and are compared by ratios (`ratio`), with the median over the turns.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from numpy.typing import ArrayLike
 
 
 def pin_to_one_core(core: int | None = None) -> int | None:
-    """Keep this process, and the threads and processes it starts later, on one core.
+    """Pin this process, and the threads and processes it starts later, to one core.
 
     Parameters
     ----------
     core
-        Number of the core; the last one that this process may use if not given.
+        Number of the core; by default the last one that this process may use.
 
     Returns
     -------
     core : int or None
-        The core, or None where the platform has no such call.
+        The core, or None if the platform has no such call.
     """
     if not hasattr(os, "sched_setaffinity"):
         return None
@@ -44,7 +43,7 @@ def pin_to_one_core(core: int | None = None) -> int | None:
 
 @contextmanager
 def one_core() -> Iterator[int | None]:
-    """Pin to one core (`pin_to_one_core`) inside the block only."""
+    """Pin to one core (`pin_to_one_core`) inside the block."""
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     try:
         yield pin_to_one_core()
@@ -56,8 +55,8 @@ def one_core() -> Iterator[int | None]:
 def smallest_ess(draws: ArrayLike, method: str = "bulk") -> float:
     """Compute the smallest ESS over all scalar parameters.
 
-    A sampler whose draws alternate about the centre (NUTS on a nearly normal posterior) can
-    have a bulk ESS above its number of draws, while the ESS of its tails stays below.
+    A sampler with antithetic draws (NUTS on a nearly normal posterior) can have a bulk ESS above
+    its number of draws, with a lower tail ESS.
 
     Parameters
     ----------
@@ -100,20 +99,20 @@ def largest_rhat(draws: ArrayLike) -> float:
 def smallest_ess_per_second(draws: ArrayLike, seconds: float) -> float:
     """Compute the smallest bulk ESS of (chains, draws, ...) per second of sampling.
 
-    ``seconds`` is the sum over the chains, as if they ran one after the other on one core.
+    ``seconds`` is the sum over the chains, as if run one after the other on one core.
     """
     return smallest_ess(draws) / seconds
 
 
 class Ratio(NamedTuple):
-    """How many times longer one run takes than another, over interleaved repetitions."""
+    """The ratio of two run times, over interleaved repetitions."""
 
     median: float
     lowest: float
     highest: float
 
     def __str__(self) -> str:
-        """Read as `1.72 (1.65 to 1.90)`."""
+        """Return text such as `1.72 (1.65 to 1.90)`."""
         return f"{self.median:.2f} ({self.lowest:.2f} to {self.highest:.2f})"
 
 
@@ -124,7 +123,7 @@ def interleave(
 ) -> dict[str, np.ndarray]:
     """Time several runs in turns, after one untimed turn that compiles and warms up.
 
-    The order turns round at every repetition, so that no run always comes first.
+    The order is reversed at every repetition, so that no run always comes first.
 
     Parameters
     ----------
@@ -133,8 +132,8 @@ def interleave(
     repetitions
         Number of timed turns.
     clock
-        ``time.process_time`` (CPU seconds) leaves the neighbours on a shared machine out;
-        right for runs that work in one thread and wait for nothing.
+        ``time.process_time`` (CPU seconds) ignores other load on the machine; suitable for
+        single-threaded runs that do not wait.
 
     Returns
     -------
@@ -160,14 +159,14 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike) -> Ratio:
     Parameters
     ----------
     numerator, denominator : (repetitions,)
-        Seconds, divided by the iterations of a run where those differ.
+        Seconds, divided by the iterations of a run if those differ.
     """
     each = np.asarray(numerator, dtype=np.float64) / np.asarray(denominator, dtype=np.float64)
     return Ratio(float(np.median(each)), float(each.min()), float(each.max()))
 
 
 class NewProcess(NamedTuple):
-    """What code cost in a process of its own."""
+    """The cost of code in a new process."""
 
     setup_seconds: float
     statement_seconds: float
@@ -224,17 +223,16 @@ def in_new_process(
 ) -> NewProcess:
     """Run code in a new Python process and measure its time and its peak memory.
 
-    The memory is the resident memory at its highest during the statement, above what was
-    resident before it (Linux: the peak counter of the process is set back in between). It
-    sees what compiled code allocates, which tracemalloc does not. So let ``setup`` load
-    the modules and run a small call that compiles, and ``statement`` do the large one.
+    The memory is the peak resident memory during the statement, above that before it (Linux), and
+    unlike tracemalloc's it includes allocations by compiled code. So let ``setup`` load the modules
+    and make a small call that compiles.
 
     Parameters
     ----------
     setup, statement
-        Python source; names made by the first can be used in the second.
+        Python source; the second can use names defined by the first.
     result
-        An expression evaluated at the end, whose JSON-able value is returned.
+        An expression evaluated at the end; its value, which JSON must be able to hold, is returned.
     environment
         Variables to add to the environment.
     """
@@ -251,13 +249,13 @@ def in_new_process(
     total, cpu = time.perf_counter() - start, _children_cpu() - start_cpu
     if child.returncode != 0:
         raise RuntimeError(f"the code failed in its new process:\n{child.stderr}")
-    # The code may print lines of its own; the answer is the last one.
+    # The code may print other lines; the answer is the last one.
     setup_s, statement_s, peak, value = json.loads(child.stdout.rstrip().rsplit("\n", 1)[-1])
     return NewProcess(setup_s, statement_s, total, cpu, peak, value)
 
 
 def peak_memory(setup: str, statement: str) -> int:
-    """Measure the rise of resident memory during ``statement``, in bytes (Linux)."""
+    """Measure the increase in resident memory during ``statement``, in bytes (Linux)."""
     peak = in_new_process(setup, statement).peak_bytes
     if peak is None:
         raise RuntimeError("peak memory is read from /proc, which this platform does not have")
@@ -267,7 +265,7 @@ def peak_memory(setup: str, statement: str) -> int:
 def import_seconds(module: str = "noiseaware", repetitions: int = 5) -> float:
     """Time ``import module`` in new processes, the best of several (files in the OS cache).
 
-    The start of the interpreter is not counted; everything the module imports is.
+    The time includes everything the module imports, but not the start of the interpreter.
     """
     return min(in_new_process("", f"import {module}").statement_seconds for _ in range(repetitions))
 
@@ -277,10 +275,9 @@ def first_and_second_call(
 ) -> tuple[NewProcess, NewProcess]:
     """Run the same code in two new processes, one after the other, with an empty numba cache.
 
-    The first compiles; the second should find everything in the cache. What the second
-    spends outside of sampling is its ``total_seconds`` (or ``statement_seconds``, without
-    the start and the imports) minus the seconds of sampling, which the code can return
-    through ``result``.
+    The first compiles; the second should find everything in the cache. Its overhead is
+    ``total_seconds`` (or ``statement_seconds``, without start and imports) minus the seconds of
+    sampling, which the code can return through ``result``.
     """
     with tempfile.TemporaryDirectory() as cache:
         environment = {"NUMBA_CACHE_DIR": cache}

@@ -1,7 +1,7 @@
-"""A sweep with a joint mechanism against one with additive Laplace noise, a record.
+"""The cost per record of a sweep with a joint mechanism, relative to additive Laplace noise.
 
-The exponential mechanism with 50 outputs should cost at most 10 times, objective perturbation with
-5 parameters at most 20 times the additive Laplace sweep.
+Targets: at most 10 times for the exponential mechanism with 50 outputs, and at most 20 times for
+objective perturbation with 5 parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from noiseaware.sampler.target import Target
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     mechanisms, queries, models = na.mechanisms, na.queries, na.models
     categories = models.Categorical(50)
     regression = models.LinearRegression(4)
@@ -79,7 +78,7 @@ def run(options: Namespace) -> None:
 
 
 def sweeps(model: Any, mechanism: Any, n: int, count: int) -> Callable[[], object]:
-    """Return `count` sweeps through n records, nothing else."""
+    """Return a function that runs `count` sweeps through n records."""
     rng = np.random.Generator(np.random.SFC64(1))
     records = model.sample_records(model.sample_prior(rng), n, rng)
     target = Target(model, mechanism.privatize(records, rng))

@@ -1,13 +1,13 @@
-"""The default call just works: R-hat and ESS over simulated releases.
+"""Convergence of the default call: R-hat and ESS over simulated releases.
 
-Every release is sampled with ``na.sample(model, release)``: 4 chains, 1,000 warm-up, 1,000
-draws. It passes if R-hat is at most 1.01 and the bulk and tail ESS are at least 400 (200 where
-the noise variance and the distribution of the features are unknown too) for every coefficient,
-or every class probability. The target is 19 of 20 releases at every setting.
+Every release is sampled with ``na.sample(model, release)``: 4 chains, 1,000 warm-up, 1,000 draws.
+It passes if R-hat is at most 1.01 and the bulk and tail ESS are at least 400 (200 if the noise
+variance and the distribution of the features are unknown too) for every coefficient, or every class
+probability. The target is 19 of 20 releases at every setting.
 
-A release that is done is a line of ``mixing-releases.csv``, so that a long run can be stopped
-with Ctrl-C and continued by the same command. Lines made by other code of the sampler are left
-out of the table and measured again.
+Each finished release is a line of ``mixing-releases.csv``, so a long run can be stopped with Ctrl-C
+and continued by the same command. Lines written by a different version of the sampler are ignored
+and measured again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def needed_ess(model: str) -> int:
 
 
 def run(options: Namespace) -> None:
-    """Sample what is missing, then print and write the table."""
     releases = options.releases or (2 if options.quick else 20)
     sizes = options.sizes or ((100,) if options.quick else SIZES)
     grid = [
@@ -68,7 +67,6 @@ def run(options: Namespace) -> None:
 
 
 def one_release(model: str, n: int, epsilon: float, seed: int) -> dict[str, Any]:
-    """Sample one simulated release with the default call."""
     data = subject(model, n, epsilon, seed)
     row: dict[str, Any] = {"model": model, "n": n, "epsilon": epsilon, "release": seed}
     start = time.perf_counter()
@@ -94,12 +92,11 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def passes(row: dict[str, Any]) -> bool:
-    """Whether a release meets the target; no draw that is not a number does."""
+    """Whether a release meets the target; with NaN draws it does not."""
     return row["rhat"] <= LARGEST_RHAT and min(row["bulk"], row["tail"]) >= needed_ess(row["model"])
 
 
 def show(options: Namespace, grid: list[Any], releases: int, now: str) -> None:
-    """Print and write one row for each setting of the grid, as far as it is on file."""
     on_file = [
         row for row in tables.read(options.out / "mixing-releases.csv") if row["code"] == now
     ]

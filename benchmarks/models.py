@@ -1,9 +1,9 @@
 """The default call on each ready model: R-hat at most 1.01, bulk and tail ESS at least 400.
 
-Every model has an example: a query that fits it, and the parameters from which records are
-simulated and released, at several sizes and epsilons, with Laplace and with Gaussian noise. The
-worst parameter counts. What is on file is not measured again, so that the grid can be made in
-pieces: ``--sizes``, ``--epsilons``, ``--releases`` and ``--examples`` choose them.
+Every model has an example: a query that fits it, and true parameters. Records are simulated and
+released at several sizes and epsilons, with Laplace and with Gaussian noise. The worst parameter
+counts. Results on file are not measured again, so the grid can be run in parts: ``--sizes``,
+``--epsilons``, ``--releases`` and ``--examples`` select them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NOISES = {
     "Laplace": lambda query, epsilon: na.mechanisms.Laplace(query, epsilon=epsilon),
     "Gaussian": lambda query, epsilon: na.mechanisms.Gaussian(query, rho=epsilon**2 / 2),
 }
-"""A Gaussian mechanism with rho = epsilon^2 / 2 is a usual counterpart of Laplace noise: pure
-epsilon implies that rho (Bun and Steinke 2016)."""
+"""A Gaussian mechanism with rho = epsilon^2 / 2 is the usual counterpart of Laplace noise: pure
+epsilon-DP implies this rho (Bun and Steinke 2016)."""
 
 STRATA = [10, 15, 20, 25, 25, 30, 35, 40]
 
@@ -154,14 +154,14 @@ EXAMPLES: dict[str, Example] = {
         {"coefficients": [0.8, 0.5, -0.3], **TWO_FEATURES},
     ),
 }
-"""Name -> model, query, parameters of the simulated records."""
+"""Name -> model, query, true parameters."""
 
 IN_MIXING = ("LinearRegression", "NaiveBayes")
-"""Examples that are settings of ``mixing``, too."""
+"""Examples that are also settings of ``mixing``."""
 
 
 def sized(name: str, n: int) -> Example:
-    """Return an example whose groups, if it has some, have n records in all."""
+    """Return an example; its groups, if any, have n records in total."""
     model, query, theta = EXAMPLES[name]
     if model_abilities(model).n_records is None:
         return EXAMPLES[name]
@@ -170,7 +170,6 @@ def sized(name: str, n: int) -> Example:
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file, and print and write both tables."""
     path = options.out / "models.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -198,7 +197,7 @@ def run(options: Namespace) -> None:
 
 
 def cells(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return one row for each value of the keys: how many releases passed, the worst figures."""
+    """Return a row for each value of the keys: the releases that passed, the worst diagnostics."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -232,7 +231,7 @@ def measure(
     epsilon: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Simulate a release, sample it with the defaults, and return the worst diagnostics."""
+    """Simulate and sample a release with the defaults; return the worst diagnostics."""
     rng = np.random.default_rng([seed, round(10 * epsilon)])
     values = {name: np.asarray(value, dtype=np.float64) for name, value in theta.items()}
     release = NOISES[noise](query, epsilon).privatize(model.sample_records(values, n, rng), rng)
@@ -240,7 +239,6 @@ def measure(
 
 
 def diagnose(model: Any, release: Any, seed: int) -> dict[str, Any]:
-    """Sample a release with the defaults, and return the worst diagnostics."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

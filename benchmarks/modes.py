@@ -1,12 +1,12 @@
-"""Posteriors with two modes: how often a run is wrong and says that all is well.
+"""Posteriors with two modes: how often a wrong run passes its checks.
 
-Records are N(m, 1). What is released is their noisy sum of squares, which leaves the sign of m
-open, or the noisy number of those between 1 and 2, which leaves open on which side m is. The
-probability of the smaller mode is known: a sum over a grid of m, and of T, which is noncentral
-chi-square or binomial. A run is *off* if its share of draws in that mode differs from it by more
-than five of its own standard errors, and *green* if `na.check` passes.
+Records are N(m, 1). The release is their noisy sum of squares, which does not identify the sign of
+m, or the noisy number of records between 1 and 2, which does not tell on which side m lies. The
+probability of the smaller mode is known from sums over a grid of m and over T, which is noncentral
+chi-square or binomial. A run is *off* if its share of draws in that mode differs from the known
+probability by more than five standard errors, and *green* if `na.check` passes.
 
-The target: green and off in at most 1 of 200 runs.
+The target: at most 1 of 200 runs is both green and off.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RELEASES = 20
 
 
 class OfValue:
-    """A query of one number per record, by a function of it that lies between 0 and `largest`."""
+    """The sum of a function of each record, with values between 0 and `largest`."""
 
     def __init__(self, name: str, function: Any, largest: float) -> None:
         self.names: Sequence[str] = (name,)
@@ -51,7 +51,7 @@ class OfValue:
         return np.asarray(made, dtype=np.float64)[:, np.newaxis]
 
     def sensitivity(self, norm: Any, neighbours: str = "change") -> float:
-        """Return how far one record moves the sum."""
+        """Return how far one record can move the sum."""
         return self._largest
 
 
@@ -60,11 +60,11 @@ QUERIES = {
     "squares": (OfValue("sum of squares", np.square, 1e4), 0.0),
     "inside": (OfValue("between 1 and 2", lambda x: (x > 1.0) & (x < 2.0), 1.0), 1.5),
 }
-"""Query, and where the two modes part."""
+"""Query, and the boundary between the two modes."""
 
 
 def small_mode(kind: str, n: int, prior: tuple[float, float], s: float, scale: float) -> float:
-    """Return the probability that m is below where the modes part."""
+    """Return the probability that m is below the boundary between the modes."""
     m = np.linspace(prior[0] - 8 * prior[1], prior[0] + 8 * prior[1], 3201)
     if kind == "squares":
         totals = s + scale * np.linspace(-20.0, 20.0, 201)
@@ -79,7 +79,6 @@ def small_mode(kind: str, n: int, prior: tuple[float, float], s: float, scale: f
 
 
 def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
-    """Simulate a release, sample it with the defaults, and compare."""
     kind, n, prior, truth, scale = setting
     query, parting = QUERIES[kind]
     rng = np.random.default_rng([seed, n])
@@ -92,7 +91,7 @@ def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
     below = (posterior["posterior"]["mean"].values < parting).astype(float)
     exactly = small_mode(kind, n, prior, float(release.values[0]), scale)
     error = own_error(below, exactly)
-    # Only what the modes have to do with: pure privacy of squares without bounds is not checked.
+    # Skip the privacy check: squares without bounds have no pure guarantee.
     green = all(v.passed for v in na.check(posterior).verdicts if "epsilon" not in v.name)
     return {
         "exactly": exactly,
@@ -103,7 +102,7 @@ def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
 
 
 def own_error(below: np.ndarray, exactly: float) -> float:
-    """Return the standard error of a share; of one that is 0 or 1, what independent draws have."""
+    """Return the standard error of a share; if it is 0 or 1, that of independent draws."""
     from arviz_stats.base import array_stats
 
     if below.std() == 0.0:
@@ -112,7 +111,6 @@ def own_error(below: np.ndarray, exactly: float) -> float:
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     rows = []
     for setting in SETTINGS[::3] if options.quick else SETTINGS:
         found = [

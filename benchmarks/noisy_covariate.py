@@ -1,10 +1,10 @@
-"""`ErrorsInVariables` by the default call: widths and laws of the noise, sizes and priors.
+"""`ErrorsInVariables` with the default call: scales and laws of the noise, sizes and priors.
 
-x ~ N(0.3, 1) and y ~ N(0.5 + x, 0.49); x is released with noise whose standard deviation is `noise`
-times that of x, y as it is.
+x ~ N(0.3, 1) and y ~ N(0.5 + x, 0.49); x is released with noise of `noise` times its standard
+deviation, y without noise.
 
-The target: R-hat at most 1.01, bulk and tail ESS at least 400 for every parameter, and with 2,000
-records at most 20 CPU seconds on one core.
+The target: R-hat at most 1.01, bulk and tail ESS at least 400 for every parameter, and at most 20
+CPU seconds on one core with 2,000 records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBER = na.queries.Value(integer_valued=False)
 WIDE = {"coefficient_sd": 50.0, "feature_sd": 50.0}
 
 SETTINGS: tuple[tuple[int, float, str, dict[str, Any], dict[str, Any]], ...] = (
-    # n, noise, law, after the noise, arguments of the model
+    # n, noise, law, post-processing, arguments of the model
     *((n, noise, "laplace", {}, {}) for n in (20, 200, 2000) for noise in (0.001, 1.0, 5.0, 10.0)),
     *((n, noise, "gaussian", {}, {}) for n in (20, 200) for noise in (0.001, 1.0, 5.0, 10.0)),
     (2000, 5.0, "gaussian", {}, {}),
@@ -40,7 +40,6 @@ SETTINGS: tuple[tuple[int, float, str, dict[str, Any], dict[str, Any]], ...] = (
 
 
 def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
-    """Simulate a release and sample it with the defaults."""
     n, noise, law, after, given = setting
     rng = np.random.default_rng(seed)
     x = 0.3 + rng.normal(size=n)
@@ -71,7 +70,6 @@ def measure(setting: tuple[Any, ...], seed: int) -> dict[str, Any]:
 
 
 def run(options: Namespace) -> None:
-    """Measure all settings; `--sizes` takes some of them."""
     measure((20, 1.0, "laplace", {}, {}), 0)  # compiled
     chosen = [one for one in SETTINGS if options.sizes is None or one[0] in options.sizes]
     rows = [measure(one, 1) for one in (chosen[:1] if options.quick else chosen)]

@@ -1,24 +1,22 @@
 """NumPyro's NUTS on (beta, u) for the paper's regression: the best general alternative.
 
-The records are written as a function of the coefficients and of standard normal
-innovations, x_i = F(u_i; beta), so that the posterior of (beta, u) has a density that is
-known and, almost everywhere, differentiable:
+The records are a function of the coefficients and standard normal innovations,
+x_i = F(u_i; beta). So the posterior of (beta, u) has a known density, differentiable almost
+everywhere:
 
     beta_j ~ N(0, 2^2),  u ~ N(0, 1) of shape (n, 3),
     log density += -sum_j |s_j - T_j(beta, u)| / scale.
 
-The gradient has kinks where T_j crosses the released value and where a record is clamped.
-NUTS runs with NumPyro's own defaults (diagonal mass matrix, target acceptance 0.8, trees of
-depth at most 10), in float64, one chain at a time. It is timed in two ways, warm-up left out
-in both:
+The gradient jumps where T_j crosses the released value and where a record is clamped. NUTS runs
+with NumPyro's defaults (diagonal mass matrix, target acceptance 0.8, trees of depth at most 10), in
+float64, one chain at a time. It is timed in two ways, both without warm-up:
 
-- `regression`: the kernel's own step in loops that were compiled ahead of time, sampling only;
+- `regression`: the kernel's own step in loops compiled ahead of time, sampling only;
 - `regression_by_run`: ``MCMC.run`` as a user calls it. With its default settings NumPyro 0.22
-  traces and compiles again at every call, even of the same object, which takes seconds where
-  the sampling may take 0.2.
+  traces and compiles again at every call, even of the same object. This takes seconds, while the
+  sampling may take 0.2.
 
-Seconds are CPU seconds of the process (pin it to one core first): on an idle machine they are
-the seconds on the clock, and on a shared one they leave the neighbours out.
+Times are CPU seconds of the process (pin it to one core first).
 
 Needs the extra ``bench`` (``pip install -e '.[bench]'``).
 ``python -m benchmarks.nuts`` prints the smallest ESS per second.
@@ -38,7 +36,7 @@ MISSING = "benchmarks/nuts.py needs NumPyro, which is not installed: pip install
 
 
 class NutsRun(NamedTuple):
-    """Draws of NUTS, chains run one after the other."""
+    """Draws of NUTS from chains run one after the other."""
 
     coefficients: NDArray[np.float64]  # (chains, draws, 3), intercept first
     seconds: float  # CPU seconds, all chains, sampling phase only
@@ -49,7 +47,6 @@ class NutsRun(NamedTuple):
 
 
 def available() -> bool:
-    """Say whether NumPyro can be imported."""
     try:
         import numpyro  # noqa: F401
     except ImportError:
@@ -58,7 +55,7 @@ def available() -> bool:
 
 
 def _kernel(values: NDArray[np.float64], n: int, scale: float):
-    """Import JAX and make a NUTS kernel for (beta, u); or say what is missing."""
+    """Import JAX and make a NUTS kernel for (beta, u), or say what is missing."""
     try:
         import jax
         import jax.numpy as jnp
@@ -99,7 +96,7 @@ def regression(
     chains: int = 2,
     seed: int = 0,
 ) -> NutsRun:
-    """Run NUTS on the paper's regression (see `settings`), everything known but beta.
+    """Run NUTS on the paper's regression (see `settings`) with only beta unknown.
 
     Parameters
     ----------
@@ -110,14 +107,14 @@ def regression(
     scale
         Scale of the Laplace noise.
     warmup, draws, chains
-        Iterations of each phase, and the number of chains, which run one after the other.
+        Iterations of each phase, and the number of chains, run one after the other.
     seed
         Seed of the chains.
 
     Raises
     ------
     ModuleNotFoundError
-        If NumPyro is not installed, saying how to get it.
+        If NumPyro is not installed; the message says how to install it.
     """
     jax, kernel = _kernel(values, n, scale)
     return compiled_ahead(jax, kernel, lambda z: z["beta"], warmup, draws, chains, seed)
@@ -126,11 +123,11 @@ def regression(
 def compiled_ahead(
     jax: Any, kernel: Any, read: Any, warmup: int, draws: int, chains: int, seed: int
 ) -> NutsRun:
-    """Run a NUTS kernel, compiled ahead; `read` takes a vector from the unconstrained place."""
+    """Run a NUTS kernel, compiled ahead; `read` extracts a vector from the unconstrained state."""
     keys = jax.random.split(jax.random.key(seed), chains)
     states = [kernel.init(key, warmup, None, (), {}) for key in keys]
 
-    # Compiled ahead of time: the timed call does nothing but sample.
+    # Compiled ahead of time, so that the timed call only samples.
     def warm_up(state):
         return jax.lax.fori_loop(0, warmup, lambda _, s: kernel.sample(s, (), {}), state)
 
@@ -175,7 +172,7 @@ def cells(
 ) -> NutsRun:
     """Run NUTS on a linear regression whose responses are latent, s_i ~ N(y_i, sd_i^2).
 
-    What is returned is beta and log sigma^2; priors are those of `models.LinearRegression`.
+    Returns beta and log sigma^2. The priors are those of `models.LinearRegression`.
     """
     try:
         import jax
@@ -217,10 +214,10 @@ def regression_by_run(
 ) -> NutsRun:
     """Run the same through NumPyro's ``MCMC``, as a user calls it.
 
-    A short first call starts JAX and fills its caches. The call that counts is the second one
-    in the process: ``MCMC.warmup``, not in ``seconds``, then ``MCMC.run``, which compiles its
-    loop again with NumPyro's default settings. That compilation is part of ``seconds``, and
-    ``compile_seconds`` is zero.
+    A short first call starts JAX and fills its caches. The second call is measured:
+    ``MCMC.warmup``, not in ``seconds``, then ``MCMC.run``, which compiles its loop again with
+    NumPyro's default settings. That compilation is part of ``seconds``, and ``compile_seconds`` is
+    zero.
 
     Parameters
     ----------
@@ -263,7 +260,7 @@ def regression_by_run(
 def main() -> None:
     """Print the smallest ESS per second of NUTS on the paper's regression.
 
-    Over two releases per setting, two chains each.
+    Two releases per setting, two chains each.
     """
     measure.pin_to_one_core()  # before JAX makes its threads
     if not available():

@@ -1,17 +1,18 @@
-"""The default call where nobody tuned it, against an answer that comes from no chain.
+"""The default call in settings for which it was not tuned, against an answer without chains.
 
-Every ready model with usual and odd priors, 1, 2, 5 and 20 records, and releases with much, usual
-and little noise, at a total that the model could have given and at one that is far outside of that.
-The answer is found by importance sampling: theta and the total of its records are drawn from the
-prior, by the model's own `sample_prior` and `sample_records`, and weighed by g(s_dp, T). Compared
-are the chances that a parameter is below its 5, 25, 50, 75 and 95% quantile. A run is *off* if one
-of them differs by more than five standard errors (of the chains and of the answer together), and
-*green* if `na.check` passes; cells that too few draws of the prior fit (`LEAST`) are left out.
+Every ready model with usual and odd priors; 1, 2, 5 and 20 records; releases with much, usual and
+little noise, at a total that is plausible under the model and at one far away. The answer comes
+from importance sampling: theta and the total of its records are drawn from the prior, by the
+model's own `sample_prior` and `sample_records`, and weighted by g(s_dp, T). The comparison is of
+the probabilities that a parameter lies below its 5, 25, 50, 75 and 95% quantiles. A run is *off* if
+one of them differs by more than five standard errors (of the chains and the answer combined), and
+*green* if `na.check` passes. Cells with too few effective prior draws (`LEAST`) are left out.
 
-The target: nothing is green and off. What is on file is not measured again (``--fresh`` forgets).
+The target: no run is both green and off. Results on file are not measured again (``--fresh``
+discards them).
 
-``--releases 100`` compares at 100 random settings (`anything.py`) in place of the grid;
-``--examples NaiveBayes,TwoMeans`` takes only these models.
+``--releases 100`` uses 100 random settings (`anything.py`) instead of the grid;
+``--examples NaiveBayes,TwoMeans`` selects models.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from benchmarks import anything, tables
 SIZES = (1, 2, 5, 20)
 DRAWS = 60_000
 LEAST = 300.0
-"""Effective draws of the prior that an answer needs."""
+"""The smallest number of effective prior draws for an answer."""
 NOISES = {"much": 5.0, "usual": 1.0, "little": 0.2}
-"""Scale of the noise, in standard deviations of the total under the prior (robust ones)."""
+"""Scale of the noise, in (robust) standard deviations of the total under the prior."""
 PLACES = ("likely", "far")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 KEYS = ("n", "model", "noise", "place")
@@ -41,7 +42,7 @@ M, Q = na.models, na.queries
 
 
 def halves(n: int) -> list[int]:
-    """Return two groups of n records in all, the second of which may be empty."""
+    """Return the sizes of two groups with n records in total; the second may be empty."""
     return [n - n // 2, n // 2]
 
 
@@ -118,7 +119,6 @@ EXAMPLES: dict[str, Any] = {
 
 
 def run_random(options: Namespace) -> None:
-    """Measure the random settings that are not on file, and print and write the table."""
     path = options.out / "odd_random.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
@@ -145,7 +145,6 @@ def run_random(options: Namespace) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Measure what is not on file, and print and write the table."""
     if options.releases:
         run_random(options)
         return
@@ -171,7 +170,6 @@ def run(options: Namespace) -> None:
 
 
 def measure(model: Any, query: Any, n: int, cells: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the comparisons of one model and size."""
     rng = np.random.default_rng([7, n])
     drawn, totals = [], []
     with np.errstate(all="ignore"):
@@ -202,10 +200,10 @@ def measure(model: Any, query: Any, n: int, cells: list[tuple[str, str]]) -> lis
 def compare(
     model: Any, release: Any, theta: np.ndarray, weights: np.ndarray, size: Any = None
 ) -> dict[str, Any]:
-    """Sample with the defaults, and return the largest difference.
+    """Sample with the defaults and return the largest difference.
 
-    An n that is not known is the last column of theta. Probabilities so near to 0 or 1 that floats
-    cannot tell are taken as these.
+    An unknown n is the last column of theta. Probabilities that floats cannot distinguish from 0 or
+    1 count as 0 or 1.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""What a model of one's own costs: a plain NumPy regression against the built-in one.
+"""The cost of a user's own model: a plain NumPy regression against the built-in one.
 
-The same release, the same default moves, the same number of iterations. At n = 100 an iteration
-should cost at most 6 times, at n = 10,000 at most 2.5 times that of the compiled model.
+The release, the default moves and the number of iterations are the same. The target: an iteration
+costs at most 6 times that of the compiled model at n = 100, and at most 2.5 times at n = 10,000.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Regression:
         return -0.5 * (beta @ beta) / self.prior_sd**2
 
     def build_records(self, theta, innovations):
-        """Return the features and the response made from normal innovations."""
+        """Return the features and the response built from normal innovations."""
         (m1, m2), ((a, _), (b, c)), beta = self.mean, self.factor, theta["coefficients"]
         u1, u2, u3 = innovations.T
         x1 = m1 + a * u1
@@ -54,7 +54,7 @@ class Regression:
         return np.column_stack([x1, x2, beta[0] + beta[1] * x1 + beta[2] * x2 + self.sd * u3])
 
     def recover_innovations(self, theta, records, rng):
-        """Return the innovations that make these records."""
+        """Return the innovations of these records."""
         (m1, m2), ((a, _), (b, c)), beta = self.mean, self.factor, theta["coefficients"]
         x1, x2, y = records.T
         u1 = (x1 - m1) / a
@@ -75,7 +75,6 @@ class Regression:
 
 
 def run(options: Namespace) -> None:
-    """Print and write the table."""
     rows = []
     with measure.one_core():
         for n, target in TARGETS.items():
@@ -116,10 +115,10 @@ def run(options: Namespace) -> None:
 
 
 def iterations(model: Any, release: Any, count: int) -> Callable[[], object]:
-    """Return `count` iterations of the default moves, after a warm-up that is not timed.
+    """Return a function that runs `count` iterations of the default moves, after warm-up.
 
-    Both models draw the same random numbers in the same order, so that both chains learn the same
-    tuning and do the same steps.
+    Both models draw the same random numbers in the same order, so both chains learn the same tuning
+    and take the same steps.
     """
     target = Target(model, release)
     moves = pick_moves(None, target)

@@ -1,10 +1,9 @@
 """Smallest ESS per second on one core: the default, algorithm1() and NumPyro's NUTS.
 
-All in one process that is pinned to one core, on the same releases, in turns: the default and
-algorithm1() take turns of a quarter of each chain, so that a slow moment of the machine slows both.
-Only the sampling phase counts, for all alike: warm-up is left out. NUTS is shown in two ways, see
-`nuts`. Seconds are CPU seconds. A figure is the median over the releases; a ratio is taken release
-by release, then its median.
+All samplers run on the same releases in one process, pinned to one core; the default and
+algorithm1() take turns of a quarter of each chain. Times are CPU seconds of the sampling phase,
+without warm-up. NUTS is shown in two ways, see `nuts`. Figures are medians over the releases;
+ratios are computed per release, then the median taken.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ MODELS = ("regression", "naive-bayes")
 
 
 TURNS = 4
-"""Parts into which a chain of noiseaware's is cut, to take turns with the other sampler."""
+"""Number of parts of a noiseaware chain, which take turns with the other sampler."""
 
 
 class Length(NamedTuple):
-    """How long a sampler runs, so that its ESS is known well enough."""
+    """The length of a sampler's run, enough to estimate its ESS."""
 
     warmup: int
     draws: int
@@ -43,7 +42,7 @@ class Length(NamedTuple):
 
 
 LENGTHS = {
-    # algorithm1() needs long chains: its draws are worth very little each.
+    # algorithm1() needs long chains: its ESS per draw is very small.
     ALGORITHM1: Length(2_000, 20_000, 4),
     DEFAULT: Length(1_000, 8_000, 4),
     NUTS_AHEAD: Length(1_000, 1_000, 2),
@@ -58,19 +57,16 @@ QUICK = {
 
 
 def chosen_models(options: Namespace) -> list[str]:
-    """Return the models that were asked for and that have peers."""
     return [model for model in MODELS if model in (options.models or MODELS)]
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the ESS per second and the cost of an iteration."""
     with measure.one_core():  # before JAX makes its threads
         effective_draws(options)
         iteration_cost(options)
 
 
 def effective_draws(options: Namespace) -> None:
-    """Smallest ESS per second of every sampler."""
     releases = options.releases or (1 if options.quick else 3)
     sizes = options.sizes or ((100,) if options.quick else SIZES)
     epsilons = options.epsilons or ((0.1, 1.0, 10.0) if options.quick else settings.EPSILONS)
@@ -82,7 +78,7 @@ def effective_draws(options: Namespace) -> None:
         for n in sizes:
             for epsilon in epsilons:
                 cell = _cell(model, n, epsilon, releases, with_nuts, options.quick)
-                # What is on file of this setting, or of other code, is replaced.
+                # Replace results on file for this setting, or from other code.
                 others = [
                     row
                     for row in tables.read(path)
@@ -96,7 +92,7 @@ def effective_draws(options: Namespace) -> None:
 def _cell(
     model: str, n: int, epsilon: float, releases: int, with_nuts: bool, quick: bool
 ) -> list[dict[str, Any]]:
-    """Let the samplers take turns on some releases of one setting."""
+    """Run the samplers in turns on some releases of one setting."""
     lengths = QUICK if quick else LENGTHS
     rows = []
     for seed in range(1, releases + 1):
@@ -134,7 +130,7 @@ def _cell(
 def _ours(
     data: Subject, lengths: dict[str, Length], seed: int
 ) -> dict[str, tuple[np.ndarray, float]]:
-    """Run noiseaware's chains, sampler and sampler in turns; time what comes after warm-up."""
+    """Run noiseaware's samplers in turns, and time the draws after warm-up."""
     moves = {sampler: _sampler(data, sampler) for sampler in (DEFAULT, ALGORITHM1)}
     out: dict[str, list[np.ndarray]] = {sampler: [] for sampler in moves}
     seconds = dict.fromkeys(moves, 0.0)
@@ -183,7 +179,6 @@ def target_algorithm1(model: str, epsilon: float) -> str:
 
 
 def show(options: Namespace) -> None:
-    """Print and write the medians over the releases, bulk and tail."""
     now = code()
     on_file = [row for row in tables.read(options.out / "peers-releases.csv") if row["code"] == now]
     cells = sorted(
@@ -240,7 +235,7 @@ def _median_ratio(rate: dict[str, dict[int, float]], other: str) -> float | None
 
 
 def iteration_cost(options: Namespace) -> None:
-    """Measure a default iteration, after warm-up, against an iteration of algorithm1()."""
+    """Compare the time of a default iteration, after warm-up, with one of algorithm1()."""
     sizes = (1_000,) if options.quick else (1_000, 10_000)
     epsilons = options.epsilons or ((1.0,) if options.quick else settings.EPSILONS)
     repetitions = 3 if options.quick else 7
@@ -282,14 +277,14 @@ def iteration_cost(options: Namespace) -> None:
 
 
 def _sampler(data: Subject, sampler: str) -> tuple[Any, Any]:
-    """Return what a sampler samples, records or counts, and its moves."""
+    """Return a sampler's target (on records or counts) and its moves."""
     moves = None if sampler == DEFAULT else na.moves.algorithm1()
     target = make_target(data.model, data.release, moves)
     return target, moves or default_moves(target)
 
 
 def _warm(data: Subject, sampler: str, count: int) -> Callable[[], object]:
-    """Warm a chain up; return a run of `count` iterations from there."""
+    """Warm up a chain; return a function that runs `count` more iterations."""
     target, moves = _sampler(data, sampler)
     # Long enough for what the default learns; algorithm1() learns nothing.
     warmup = 1_000 if sampler == DEFAULT else 50

@@ -1,4 +1,4 @@
-"""ESS per second against epsilon, one line a sampler, from what `peers` wrote."""
+"""ESS per second against epsilon, one line per sampler, from the results of `peers`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = {
     peers.NUTS_AHEAD: "NUTS, compiled ahead: sampling only",
     peers.NUTS_RUN: "NUTS, MCMC.run as a user calls it (compiles again)",
 }
-# Colours that can be told apart with any eyes (Okabe and Ito), and markers for print.
+# Colours safe for colour-blind readers (Okabe and Ito), and markers for print.
 LOOKS = {
     peers.DEFAULT: ("#0072B2", "o", "-"),
     peers.ALGORITHM1: ("#D55E00", "s", "-"),
@@ -27,7 +27,6 @@ TITLES = {"regression": "Linear regression", "naive-bayes": "Naive Bayes"}
 
 
 def run(options: Namespace) -> None:
-    """Draw one panel for each model and number of records on file."""
     try:
         import matplotlib
     except ImportError:

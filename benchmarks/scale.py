@@ -1,13 +1,13 @@
 """Many cells, many parameters, many records: ``python -m benchmarks.scale [part ...]``.
 
-Parts: levels (a histogram of a category), proportions and means (strata that share a prior, a
-release by group), features, logistic and poisson (regressions with 2 to 50 features), bernoulli and
-records (regression, n up to 10^7), memory (naive Bayes), and bytes (a million records of each
-example that holds them). A setting has a process of its own, so that its memory is its own, and at
-most 6 GiB. It is iterated for two seconds, at least three times. Times are processor time of one
-chain of the default sampler in its warm-up, after the first few iterations: the median over threes
-of them, because those after 1, 2, 4, 8, ... iterations, which learn, take longer. Bytes are the
-most that it took, above the package itself.
+Parts: levels (a histogram of a category), proportions and means (strata with a common prior,
+released by group), features, logistic and poisson (regressions with 2 to 50 features), bernoulli
+and records (regression, n up to 10^7), memory (naive Bayes), and bytes (a million records of each
+example whose chains hold records). Each setting runs in its own process, with at most 6 GiB, for
+two seconds and at least three iterations. Times are processor times of one chain of the default
+sampler during warm-up, after the first few iterations: the median over groups of three iterations,
+because those after 1, 2, 4, 8, ... iterations, which learn, take longer. Bytes are the peak memory
+above that of the package itself.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ HELD = (
     "multivariate_normal", "linear_regression", "logistic_regression", "poisson_regression",
     "naive_bayes",
 )  # fmt: skip
-"""Examples whose chains hold records, of which there may be any number."""
+"""Examples whose chains hold records, in any number."""
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 SECONDS, MOST_BYTES = 2.0, 6 * 2**30
 
 
 def setting(part: str, size: int) -> tuple[Any, Any, int]:
-    """Return a model, a query and the number of records."""
     import noiseaware as na
     from noiseaware.documents.model_file import read_model_file
 
@@ -81,7 +80,7 @@ def setting(part: str, size: int) -> tuple[Any, Any, int]:
 
 
 def measure(part: str, size: int) -> dict[str, float]:
-    """Return milliseconds of an iteration, and bytes above what the package itself takes."""
+    """Return milliseconds per iteration, and bytes above the memory of the package itself."""
     import noiseaware as na
     from noiseaware.contract import draw_records
     from noiseaware.running.run import prepare
@@ -102,7 +101,7 @@ def measure(part: str, size: int) -> dict[str, float]:
 
 
 def _run(na, prepare, chain, model, query, n, draw_records, rng, most):
-    """Return the processor time of an iteration, and the bytes of the records of a chain."""
+    """Return the processor time per iteration, and the bytes of a chain's records."""
     theta = model.sample_prior(rng)
     records = draw_records(model, theta, np.arange(n), rng)
     release = na.mechanisms.Laplace(query, scale=20.0).privatize(records, rng)
@@ -122,7 +121,6 @@ def _run(na, prepare, chain, model, query, n, draw_records, rng, most):
 
 
 def part_words(kind: Any, moves: Any) -> str:
-    """Say what the records are, and which moves there are."""
     return f"records {kind[0]}, {kind[1]} bytes; {', '.join(type(m).__name__ for m in moves)}"
 
 

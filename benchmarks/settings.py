@@ -1,9 +1,8 @@
 """The two simulation settings of the paper, in plain NumPy.
 
-Ju, Awan, Gong and Rao (2022), "Data Augmentation MCMC for Bayesian Inference from
-Privatized Data": the linear regression of section 5 and supplement S-5, the naive Bayes
-log-linear model of section 4 and S-4. Every benchmark takes its release from here, so that
-all samplers answer the same question. Nothing here imports noiseaware.
+Ju, Awan, Gong and Rao (2022), "Data Augmentation MCMC for Bayesian Inference from Privatized Data":
+the linear regression of section 5 and supplement S-5, the naive Bayes log-linear model of section 4
+and S-4. All samplers are compared on releases from here. Nothing here imports noiseaware.
 
 Linear regression, p = 2 features: x_i ~ N(m, I), y_i ~ N((1, x_i) beta, 2), prior
 beta_j ~ N(0, 2^2); clamping to [-10, 10], scaling to [-1, 1], 9 moments, Laplace noise with
@@ -28,8 +27,8 @@ FEATURE_MEAN = np.array([0.9, -1.17])
 FEATURE_COVARIANCE = np.eye(2)
 LOWER, UPPER = -10.0, 10.0
 
-# Naive Bayes. The paper prints the class probabilities it drew (Table 1, rounded, so scaled
-# here to sum to one) but not the feature probabilities: those are one draw from the prior.
+# Naive Bayes. The paper prints the class probabilities it drew (Table 1; rounded, so rescaled
+# here) but not the feature probabilities, which are one draw from the prior here.
 N_CLASSES, N_FEATURES, N_LEVELS = 5, 5, 3
 CONCENTRATION = 2.0
 CLASS_PROBABILITIES = np.array([0.097, 0.148, 0.145, 0.446, 0.163])
@@ -40,7 +39,7 @@ FEATURE_PROBABILITIES = np.random.default_rng(2022).dirichlet(
 
 
 def regression_scale(epsilon: float) -> float:
-    """Laplace scale of the paper's regression release (p = 2): 13 / epsilon."""
+    """Return the Laplace scale of the paper's regression release (p = 2): 13 / epsilon."""
     return 13.0 / epsilon
 
 
@@ -88,7 +87,7 @@ def regression_release(n: int, epsilon: float, seed: int) -> NDArray[np.float64]
 
 
 def naive_bayes_scale(epsilon: float) -> float:
-    """Laplace scale of the paper's class-feature counts: 2K / epsilon."""
+    """Return the Laplace scale of the paper's class-feature counts: 2K / epsilon."""
     return 2.0 * N_FEATURES / epsilon
 
 
@@ -98,7 +97,7 @@ def naive_bayes_records(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     Returns
     -------
     records : (n, 6)
-        The class, then the features, all from 0.
+        The class, then the features, numbered from 0.
     """
     records = np.empty((n, 1 + N_FEATURES), dtype=np.int64)
     records[:, 0] = rng.choice(N_CLASSES, size=n, p=CLASS_PROBABILITIES)

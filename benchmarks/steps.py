@@ -1,10 +1,10 @@
-"""What the parts of a transport move cost, next to what `tuning.costs` counts.
+"""The cost of the parts of a transport move, compared with the counts of `tuning.costs`.
 
-An iteration of algorithm1() in microseconds, and, in such iterations, the start of a transport
-move, one more step of each of its proposals, and preparing a formula: as measured, and as counted
-in calls and passes over the records. A sweep in blocks is shown as a share of one without. Then
-what the methods of each ready model do, in calls and in plain passes, next to what the model says
-of it (`Work`).
+The first table has the microseconds of an iteration of algorithm1() and, in units of that, the cost
+of starting a transport move, of one more step of each of its proposals, and of preparing a formula:
+measured, and counted in calls and passes over the records. A sweep in blocks is shown relative to
+one without. The second table compares the cost of each ready model's methods, in calls and plain
+passes, with the model's own statement (`Work`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from noiseaware.sampler.target import Target
 MODELS = ("regression", "unknown", "naive-bayes")
 SIZES = (100, 1_000, 10_000)
 PLAIN_PASS = 7e-9
-"""Seconds for a record of a plain pass: building and adding up the records of a regression."""
+"""Seconds per record of a plain pass: building and adding up the records of a regression."""
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the cost of each part."""
     rows: list[dict[str, Any]] = []
     with measure.one_core():
         for model in options.models or MODELS:
@@ -57,7 +56,7 @@ def run(options: Namespace) -> None:
 
 
 def _work(name: str) -> dict[str, Any]:
-    """Return what the methods of one model cost: straight lines through 200 and 2,000 records."""
+    """Return the cost of one model's methods, by straight lines through 200 and 2,000 records."""
     times = [_methods(name, n) for n in (200, 2_000)]
     slopes = (times[1] - times[0]) / 1_800
     calls = (times[0][2] - 200 * slopes[2]) / (CALL * PLAIN_PASS)
@@ -69,7 +68,7 @@ def _work(name: str) -> dict[str, Any]:
 
 
 def _methods(name: str, n: int) -> np.ndarray:
-    """Return the seconds that update, draw, build and recover take; the last two with a total."""
+    """Return the seconds of update, draw, build and recover; the last two include a total."""
     model, query, given = models.sized(name, n)
     rng = np.random.default_rng(1)
     theta = model.sample_prior(rng)
@@ -114,7 +113,7 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
     rows = [("iteration of algorithm1()", iteration, 1.0)]
     single = _sweep(target, state, 1, count)
     for size, said in ((64, COST_OF_BLOCKS), (n, COST_OF_ALL)):
-        # As a share of a sweep with blocks of one record, and not of an iteration.
+        # Relative to a sweep with blocks of one record, not to an iteration.
         found = _sweep(target, state, size, count)
         rows.append((f"sweep, k = {size} over 1", iteration * found / single, said))
     seen: set[type] = set()
@@ -138,14 +137,14 @@ def _parts(model: str, n: int) -> list[dict[str, Any]]:
 
 
 def _sweep(target: Target, state: ChainState, size: int, count: int) -> float:
-    """Return the seconds of a sweep in blocks of some records."""
+    """Return the seconds of a sweep in blocks of `size` records."""
     move = BlockSweep(size)
     tuning = move.start(target, state)
     return _best(lambda: move.step(target, state, tuning), count)
 
 
 def _best(call: Any, count: int, turns: int = 5) -> float:
-    """Return the shortest time of a call over some turns, in seconds."""
+    """Return the shortest time of a call over several turns, in seconds."""
     found = []
     for _ in range(turns):
         began = time.process_time()

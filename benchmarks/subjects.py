@@ -13,7 +13,7 @@ import noiseaware as na
 from benchmarks import settings
 
 MODELS = ("regression", "unknown", "naive-bayes")
-"""Regression with everything known but the coefficients, with nothing known, and naive Bayes."""
+"""Regression with only the coefficients unknown, with everything unknown, and naive Bayes."""
 
 
 class Subject(NamedTuple):
@@ -53,7 +53,7 @@ def subject(model: str, n: int, epsilon: float, seed: int) -> Subject:
 
 
 def check_order() -> None:
-    """Raise if noiseaware orders a statistic otherwise than `settings` (and the peers) do."""
+    """Raise if noiseaware orders a statistic differently from `settings` (and the peers)."""
     rng = np.random.default_rng(0)
     regression = settings.regression_records(50, rng)
     classes = settings.naive_bayes_records(50, rng)
@@ -67,10 +67,9 @@ def check_order() -> None:
 
 
 def code() -> str:
-    """Return a short digest of the code that makes the draws (comments do not count).
+    """Return a short digest of the code that makes the draws, docstrings included.
 
-    Results that are kept from one run to the next are marked with it, so that a table never
-    mixes two samplers.
+    Stored results are marked with it, so that a table never mixes two samplers.
     """
     root = Path(na.__file__).parent
     folders = ("counts", "mechanisms", "models", "queries", "sampler")

@@ -1,4 +1,4 @@
-"""Plain tables on the screen, and the same numbers as CSV."""
+"""Plain-text tables, and the same numbers as CSV."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Columns = Mapping[str, str | Callable[[Any], str]]
 def show(
     title: str, columns: Mapping[str, str | Callable[[Any], str]], rows: Iterable[Row]
 ) -> None:
-    """Print rows under a title, columns aligned to the right (text to the left).
+    """Print rows under a title, with numbers aligned right and text left.
 
     Parameters
     ----------
     title
         Printed above.
     columns
-        The columns to print, in order, each with how to write a value: a format (such as
-        ``".2f"``) or a function. A value that is missing, None or text is printed as it is.
+        The columns to print, in order, each with a format (such as ``".2f"``) or a function. A
+        missing value, None or text is printed unformatted.
     rows
-        One mapping a row.
+        One mapping per row.
     """
     rows = list(rows)
     cells = [[_cell(row.get(name), how) for name, how in columns.items()] for row in rows]
@@ -52,7 +52,7 @@ def _cell(value: Any, how: str | Callable[[Any], str]) -> str:
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as CSV, with the columns of the first row; values in full, not rounded."""
+    """Write rows as CSV, unrounded, with the columns of the first row."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         if rows:
@@ -62,7 +62,7 @@ def write(path: Path, rows: Sequence[Row]) -> None:
 
 
 def append(path: Path, row: Row) -> None:
-    """Add one row to a CSV file, which is made with its heading if it is not there."""
+    """Add one row to a CSV file; create the file with a header if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists() or path.stat().st_size == 0
     with path.open("a", newline="", encoding="utf-8") as file:
@@ -73,7 +73,7 @@ def append(path: Path, row: Row) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a CSV file, numbers as floats; no file, no rows."""
+    """Read the rows of a CSV file, with numbers as floats; a missing file has no rows."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:

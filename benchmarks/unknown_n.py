@@ -1,11 +1,11 @@
-"""The paper's regression with a number of records that nobody has published.
+"""The paper's regression with an unpublished number of records.
 
-The release of `settings` with 1,000 records, and n in a range of 20% around that; nothing else is
-said of n. The nuisance parameters are known, as in the paper. R-hat and ESS of the worst of the
-coefficients and n, in the default call; and what an iteration costs next to one with n known, after
-warm-up: four chains of each, in turns, in CPU time. `round` compares iterations that do all moves;
-`cost` those of the call, where every second one may be an antithetic draw, which costs next to
-nothing, and more often is where n is known.
+The release of `settings` with 1,000 records, and n uniform within 20% of that. The nuisance
+parameters are known, as in the paper. The table has the worst R-hat and ESS of the coefficients and
+n in the default call, and the cost of an iteration relative to one with n known, after warm-up:
+four chains of each, in turns, in CPU time. `round` compares iterations with all moves; `cost` those
+of the call, in which every second iteration may be an almost free antithetic draw, more often if n
+is known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ MODEL = na.models.LinearRegression(
 
 
 def run(options: Namespace) -> None:
-    """Measure, print and write the table."""
     rows = [
         row(epsilon, seed)
         for epsilon, seed in itertools.product(
@@ -55,7 +54,7 @@ def run(options: Namespace) -> None:
 
 
 def row(epsilon: float, seed: int) -> dict[str, Any]:
-    """Sample one release with n unknown; take the time of iterations with n known and unknown."""
+    """Sample one release with n unknown; time iterations with n known and unknown."""
     query = na.queries.RegressionMoments(2, settings.LOWER, settings.UPPER)
     mechanism = na.mechanisms.Laplace(query, scale=settings.regression_scale(epsilon))
     values = settings.regression_release(N, epsilon, seed)
@@ -85,12 +84,11 @@ def row(epsilon: float, seed: int) -> dict[str, Any]:
 
 
 def all_moves(*_: Any) -> bool:
-    """Make no antithetic draw."""
     return False
 
 
 def iterations(release: na.Release, size: Any, seed: int) -> Callable[[], None]:
-    """Return a function that takes chains that are warm a little further."""
+    """Return a function that advances warmed-up chains a little."""
     target = make_target(MODEL, release, None, size)
     moves, schedule = default_moves(target), chain.Schedule(WARMUP, 10**9)
     states = []

@@ -1,8 +1,8 @@
-"""How often an interval holds the truth: with the noise known, and with the noise forgotten.
+"""How often intervals cover the truth, with the noise accounted for and with the noise ignored.
 
-A share of 30% of all people smokes. Again and again 100 of them are asked, and the number of
-smokers among them is released with Laplace noise for epsilon = 0.1. Two analyses of each release:
-the posterior of noiseaware, and that of somebody who takes the noisy number as exact.
+In a population with 30% smokers, 100 people are surveyed repeatedly, and the number of smokers is
+released with Laplace noise for epsilon = 0.1. Each release is analysed twice: by noiseaware, and by
+an analysis that treats the noisy number as exact.
 
     python examples/against_naive.py                  # prints how many intervals miss
     python examples/against_naive.py naive.png        # and draws them
@@ -18,7 +18,6 @@ TRUTH, N_RECORDS, EPSILON = 0.3, 100, 0.1
 
 
 def interval(draws) -> tuple[float, float]:
-    """Return the central 90% interval."""
     low, high = np.quantile(np.asarray(draws), [0.05, 0.95])
     return float(low), float(high)
 
@@ -42,12 +41,11 @@ def intervals(replicates: int, draws: int = 1000) -> dict[str, np.ndarray]:
 
 
 def misses(rows: np.ndarray) -> np.ndarray:
-    """Return which intervals do not hold the truth."""
     return (rows[:, 0] > TRUTH) | (rows[:, 1] < TRUTH)
 
 
 def draw(found: dict[str, np.ndarray], path: str) -> None:
-    """Draw the intervals, those that miss in red and with a thick line."""
+    """Draw the intervals; those that miss are thick and red."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.4), layout="constrained")

@@ -1,16 +1,16 @@
 """From Census 2020 noisy measurements to the shares of a place's population.
 
-The Census Bureau publishes the noisy counts from which the 2020 tables were made (the "noisy
-measurement files"): discrete Gaussian noise of a published variance on each cell of each query,
-without any later adjustment, so counts may be negative and do not add up. The noise protects
-against one changed record ("bounded neighbours").
+The Census Bureau publishes the noisy counts behind the 2020 tables (the "noisy measurement files"):
+each cell of each query with discrete Gaussian noise of a published variance. They are not adjusted,
+so counts may be negative and need not add up. The noise protects against one changed record
+("bounded neighbours").
 
 The example reads two queries about the same people, voting age by Hispanic and Hispanic alone,
-joins them in one release, and draws from the posterior of the four shares. The number of people is
-taken as known, as it is for a state, whose total is published without noise.
+combines them in one release, and samples the posterior of the four shares. The number of people is
+taken as known, as for a state, whose total is published without noise.
 
-The file next to this script is made up (`make_published_files.py`). A real one is read in the same
-way: `na.interop.census.read` takes the Parquet file, and the `geocode` of one place.
+The file next to this script is made up (`make_published_files.py`). For a real one,
+`na.interop.census.read` takes the Parquet file and the `geocode` of a place.
 
 Reference: Abowd, J. et al. (2022). The 2020 Census Disclosure Avoidance System TopDown Algorithm.
 Harvard Data Science Review, special issue 2.

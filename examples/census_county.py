@@ -1,21 +1,22 @@
 """A county, from its noisy measurements to posteriors of every block, tract and subtotal.
 
 The noisy measurement files of the 2020 Census (P.L. 94-171) have a row for each query about each
-area, at every level of geography: discrete Gaussian noise of a published variance, and totals that
-were held exact. The numbers contradict one another, and many are negative. This script
+area, at every level of geography, with discrete Gaussian noise of a published variance; some totals
+are exact. The numbers contradict one another, and many are negative. This script
 
-1. makes a county of 50 tracts, 150 block groups and 1,500 blocks, and its file in the published
-   layout (people by voting age and Hispanic; four queries at each level; the county's total exact);
-2. reads the file, and fits all levels at once: every draw is a table of nonnegative integers that
+1. simulates a county of 50 tracts, 150 block groups and 1,500 blocks, and writes its file in the
+   published layout (people by voting age and Hispanic; four queries at each level; exact county
+   total);
+2. reads the file and fits all levels at once: every draw is a table of nonnegative integers that
    add up, with the exact total;
-3. says how well the chains mixed, and puts the posterior means beside generalised least squares and
-   beside the noisy numbers, by their root mean squared errors against the truth.
+3. reports how well the chains mixed, and the root mean squared errors of the posterior means, of
+   generalised least squares and of the noisy numbers.
 
-    python examples/census_county.py                # some four minutes on one core
+    python examples/census_county.py                # about four minutes on one core
     python examples/census_county.py --tracts 4     # a small one
 
-A real file is read in the same way: `na.interop.census.read` takes the Parquet files; choose the
-rows of a county and of what is in it.
+For real files, `na.interop.census.read` takes the Parquet files; select the rows of a county and
+the areas in it.
 """
 
 import argparse
@@ -33,10 +34,10 @@ import noiseaware as na
 
 COUNTY = "36001"
 GROUPS, BLOCKS = 3, 10
-"""Block groups of a tract, and blocks of a block group."""
+"""Block groups per tract, and blocks per block group."""
 
 VARIANCE = {5: 4.0, 11: 9.0, 12: 16.0, 15: 60.0}
-"""Of the noise at each level, by the length of its codes: county, tract, block group, block."""
+"""Variance of the noise by the length of the area code: county, tract, block group, block."""
 
 QUERIES = {
     "total_dpq": ("*", "*"),
@@ -60,7 +61,7 @@ def make_truth(tracts: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def write(path: Path, truth: dict[str, np.ndarray], rng: np.random.Generator) -> None:
-    """Write the noisy measurements of every area, and the exact total of the county."""
+    """Write the noisy measurements of every area and the exact county total."""
     codes = sorted({code[:length] for code in truth for length in VARIANCE})
     with path.open("w", encoding="utf-8") as file:
 
@@ -83,10 +84,10 @@ def write(path: Path, truth: dict[str, np.ndarray], rng: np.random.Generator) ->
 
 
 def least_squares(place: na.interop.census.Place) -> np.ndarray:
-    """Return the cells x by generalised least squares, with the exact rows E x = e held.
+    """Return the cells x by generalised least squares, subject to the exact rows E x = e.
 
-    With the residuals r of the noisy rows and multipliers m as unknowns all is sparse:
-    V r + A x = s (V r is what is left over), A' r + E' m = 0 and E x = e.
+    The system for x, the scaled residuals r and the multipliers m is sparse: V r + A x = s (the
+    residuals are V r), A' r + E' m = 0 and E x = e.
     """
     noisy, exact = place.release.mechanism.mechanisms
     A, E = noisy.query.matrix, exact.query.matrix
@@ -123,7 +124,7 @@ def by_level(place: na.interop.census.Place, cells: np.ndarray) -> dict[str, np.
 
 
 def mixed(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return R-hat and bulk ESS of each area's number of people; 1 and all for a constant."""
+    """Return R-hat and bulk ESS of each area's population; 1 and all draws for a constant."""
     rhat, ess = np.ones(draws.shape[-1]), np.full(draws.shape[-1], float(draws[..., 0].size))
     for k in np.flatnonzero(draws.std(axis=(0, 1)) > 0):
         rhat[k] = array_stats.rhat(draws[..., k])
@@ -132,7 +133,6 @@ def mixed(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(tracts: int = 50, draws: int = 400) -> None:
-    """Make a county, fit it, and print what is promised above."""
     rng = np.random.default_rng(94171)
     truth = make_truth(tracts, rng)
     with tempfile.TemporaryDirectory() as folder:

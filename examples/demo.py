@@ -1,7 +1,7 @@
-"""From a release file to a posterior and a readable report, by the command; run with `make demo`.
+"""From a release file to a posterior and a readable report, using the command; run by `make demo`.
 
-The release is a made-up survey: does exercise lower the resting pulse? See
-`make_exercise_release.py` for how it was made, and `exercise_model.toml` for the model.
+The release is of a made-up survey: does exercise lower the resting pulse? See
+`make_exercise_release.py` for its simulation, and `exercise_model.toml` for the model.
 """
 
 import shlex
@@ -19,7 +19,6 @@ OUT = Path("demo-output")
 
 
 def words(*options: str) -> list[str]:
-    """Return the command that does all the work."""
     return [
         *("noiseaware", "fit", "examples/exercise_release.json"),
         *("--model", "examples/exercise_model.toml", "--seed", "1", *options),
@@ -28,7 +27,7 @@ def words(*options: str) -> list[str]:
 
 
 def answer(posterior) -> str:
-    """Return the answer in words, next to that of an analysis which forgets the noise."""
+    """Return the answer in words, beside that of the naive analysis."""
     slope = posterior["posterior"]["coefficients"].sel(coefficient="x1").values.ravel()
     model = na.models.LinearRegression(n_features=1, coefficient_sd=1.0)
     release = na.Release.from_json(ROOT / "examples" / "exercise_release.json")
@@ -51,7 +50,7 @@ def answer(posterior) -> str:
 def main() -> None:
     (ROOT / OUT).mkdir(exist_ok=True)
     if "--compile" in sys.argv:
-        # A run that is too short to be of use, so that the next one finds everything compiled.
+        # A very short run first, to compile everything.
         short = words("--draws", "20", "--warmup", "20", "--quiet")
         subprocess.run([sys.executable, "-m", *short], cwd=ROOT, capture_output=True)
         shutil.rmtree(ROOT / OUT)

@@ -2,9 +2,9 @@
 
     python examples/make_cells.py
 
-`counties.csv` is in the way of the Detailed DHC-A of the 2020 Census: how many people of one
-detailed group live in each county, with discrete Gaussian noise, and no number where the noisy one
-was small. `true` is what nobody sees; it is here so that estimates can be held against it.
+`counties.csv` imitates the Detailed DHC-A of the 2020 Census: the number of people of one detailed
+group in each county, with discrete Gaussian noise; small noisy numbers are withheld. The column
+`true` would be confidential; it is included to compare estimates with.
 """
 
 from pathlib import Path
@@ -19,7 +19,6 @@ STATES = ["Arden", "Birch", "Cedar", "Dell", "Elm", "Fern", "Glen", "Heath", "Is
 
 
 def counties() -> pd.DataFrame:
-    """Return 120 counties in 10 states."""
     rng = np.random.default_rng(2020)
     n = 120
     state = np.sort(rng.choice(STATES, size=n))

@@ -1,10 +1,11 @@
-"""Make `exercise_release.json`: the release that the demo reads.
+"""Make `exercise_release.json`, the release that the demo reads.
 
-A made-up survey of 300 people: hours of exercise in a week, and resting pulse. The agency clamps
-both, publishes the five sums that a straight line needs, with Laplace noise for epsilon = 2, and
-says so in the file. The records themselves are thrown away, as they would be.
+A made-up survey of 300 people: weekly hours of exercise, and resting pulse. The agency clamps both
+and publishes the five sums for a linear regression, with Laplace noise for epsilon = 2, as stated
+in the file. The records themselves are discarded.
 
-Units: `x1` is hours of exercise above 4 hours, `y` is tens of beats a minute above 70.
+Units: `x1` is weekly hours of exercise minus 4; `y` is the pulse minus 70, in tens of beats per
+minute.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Make `releases/*.json`: a release for each model file in `models/`.
 
-All surveys are made up. For each model file the parameters that made the records are here, with the
-query and the noise; the records themselves are thrown away, as they would be.
+All surveys are made up. This file has the true parameters, the query and the noise for each model
+file; the records themselves are discarded.
 """
 
 from pathlib import Path
@@ -16,16 +16,15 @@ HERE = Path(__file__).parent
 
 
 class Survey(NamedTuple):
-    """What made the records of an example, and what made them private."""
+    """The simulation of an example: model and true parameters, query and noise."""
 
     theta: dict[str, Any]
     mechanism: Any
     n_records: int | None
-    """None: the model is about their number too."""
+    """None if the model includes their number."""
 
 
 def surveys() -> dict[str, Survey]:
-    """Return the surveys, by the name of their files."""
     queries, mechanisms = na.queries, na.mechanisms
     return {
         "linear_regression": Survey(

@@ -1,13 +1,13 @@
 """Make the small files of `census_2020.py` and `wikimedia.py`, in the published formats.
 
-All people and page views are made up. The files have the columns of the real ones, so that the
-two examples can be pointed at a real file:
+All people and page views are made up. The files have the columns of the real ones, so the two
+examples also work with a real file:
 
-- Census 2020 noisy measurements: one row per query of a place, with `query_name`, a column for each
-  variable that says how it enters, `query_shape`, the noisy counts in `value`, row by row, and the
-  `variance` of the discrete Gaussian noise. The real files are Parquet; here it is one JSON object
-  a line, with the same columns.
-- Wikimedia page views: a CSV file a day, with a row for each page whose noisy count (`gbc`) is
+- Census 2020 noisy measurements: one row per query of a place, with `query_name`, a column for the
+  role of each variable, `query_shape`, the noisy counts in `value`, in row-major order, and the
+  `variance` of the discrete Gaussian noise. The real files are Parquet; this one has one JSON
+  object per line, with the same columns.
+- Wikimedia page views: one CSV file per day, with a row for each page whose noisy count (`gbc`) is
   above the release threshold. The other pages are not in the file.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from noiseaware.mechanisms.additive import discrete_gaussian, discrete_laplace
 
 HERE = Path(__file__).parent
-# Voting age (no, yes) by Hispanic (no, yes): 240 people of a small place.
+# Voting age (no, yes) by Hispanic (no, yes): 240 people in a small place.
 PEOPLE = np.array([[41, 19], [132, 48]])
 PAGES = ("Coffee", "Lighthouse", "Sourdough", "Tidal power", "Moss", "Sundial")
 VIEWS = {

@@ -21,7 +21,6 @@ WIDTH, HEIGHT = 900, 960
 
 
 def write_page(path: Path) -> None:
-    """Make the report as the command makes it."""
     fit = ["fit", HERE / "exercise_release.json", "--model", HERE / "exercise_model.toml"]
     out = ["--out", path.with_suffix(".nc"), "--report", path, "--seed", "1", "--quiet"]
     subprocess.run(
@@ -56,7 +55,7 @@ def main() -> None:
         write_page(page)
         picture = Image.open(io.BytesIO(photograph(page, folder)))
     OUT.parent.mkdir(exist_ok=True)
-    # 64 colours are enough for it, and keep the file small.
+    # 64 colours suffice and keep the file small.
     picture.convert("RGB").quantize(64).save(OUT, optimize=True)
     print(f"Written: {OUT.relative_to(HERE.parent)}, {OUT.stat().st_size / 1000:.0f} kB")
 

@@ -1,18 +1,17 @@
-"""From Wikimedia's private page views to the shares of pages, the withheld ones among them.
+"""From Wikimedia's private page views to the shares of pages, including withheld ones.
 
-Wikimedia publishes, for each day, how often each page was viewed from each country: the count plus
-noise, and only if that is above a threshold. A page that is missing from the file was not viewed
-zero times: it was viewed so often that the noisy count stayed below the threshold. That is
-information, and the posterior uses it.
+For each day, Wikimedia publishes how often each page was viewed from each country: the count plus
+noise, if that is above a threshold. A missing page does not mean zero views, only that its noisy
+count stayed below the threshold. The posterior uses this information.
 
-The noise and the threshold of a file depend on its day (`na.interop.wikimedia.noise_of`). Which
-pages could have been in the file is public as well: those with more than 150 views in the whole
-world on that day.
+The noise and the threshold depend on the day (`na.interop.wikimedia.noise_of`). The set of pages
+that could have been in the file is public as well: those with more than 150 views worldwide on that
+day.
 
 The number of views of these pages from the country is taken as known here. The two files are made
-up (`make_published_files.py`). The guarantee that is printed is for one page view, not for the ten
-views of a person. Where the number of views is not known, `na.interop.wikimedia.release` gives a
-release in which every page is a record, for `na.models.CountRegression`.
+up (`make_published_files.py`). The guarantee printed is for one page view, not for a person's ten
+views. If the number of views is not known, `na.interop.wikimedia.release` gives a release in which
+every page is a record, for `na.models.CountRegression`.
 """
 
 from pathlib import Path

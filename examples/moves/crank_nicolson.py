@@ -1,14 +1,14 @@
-"""Turn the whole database a little, in its Gaussian innovations.
+"""Update all records at once by rotating their Gaussian innovations (Crank-Nicolson).
 
 For a model that builds its records from standard normal innovations, x = F(u; theta), all records
-are moved at once, theta held:
+are moved at once, with theta fixed:
 
     u' = u cos(a) + z sin(a),      z ~ N(0, I),      x' = F(u'; theta),
 
 accepted with probability min(1, g(s_dp, T(x')) / g(s_dp, T(x))). (sin(a) is the step s of the
 autoregression u' = sqrt(1 - s^2) u + s z, the preconditioned Crank-Nicolson proposal.)
 
-**Why only g is left.** In (u, z) the target, theta held, is
+**Why only g remains.** In (u, z) the target, with theta fixed, is
 
     p(u | theta, s_dp) p(z)  proportional to  exp(-(|u|^2 + |z|^2) / 2)  g(s_dp, T(F(u; theta))).
 
@@ -17,21 +17,21 @@ The proposal is the map (u, z) -> (u', z') with z' = u sin(a) - z cos(a). Its ma
     ( cos a   sin a )
     ( sin a  -cos a )
 
-is symmetric and orthogonal: the map is its own inverse, its Jacobian is 1, and it keeps
-|u|^2 + |z|^2. So the normal densities of (u', z') and (u, z) are equal, whatever a is, and the
-Metropolis ratio of the two points is the ratio of g. z is drawn afresh each time, which leaves
-p(z) invariant, and z' is not kept. This holds for all n records at once: the acceptance does not
-fall with n because of p(u), as a random walk's would (Neal 1999, "Regression and classification
-using Gaussian process priors"; Cotter, Roberts, Stuart and White 2013), but only as g makes it.
+is symmetric and orthogonal: the map is its own inverse, its Jacobian is 1 in absolute value, and it
+preserves |u|^2 + |z|^2. So the normal densities of (u', z') and (u, z) are equal for every a, and
+the Metropolis ratio is the ratio of g. z is drawn anew each time, which leaves p(z) invariant, and
+z' is discarded. This holds for all n records at once: unlike that of a random walk, the acceptance
+rate does not fall with n because of p(u) (Neal 1999, "Regression and classification using Gaussian
+process priors"; Cotter, Roberts, Stuart and White 2013), only because of g.
 
-**Where u comes from.** As in `transport`: recovered from x where F can be inverted (drawn from
-p(u | x, theta) where several u give the same x), carried in the state by a model that is only a
-simulator.
+**Where u comes from.** As in `transport`, u is recovered from x if F can be inverted (drawn from
+p(u | x, theta) if several u give the same x); a model that is only a simulator carries it in the
+state.
 
-**The angle.** a = pi/2 draws the database anew; a small turn is accepted where the release is
-sharp. a is tuned in warm-up and frozen after it.
+**The angle.** a = pi/2 draws a new database; small angles are needed if the release is informative.
+a is tuned in warm-up and then frozen.
 
-It is not in the default sampler: on most models a sweep in blocks gives as much. Run it with
+It is not in the default sampler: on most models a sweep in blocks is as good. Run it with
 `python examples/moves/crank_nicolson.py`.
 """
 
@@ -50,7 +50,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
 WANTED = 0.3
-"""Share of turns to accept: T has a few dimensions, between one (0.44) and many (0.23)."""
+"""Target acceptance rate: T has a few dimensions, between one (0.44) and many (0.23)."""
 
 LARGEST = 0.5 * math.pi
 SMALLEST = 1e-4
@@ -65,12 +65,12 @@ def turn(innovations, normals, cosine, sine):
 
 
 class CrankNicolson:
-    """Turn the innovations of all records by an angle, and rebuild the records.
+    """Rotate the innovations of all records by an angle, and rebuild the records.
 
     Parameters
     ----------
     steps : int
-        Turns in an iteration.
+        Rotations per iteration.
     """
 
     reports = ("crank_nicolson_acceptance",)
@@ -82,7 +82,7 @@ class CrankNicolson:
         return "CrankNicolson()" if self.steps == 1 else f"CrankNicolson(steps={self.steps})"
 
     def check(self, target: Target) -> None:
-        """Raise if the records are not built from normal innovations that are known."""
+        """Raise unless the records are built from known (or recoverable) normal innovations."""
         able = target.abilities
         name = able.name
         if able.innovations is None or able.innovations.kind != "normal":
@@ -97,11 +97,11 @@ class CrankNicolson:
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Begin with a middling angle."""
+        """Start with a moderate angle."""
         return {"angle": StepSize(0.5, WANTED, SMALLEST, LARGEST), "count": 0, "warming": True}
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Turn `steps` times; report the share accepted."""
+        """Rotate `steps` times; report the acceptance rate."""
         angle = tuning["angle"].size
         cosine, sine = math.cos(angle), math.sin(angle)
         log_g_now = target.log_g(target.total(state.records))
@@ -125,7 +125,7 @@ class CrankNicolson:
     def _propose(
         self, target: Target, state: ChainState, cosine: float, sine: float
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Build the turned database; beside it (and a simulator's u) memory is for one chunk."""
+        """Build the proposed database; other memory (except a simulator's u) is for one chunk."""
         rng, theta, n = state.rng, state.theta, target.n
         recover = target.abilities.recover_innovations
         held = state.innovations if target.abilities.holds_innovations else None
@@ -152,12 +152,12 @@ class CrankNicolson:
         tuning["angle"].tune(tuning["count"])
 
     def freeze(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> None:
-        """Keep the angle from now on."""
+        """Stop tuning the angle."""
         tuning["warming"] = False
 
 
 def main() -> None:
-    """Sample a mean and a variance, the records turned together."""
+    """Sample a mean and a variance, moving all records together."""
     rng = np.random.default_rng(1)
     query = na.queries.Sum(-3.0, 3.0)
     release = na.mechanisms.Laplace(query, epsilon=1.0).privatize(rng.normal(0.5, 1.0, 200), rng)

@@ -1,35 +1,35 @@
 """Draw each record in turn exactly from its full conditional: no proposal, no rejection.
 
-When a record can take only a few values v_1, ..., v_m, its conditional given everything else is a
-table of m numbers. With T_{-i} = T(x) - t_i(x_i) the total of the other records,
+If a record can take only a few values v_1, ..., v_m, its conditional given everything else is a
+table of m numbers. With T_{-i} = T(x) - t_i(x_i), the total of the other records,
 
     P(x_i = v | x_{-i}, theta, s_dp)  =  f(v | theta) g(s_dp, T_{-i} + t_i(v))
                                          ---------------------------------------.
                                          sum_w f(w | theta) g(s_dp, T_{-i} + t_i(w))
 
-The other factors of p(theta) prod_j f(x_j | theta) g(s_dp, T(x)) do not hold x_i, so they cancel.
-A draw from a full conditional leaves p(theta, x | s_dp) invariant, whatever x_i was (Gibbs), and so
-does one draw after another.
+The other factors of p(theta) prod_j f(x_j | theta) g(s_dp, T(x)) do not contain x_i, so they
+cancel. A draw from a full conditional leaves p(theta, x | s_dp) invariant (Gibbs), and so does a
+sequence of such draws.
 
-Algorithm 1 proposes v from f and accepts by the ratio of g. Both moves know f and g; this one
-weighs all m values at once, which pays where g says so much that most proposals from f would be
-thrown away. It costs m evaluations a record.
+Algorithm 1 proposes v from f and accepts by the ratio of g. This move weights all m values at once,
+which pays if g is so informative that most proposals from f would be rejected. It costs m
+evaluations per record.
 
 **The weights.** Dense statistics: log g is evaluated at T_{-i} + t_i(v) for each v. Cells: a value
-adds 1 to k cells, log g is a sum over cells, and so
+adds 1 to k cells, and log g is a sum over cells, so
 
     log g(s_dp, T_{-i} + t(v)) = log g(s_dp, T_{-i}) + sum_{cells c of v} gain_c,
     gain_c = phi_c(T_c + 1) - phi_c(T_c)                          at T = T_{-i}.
 
-The first term is the same for all v. The gains are kept up to date, two cells at most for each
-place in a record, so a value costs k additions. A value that lists a cell twice would need
-phi_c(T_c + 2): a query with such values is treated as dense.
+The first term is the same for all v. Updating the gains changes at most 2 k of them per record, so
+a value costs k additions. A value that lists a cell twice would need phi_c(T_c + 2): a query with
+such values is treated as dense.
 
-**What the model offers.** `record_values` (m, ...): every possible record, once, in the records'
-own shape; and `log_likelihood(theta, records)`.
+**What the model must provide.** `record_values` (m, ...): every possible record, once, in the
+records' own shape; and `log_likelihood(theta, records)`.
 
-It is not in the default sampler, which refreshes more records in the same time wherever g leaves
-some freedom. Run it with `python examples/moves/full_conditional.py`.
+It is not in the default sampler, which refreshes more records in the same time unless g is very
+informative. Run it with `python examples/moves/full_conditional.py`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from noiseaware.sampler.target import CHUNK, Target
 
 @njit(cache=True, nogil=True)
 def exponentiate(log_weights):
-    """Turn logarithms into weights with largest 1, in place; return their sum."""
+    """Exponentiate log weights in place, scaled so that the largest is 1; return their sum."""
     top = -math.inf
     for v in range(log_weights.shape[0]):
         top = max(top, log_weights[v])
@@ -61,7 +61,7 @@ def exponentiate(log_weights):
 
 @njit(cache=True, nogil=True)
 def weigh_dense(density, rest, log_likelihood, table, weights):
-    """Fill `weights` (m,) with f(v) g(T_{-i} + t(v)), the largest 1; return their sum.
+    """Fill `weights` (m,) with f(v) g(T_{-i} + t(v)), scaled to largest 1; return their sum.
 
     `rest` (d,) is T_{-i}, `table` (m, d) holds t(v), `log_likelihood` (m,) log f(v).
     """
@@ -75,7 +75,7 @@ def weigh_dense(density, rest, log_likelihood, table, weights):
 
 @njit(cache=True, nogil=True)
 def weigh_cells(gains, log_likelihood, table, weights):
-    """As `weigh_dense` for cells: `gains` (d,) at T_{-i}, `table` (m, k) the cells of v."""
+    """Like `weigh_dense` for cells: `gains` (d,) at T_{-i}, `table` (m, k) the cells of v."""
     for v in range(table.shape[0]):
         total = log_likelihood[v]
         for a in range(table.shape[1]):
@@ -87,7 +87,7 @@ def weigh_cells(gains, log_likelihood, table, weights):
 
 @njit(cache=True, nogil=True)
 def pick(weights, total, uniform):
-    """Return the value in whose part of the summed weights `uniform` falls; never weight 0."""
+    """Return the index of the value at `uniform` in the cumulative weights; never weight 0."""
     left = uniform * total
     chosen = 0
     for v in range(weights.shape[0]):
@@ -118,7 +118,7 @@ def draw_dense(density, total, current, log_likelihood, table, uniforms, chosen)
     uniforms : (c,)
         Uniform random numbers.
     chosen : (c,) int64
-        Filled with the number of the value that each record takes.
+        Filled with the index of the value that each record takes.
     """
     weights = np.empty(table.shape[1])
     for i in range(current.shape[0]):
@@ -134,7 +134,7 @@ def draw_dense(density, total, current, log_likelihood, table, uniforms, chosen)
 
 @njit(cache=True, nogil=True)
 def add_to_cell(density, total, gains, cell, step):
-    """Add `step` to a cell of `total` and bring its gain up to date. Cell -1 is no cell."""
+    """Add `step` to a cell of `total` and update its gain. Cell -1 is no cell."""
     if cell < 0:
         return
     total[cell] += step
@@ -145,7 +145,7 @@ def add_to_cell(density, total, gains, cell, step):
 
 @njit(cache=True, nogil=True)
 def draw_cells(density, total, current, log_likelihood, table, uniforms, chosen):
-    """As `draw_dense`, with `current` (c, k) and one `table` (m, k) of cell numbers."""
+    """Like `draw_dense`, with `current` (c, k) and one `table` (m, k) of cell numbers."""
     weights = np.empty(table.shape[0])
     gains = np.empty(total.shape[0])
     for cell in range(total.shape[0]):
@@ -176,8 +176,8 @@ def keep_chosen(chosen, values, records):
 class FullConditional:
     """Draw each record in turn from p(x_i | x_-i, theta, s_dp).
 
-    Reports `records_changed`, the share of records whose value is not the one it was. There is no
-    acceptance rate, because nothing is rejected.
+    Reports `records_changed`, the share of records whose value changed. There is no acceptance
+    rate, because nothing is rejected.
     """
 
     reports = ("records_changed",)
@@ -186,7 +186,7 @@ class FullConditional:
         return "FullConditional()"
 
     def check(self, target: Target) -> None:
-        """Raise if the records are not a short list of values that can be weighed."""
+        """Raise unless the records take few values, whose weights can be computed."""
         able = target.abilities
         name, values = able.name, able.record_values
         if values is None:
@@ -224,7 +224,7 @@ class FullConditional:
             )
 
     def start(self, target: Target, state: ChainState) -> dict[str, Any]:
-        """Nothing to tune; put the values, and what each adds to T, where a step finds them."""
+        """Store the values and their statistics for the steps; nothing is tuned."""
         values = np.ascontiguousarray(target.abilities.record_values, dtype=state.records.dtype)
         if values.shape[1:] != state.records.shape[1:]:
             raise ValueError(
@@ -243,7 +243,7 @@ class FullConditional:
         """Nothing to learn."""
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Go once through all records; report the share that changed."""
+        """Sweep once through all records; report the share that changed."""
         records, n = state.records, target.n
         values, table, cells = tuning["values"], tuning["table"], tuning["cells"]
         assert target.terms is not None
@@ -277,14 +277,14 @@ class FullConditional:
 
 
 def _statistic(target: Target, records: np.ndarray, begin: int, cells: bool) -> np.ndarray:
-    """As `Target.statistic`, dense where cells repeat."""
+    """Like `Target.statistic`, but dense if cells repeat."""
     if target.uses_cells and not cells:
         return target.release.query.statistic(records)
     return target.statistic(records, begin)
 
 
 def _tables(target: Target, values: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """t_i(v) where it depends on i, for records begin to end: (end - begin, m, d)."""
+    """Return t_i(v) if it depends on i, for records begin to end: (end - begin, m, d)."""
     index = np.repeat(np.arange(begin, end), len(values))
     offered = np.concatenate([values] * (end - begin))
     table = target.release.mechanism.statistic(offered, index, target.values)
@@ -292,7 +292,7 @@ def _tables(target: Target, values: np.ndarray, begin: int, end: int) -> np.ndar
 
 
 def _repeats(cells: np.ndarray) -> bool:
-    """Whether a row of cell numbers (m, k) has a cell twice; -1 is no cell."""
+    """Whether a row of cell numbers (m, k) repeats a cell; -1 is no cell."""
     if cells.shape[1] == 1:
         return False
     ordered = np.sort(cells, axis=1)
@@ -300,7 +300,7 @@ def _repeats(cells: np.ndarray) -> bool:
 
 
 def main() -> None:
-    """Sample the shares of three levels, every record from its conditional."""
+    """Sample the shares of three levels, drawing every record from its full conditional."""
     rng = np.random.default_rng(1)
     query = na.queries.Histogram(n_levels=3)
     release = na.mechanisms.Laplace(query, epsilon=2.0).privatize(rng.integers(0, 3, 200), rng)

@@ -1,47 +1,45 @@
-"""One offer for all slots: a candidate record goes where the release likes it best.
+"""Offer one candidate record to all slots at once (SOMA).
 
-Algorithm 1 draws a candidate for one record and throws it away if it does not fit there. Here one
-candidate x* ~ f(. | theta) is offered to n slots at once, and replaces at most one of them: the
-idea of Xiong and Ju (2025, "SOMA", arXiv:2505.00635). What follows is the derivation for the
-kernel as it is coded here.
+Algorithm 1 draws a candidate for one record and rejects it if it does not fit there. Here one
+candidate x* ~ f(. | theta) is offered to n slots at once and replaces at most one of them: the idea
+of Xiong and Ju (2025, "SOMA", arXiv:2505.00635). This is the derivation for the kernel coded here.
 
-**The move.** t does not depend on the slot. Put the n records and the candidate in one pool, and
-let R = T(x) + t(x*) be the pool's total. Leaving out one member of the pool gives a database:
+**The move.** t does not depend on the slot. Pool the n records and the candidate, and let
+R = T(x) + t(x*) be the pool's total. Leaving out one member of the pool gives a database:
 
     G_0 = g(s_dp, R - t(x*)) = g(s_dp, T(x))           the candidate is left out: nothing changes,
     G_k = g(s_dp, R - t(x_k))                          x_k is left out, x* has its slot.
 
-With W = G_1 + ... + G_n, slot k is chosen with probability G_k / W, and the change is then
-accepted with probability min(1, W / W_k), W_k = W - G_k + G_0. Together,
+With W = G_1 + ... + G_n, slot k is chosen with probability G_k / W, and the change accepted with
+probability min(1, W / W_k), where W_k = W - G_k + G_0. Together,
 
     P(x* goes to slot k)  =  G_k / max(W, W_k)  =  G_k / (W + max(0, G_0 - G_k)),
     P(nothing changes)    =  1 - sum_k of these.
 
-**The reverse move and its normaliser.** Let x' be x with x* in slot k. The move back is the one in
-which the candidate is x_k and goes to slot k. Its pool is the same n + 1 records with the same
-total R. Seen from x', what is left out by changing nothing is x_k, with weight G_k; slot k holds
-x*, with weight G_0; and each slot j other than k still holds x_j, with weight G_j. So the reverse
-normaliser is the sum over its slots, W' = W - G_k + G_0 = W_k, its G'_0 is G_k, its G'_k is G_0,
-and its W'_k = W' - G_0 + G_k = W. The reverse probability is therefore G_0 / max(W_k, W).
+**The reverse move and its normaliser.** Let x' be x with x* in slot k. In the reverse move, the
+candidate is x_k and goes to slot k. Its pool is the same n + 1 records with the same total R. From
+x', changing nothing leaves out x_k, with weight G_k; slot k holds x*, with weight G_0; and each
+slot j other than k still holds x_j, with weight G_j. So the reverse normaliser, the sum over the
+slots, is W' = W - G_k + G_0 = W_k; G'_0 is G_k, G'_k is G_0, and W'_k = W' - G_0 + G_k = W. The
+reverse probability is therefore G_0 / max(W_k, W).
 
 **Balance.** pi(x) = p(x | theta, s_dp) is proportional to prod_i f(x_i | theta) g(s_dp, T(x)), so
 up to one constant the flow from x to x' by way of x* is
 
     pi(x) f(x*) P(slot k)  =  [prod_i f(x_i)] f(x*)  G_0 G_k / max(W, W_k)
 
-(g(s_dp, T(x)) is G_0). The bracket with f(x*) is the product of f over the pool, which x' and x_k
-share, and the rest is unchanged when G_0, G_k and W, W_k trade places: it equals
-pi(x') f(x_k) P'(slot k). Each flow is balanced by its own reverse, for every x* and k, so the
-kernel that adds them up leaves p(x | theta, s_dp) invariant. Nothing in this needs the records to
-differ: two slots with equal records are still two slots. A statistic t_i that depends on the slot
-would break it, because then the pool's total is not the same seen from x', and is refused.
+(g(s_dp, T(x)) is G_0). The bracket times f(x*) is the product of f over the pool, which is the same
+for x' and x_k. The other factor is symmetric in G_0, G_k and in W, W_k. So the flow equals
+pi(x') f(x_k) P'(slot k): detailed balance holds for every x* and k, and the kernel leaves
+p(x | theta, s_dp) invariant. Records may be equal: two slots with equal records are still two
+slots. A statistic t_i that depends on the slot is refused: the pool's total would then differ in
+the reverse move.
 
-**Groups of slots.** With the other records held, the same holds for any fixed group of slots: T
-still counts every record, only the slots that may take the offer are fewer. An offer costs one
-evaluation of g for each slot of its group. A group of one slot is Algorithm 1's step
-(P = G_1 / max(G_1, G_0)).
+**Groups of slots.** With the other records fixed, the same holds for any fixed group of slots: T
+still counts every record, but only these slots may take the offer. An offer costs one evaluation of
+g for each slot of the group. With one slot it is Algorithm 1's step (P = G_1 / max(G_1, G_0)).
 
-A simulator model carries the innovations that made a record; they change places with it.
+A simulator model carries the innovations of a record, which move with it.
 
 It is not in the default sampler: nearly every offer is taken, but each costs n evaluations of g.
 Run it with `python examples/moves/soma.py`.
@@ -80,10 +78,10 @@ def weigh_dense(density, total, current, begin, end, offered, log_weights):
 
 @njit(cache=True, nogil=True)
 def weigh_cells(density, total, current, begin, end, offered, log_weights):
-    """As `weigh_dense`, with cell numbers `current` (m, k) and `offered` (k,).
+    """Like `weigh_dense`, with cell numbers `current` (m, k) and `offered` (k,).
 
-    The record leaves its cells and the candidate enters its own, one at a time, each scored at
-    the total as it then stands; `total` is put back.
+    The record leaves its cells and the candidate enters its own, one cell at a time, each change
+    scored at the current total; `total` is then restored.
     """
     long, family, parameters = needs_long(density), density.family, density.parameters
     for k in range(begin, end):
@@ -105,7 +103,7 @@ def weigh_cells(density, total, current, begin, end, offered, log_weights):
 def slot_probabilities(log_weights, size, probabilities):
     """Fill `probabilities` with P(x* goes to slot k), from log G_k - log G_0.
 
-    Everything is divided by the largest G_k. G_0 may then be infinite, and all are 0.
+    Everything is divided by the largest G_k. If G_0 then overflows, all probabilities are 0.
     """
     top = -math.inf
     for k in range(size):
@@ -121,7 +119,7 @@ def slot_probabilities(log_weights, size, probabilities):
 
 @njit(cache=True, nogil=True)
 def pick_slot(probabilities, size, uniform):
-    """Return the slot in whose part of [0, 1) `uniform` falls, or -1: nothing changes."""
+    """Return the slot drawn by `uniform` in [0, 1), or -1 if nothing changes."""
     for k in range(size):
         uniform -= probabilities[k]
         if uniform < 0.0:
@@ -131,7 +129,7 @@ def pick_slot(probabilities, size, uniform):
 
 @njit(cache=True, nogil=True)
 def offer_dense(density, total, current, offered, slots, each, uniforms, taken):
-    """Make offers to one group of slots after another; statistics are dense.
+    """Make offers to the groups of slots in turn; statistics are dense.
 
     Parameters
     ----------
@@ -144,7 +142,7 @@ def offer_dense(density, total, current, offered, slots, each, uniforms, taken):
     offered : (offers, d)
         t(x*): `each` for the first group of `slots` slots, `each` for the second, ...
     slots, each
-        Slots in a group (the last may be smaller), and offers that each group gets.
+        Slots in a group (the last may be smaller), and offers to each group.
     uniforms : (offers,)
         Uniform random numbers.
     taken : (offers,) int64
@@ -168,7 +166,7 @@ def offer_dense(density, total, current, offered, slots, each, uniforms, taken):
 
 @njit(cache=True, nogil=True)
 def offer_cells(density, total, current, offered, slots, each, uniforms, taken):
-    """As `offer_dense`, with cell numbers `current` (m, k) and `offered` (offers, k)."""
+    """Like `offer_dense`, with cell numbers `current` (m, k) and `offered` (offers, k)."""
     m = current.shape[0]
     weights = np.empty(slots)
     probabilities = np.empty(slots)
@@ -190,7 +188,7 @@ def offer_cells(density, total, current, offered, slots, each, uniforms, taken):
 
 @njit(cache=True, nogil=True)
 def keep_taken(taken, rows, offered):
-    """Write each offer that was taken (offers, w) into its slot of `rows` (m, w), in order."""
+    """Write each accepted offer (offers, w) into its slot of `rows` (m, w), in order."""
     count = 0
     for o in range(taken.shape[0]):
         if taken[o] >= 0:
@@ -206,14 +204,14 @@ class Soma:
     Parameters
     ----------
     offers : int
-        Offers that each group of slots gets in a step.
+        Offers to each group of slots per step.
     slots : int, optional
         Slots in a group. None makes one group of all records, up to the size of a chunk (4,096).
 
     Notes
     -----
-    Reports `soma_acceptance`, the share of offers that were taken. A step costs
-    offers * n evaluations of log g.
+    Reports `soma_acceptance`, the share of offers taken. A step costs offers * n evaluations of
+    log g.
     """
 
     reports = ("soma_acceptance",)
@@ -226,7 +224,7 @@ class Soma:
         return f"Soma(offers={self.offers}, slots={self.slots})"
 
     def check(self, target: Target) -> None:
-        """Raise if slots are not alike or g is not scored coordinate by coordinate."""
+        """Raise unless slots are exchangeable and g is scored coordinate by coordinate."""
         name = target.mechanism_abilities.name
         if target.abilities.uses_index:
             raise ValueError(
@@ -252,13 +250,13 @@ class Soma:
         """Nothing to learn."""
 
     def step(self, target: Target, state: ChainState, tuning: dict[str, Any]) -> tuple[float]:
-        """Make all offers; report the share that was taken."""
+        """Make all offers; report the share taken."""
         records, n, each = state.records, target.n, self.offers
         assert target.terms is not None
         density = target.terms
         offer = offer_cells if target.uses_cells else offer_dense
         slots = min(n, CHUNK if self.slots is None else self.slots, CHUNK)
-        # Whole groups, as many as make about a chunk of slots and of offers.
+        # As many whole groups as make about a chunk of slots and of offers.
         size = slots * max(1, CHUNK // max(slots, each))
         total = target.total(records)
         flat = records.reshape(n, -1)
@@ -288,7 +286,7 @@ class Soma:
 
 
 def main() -> None:
-    """Sample the shares of three levels, with offers for half of the sweeps."""
+    """Sample the shares of three levels, alternating offers and record sweeps."""
     rng = np.random.default_rng(1)
     query = na.queries.Histogram(n_levels=3)
     release = na.mechanisms.Laplace(query, epsilon=2.0).privatize(rng.integers(0, 3, 200), rng)

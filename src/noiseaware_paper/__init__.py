@@ -1,15 +1,15 @@
-"""The experiments of the paper, run again: `noiseaware reproduce`.
+"""The paper's experiments, rerun by `noiseaware reproduce`.
 
 Ju, Awan, Gong and Rao (2022), "Data augmentation MCMC for Bayesian inference from privatized data",
-sections 4 and 5 and the supplement. This package uses noiseaware as anybody would; nothing in
-noiseaware but the command knows of it. The files, in reading order:
+sections 4 and 5 and the supplement. This package uses the public noiseaware; nothing in noiseaware
+except the command depends on it. The files, in reading order:
 
-- `published`: the numbers that the paper prints;
-- `settings`: its two models and mechanisms, and how much of everything a run does;
-- `limits`, `imputed`, `run_time`: what the paper says without showing it;
-- `tables`, `figures`, `verdicts`: what is written, and in which words;
-- `page`, `contents`: the page, and what stands on it;
-- `run`: all of it in one call, which continues where it was stopped.
+- `published`: the numbers printed in the paper;
+- `settings`: its two models and mechanisms, and the size of a run;
+- `limits`, `imputed`, `run_time`: claims that the paper does not show results for;
+- `tables`, `figures`, `verdicts`: the output, with conclusions in words;
+- `page`, `contents`: the page and its contents;
+- `run`: everything in one call, which can be stopped and continued.
 """
 
 from noiseaware_paper.run import reproduce

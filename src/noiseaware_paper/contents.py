@@ -1,4 +1,4 @@
-"""What stands on the page: its opening, its sections, its foot."""
+"""The contents of the page: opening, sections and footer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS = {
     "naive_bayes": ("Figure 1a", "Figure 1b", "Table 1"),
     "regression": ("Figure 2", "Acceptance, supplement", "Table 2"),
 }
-"""Where the paper has the means, the acceptance and the coverage of each model."""
+"""Where the paper reports the means, the acceptance and the coverage of each model."""
 
 
 def opening(size: Size) -> list[str]:
@@ -36,7 +36,7 @@ def opening(size: Size) -> list[str]:
 
 
 def foot(size: Size, seed: int, took: float, cores: int) -> str:
-    """Return the last line: how the page was made."""
+    """Return the footer: how the page was made."""
     return (
         f"noiseaware {__version__}, Python {platform.python_version()}, seed {seed}, "
         f"{size.replicates} replicates, size {size.name}; this call took {took:.0f} seconds "
@@ -46,7 +46,7 @@ def foot(size: Size, seed: int, took: float, cores: int) -> str:
 
 
 def sections(results: Any, written: Any, size: Size, figure: Path) -> list[Section]:
-    """Return the sections, from what was run and the tables that were written."""
+    """Return the sections, from the results and the tables written."""
     return [
         _summary(results, written, size),
         *(_of_model(name, results[name], written, size, figure) for name in results),
@@ -55,7 +55,6 @@ def sections(results: Any, written: Any, size: Size, figure: Path) -> list[Secti
 
 
 def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) -> Section:
-    """Return posterior means, acceptance and coverage of one model."""
     means_title, acceptance_title, coverage_title = NUMBERS[name]
     section = Section(result["experiment"].title)
     drawn = f"posterior means of {size.replicates} releases of one database at each epsilon"
@@ -85,7 +84,6 @@ def _of_model(name: str, result: Any, written: Any, size: Size, figure: Path) ->
 
 
 def _summary(results: Any, written: Any, size: Size) -> Section:
-    """Return what agrees with the paper and what does not."""
     section = Section("What agrees, and what does not")
     points = []
     for name, symbol in (("naive_bayes", "p_4"), ("regression", "beta_1")):
@@ -108,7 +106,6 @@ def _summary(results: Any, written: Any, size: Size) -> Section:
 
 
 def _without_showing(results: Any, written: Any, figure: Path) -> Section:
-    """Return the limits of epsilon, the run-time and the imputed databases."""
     section = Section("What the paper says without showing it")
     names = {name: result["experiment"].title for name, result in results.items()}
     section.words(

@@ -1,4 +1,4 @@
-"""The figures of a run; each is written as PNG and as SVG."""
+"""The figures of a run, written as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {"algorithm1": ORANGE, "default": BLUE, "published": "#333333"}
 
 
 def _panels(count: int, width: float, height: float, label: str) -> tuple[Figure, np.ndarray]:
-    """Return a figure that belongs to no window, and its axes in a row."""
+    """Return a figure outside pyplot, and its axes in a row."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, count, squeeze=False)[0]
     axes[0].set_ylabel(label)
@@ -29,7 +29,6 @@ def _panels(count: int, width: float, height: float, label: str) -> tuple[Figure
 
 
 def _with_legend(figure: Figure, columns: int) -> Figure:
-    """Add the legend of the first panel below all of them."""
     shown = figure.axes[0].get_legend_handles_labels()
     figure.legend(*shown, loc="outside lower center", ncols=columns)
     return figure
@@ -43,7 +42,7 @@ def _epsilon_axis(axis: Any, epsilons: Sequence[float]) -> None:
 
 
 def _cloud(axis: Any, study: Study, values: np.ndarray, words: str, colour: str, shift: float = 0):
-    """Draw a point for each replicate, (epsilon, replicate), side by side around its epsilon."""
+    """Draw a point for each replicate, (epsilon, replicate), spread around its epsilon."""
     for i, epsilon in enumerate(study.plan.epsilons):
         place = epsilon * np.exp(shift + np.linspace(-0.12, 0.12, values.shape[1]))
         label = words if i == 0 else None
@@ -149,7 +148,7 @@ def ranks_figure(ranks: dict[str, np.ndarray], databases: int) -> Figure:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG and as SVG, the same bytes for the same figure."""
+    """Write a figure as PNG and SVG, with reproducible bytes."""
     from matplotlib import rc_context
 
     path.parent.mkdir(parents=True, exist_ok=True)

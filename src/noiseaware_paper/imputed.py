@@ -1,9 +1,9 @@
 """Imputed databases have the right predictive distribution.
 
-A chain also draws confidential databases from p(x | s_dp). If they are right, the true database is
-exchangeable with them: with theta from the prior, x from the model and s_dp from the mechanism, the
-rank of any statistic of the true x among those of the imputed ones is uniform. That is looked at
-for two statistics of each model, one of which is not a function of the released totals.
+A chain also draws confidential databases from p(x | s_dp). If theta is drawn from the prior, x from
+the model and s_dp from the mechanism, the true database is exchangeable with correctly imputed
+ones: the rank of any statistic of the true x among theirs is uniform. This is tested for two
+statistics per model, one of which is not a function of the released totals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPSILON = 1.0
 
 
 def statistics(experiment: Experiment, records: np.ndarray) -> list[float]:
-    """Return two statistics of a database, those of `STATISTICS`."""
+    """Return the two statistics of a database that `STATISTICS` names."""
     if experiment.name == "regression":
         return [float(records[:, -1].mean()), float(np.median(records[:, 0]))]
     both = (records[:, 1] == 0) & (records[:, 2] == 0)
@@ -50,5 +50,5 @@ def imputed_task(experiment: Experiment, size: Size, random_seed: int, key) -> d
 
 
 def p_values(ranks: np.ndarray, databases: int) -> list[float]:
-    """Return for each statistic the p-value of uniform ranks."""
+    """Return the p-value of uniform ranks for each statistic."""
     return [uniform_p_value(column, databases + 1) for column in ranks.T]

@@ -1,15 +1,15 @@
 """The limits of epsilon.
 
-As epsilon shrinks, the release says nothing and the posterior tends to the prior. As it grows, the
-noise vanishes. The paper's supplement says that p(theta | s_dp) then tends to the clamped-data
-posterior, p(theta | x~, y~). To be exact, it tends to p(theta | s), the posterior given the *sums*
-s of the clamped data. For naive Bayes the counts are sufficient and nothing is clamped, so the
-limit is p(theta | x). For the regression, the sums of clamped records say a little less than the
-clamped records themselves, wherever clamping bites.
+As epsilon shrinks, the posterior tends to the prior. As it grows, the noise vanishes. According to
+the paper's supplement, p(theta | s_dp) then tends to the clamped-data posterior p(theta | x~, y~).
+Strictly, it tends to p(theta | s), the posterior given the *sums* s of the clamped data. For naive
+Bayes the counts are sufficient and nothing is clamped, so the limit is p(theta | x). For the
+regression, the sums of the clamped records carry slightly less information than the clamped records
+themselves, if any value is clamped.
 
-How close two distributions are is measured by the Kolmogorov distance, the largest difference of
-the distribution functions, averaged over the entries of the parameter: 0 if they are the same, 1 if
-they do not overlap. Draws of effective number m leave about 0.9 / sqrt(m) of it.
+Distance is measured by the Kolmogorov distance, the largest difference of the cumulative
+distribution functions, averaged over the entries of the parameter: 0 if they are equal, 1 if they
+do not overlap. With effective sample size m it is about 0.9 / sqrt(m) even if they are equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT: dict[tuple[str, bytes], np.ndarray] = {}
 
 
 def limit_task(experiment: Experiment, size: Size, random_seed: int, key) -> dict[str, Any]:
-    """Sample one release of the fixed database at one epsilon, and measure the distances."""
+    """Sample the posterior of one release of the fixed database and measure the distances."""
     place, _ = key
     seeds = np.random.SeedSequence(random_seed, spawn_key=(2, *key)).spawn(2)
     records = experiment.database()
@@ -50,7 +50,7 @@ def limit_task(experiment: Experiment, size: Size, random_seed: int, key) -> dic
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the Kolmogorov distance of the columns of two sets of draws, averaged."""
+    """Return the average Kolmogorov distance between the columns of two sets of draws."""
     from scipy.stats import ks_2samp
 
     pairs = zip(a.T, b.T, strict=True)
@@ -64,7 +64,7 @@ def prior_draws(experiment: Experiment) -> np.ndarray:
 
 
 def data_draws(experiment: Experiment, records: np.ndarray) -> np.ndarray:
-    """Draw from the posterior given the clamped records, without privacy; once in a process."""
+    """Draw from the posterior given the clamped records; cached in the process."""
     key = (experiment.name, records.tobytes())
     if key not in _KEPT:
         if experiment.name == "regression":
@@ -79,11 +79,11 @@ def data_draws(experiment: Experiment, records: np.ndarray) -> np.ndarray:
 def clamped_posterior(
     model: Any, records: np.ndarray, lower: float, upper: float, draws: int = DRAWS
 ) -> np.ndarray:
-    """Draw coefficients given records of which the response is clamped, as the supplement says.
+    """Draw coefficients given records with clamped responses, as in the paper's supplement.
 
-    Alternate: a response at a bound is only known to be beyond it, so it is drawn from its normal
-    distribution cut off there; then the coefficients are drawn given the completed records. The
-    features must lie inside the bounds.
+    A Gibbs sampler: a response at a bound is only known to lie beyond it, so it is drawn from its
+    normal distribution truncated there; then the coefficients are drawn given the completed
+    records. The features must lie inside the bounds.
     """
     from scipy.special import ndtr, ndtri
 

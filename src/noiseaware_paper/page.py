@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, figures included; and the same in Markdown."""
+"""The page: one self-contained HTML file, and the same in Markdown."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ caption { text-align: left; padding-bottom: 0.4rem; } figure { margin: 1rem 0; }
 
 @dataclass
 class Section:
-    """One part of the page: a heading, words, figures and tables in the order they were added.
+    """One part of the page: a heading, then words, figures and tables in the order added.
 
-    `parts` are HTML, `plain` the same in Markdown, for a site that is made of such pages.
+    `parts` are HTML, `plain` the same in Markdown.
     """
 
     title: str
@@ -45,7 +45,7 @@ class Section:
         self.plain.append("\n".join(f"- {_escaped(point)}" for point in points))
 
     def figure(self, path: Path, caption: str) -> None:
-        """Add a figure from its PNG file, inside the page; from its folder in Markdown."""
+        """Add a figure from its PNG file: embedded in HTML, linked in Markdown."""
         code = base64.b64encode(path.with_suffix(".png").read_bytes()).decode("ascii")
         words = html.escape(caption)
         self.parts.append(
@@ -56,7 +56,7 @@ class Section:
         self.plain.append(f"![{_escaped(caption)}]({file})\n\n*{_escaped(caption)}*")
 
     def table(self, frame: DataFrame, caption: str, apart: str | None = None) -> None:
-        """Add a table; rows where the column `apart` is at least 3 in size stand out."""
+        """Add a table; rows with an absolute value of 3 or more in column `apart` are bold."""
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in frame.columns)
         rows, lines = [], []
         for _, row in frame.iterrows():
@@ -83,7 +83,6 @@ class Section:
 
 
 def _escaped(text: str) -> str:
-    """Return text that Markdown shows as it is."""
     return "".join("\\" + c if c in "\\_*|<>[]`" else c for c in text)
 
 
@@ -94,7 +93,7 @@ def _shown(value: object) -> str:
 
 
 def page(title: str, intro: Sequence[str], sections: Sequence[Section], foot: str) -> str:
-    """Return the whole page; it loads nothing from anywhere."""
+    """Return the whole self-contained page."""
     opening = "".join(f"<p>{html.escape(text)}</p>" for text in intro)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -108,7 +107,7 @@ def page(title: str, intro: Sequence[str], sections: Sequence[Section], foot: st
 
 
 def markdown(title: str, intro: Sequence[str], sections: Sequence[Section], foot: str) -> str:
-    """Return the same page in Markdown, with the figures in their folder beside it."""
+    """Return the same page in Markdown, with links to the figures' folder."""
     parts = [f"# {title}", *(_escaped(text) for text in intro)]
     for section in sections:
         parts += [f"## {section.title}", *section.plain]

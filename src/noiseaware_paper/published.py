@@ -1,4 +1,4 @@
-"""The numbers that the paper prints.
+"""The numbers printed in the paper.
 
 Ju, Awan, Gong and Rao (2022), arXiv:2206.00710: Table 1 (section 4), Table 2 and the statement on
 computing resources (supplement). The tests check them against the paper.
@@ -19,7 +19,7 @@ N_FEATURES = 5
 N_LEVELS = 3
 CONCENTRATION = 2.0
 CLASS_PROBABILITIES = (0.097, 0.148, 0.145, 0.446, 0.163)
-"""To three digits, as printed; they add up to .999."""
+"""Three digits, as printed; they add up to .999."""
 
 TABLE_1 = (
     (1.00, 1.00, 1.00, 0.36, 1.00),
@@ -37,7 +37,7 @@ FEATURE_MEAN = (0.9, -1.17)
 COEFFICIENT_SD = 2.0
 LOWER, UPPER = -10.0, 10.0
 SENSITIVITY = 13.0
-"""Delta = p^2 + 3p + 3 at p = 2. It is safe and not tight: the exact sensitivity is 9.375."""
+"""Delta = p^2 + 3p + 3 at p = 2. Valid but not tight: the exact sensitivity is 9.375."""
 
 COEFFICIENTS = (-1.79, -2.89, -0.66)
 
@@ -51,4 +51,4 @@ TABLE_2 = (
 """Coverage of the coefficients; a row for each epsilon."""
 
 SECONDS_A_CHAIN = {"regression": 330.0, "naive_bayes": 404.0}
-"""A chain of 10,000 iterations, on a server with two 64-core processors."""
+"""Time of a chain of 10,000 iterations, on a server with two 64-core processors."""

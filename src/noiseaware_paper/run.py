@@ -1,4 +1,4 @@
-"""All of it in one call, which continues where it was stopped."""
+"""Everything in one call, which can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def reproduce(
     random_seed: int = SEED,
     progressbar: bool = True,
 ) -> Path:
-    """Run the paper's experiments again and write figures, tables and a page.
+    """Rerun the paper's experiments and write figures, tables and a page.
 
     Parameters
     ----------
     out : path
-        A directory. What is done is kept in it, so that a run that was stopped can continue.
+        A directory for the output and for finished work, from which a stopped run continues.
     replicates : int, optional
         Releases for each epsilon in each study; 100 in a full run, as in the paper.
     size : str
         "full", "quick" (a faithful small version) or "smallest" (for tests).
     cores : int, optional
-        Worker processes; all of the machine's if None.
+        Worker processes; None takes all cores.
     random_seed : int
-        Same seed, same numbers (but for times), for any number of cores.
+        The same seed gives the same numbers (except times), on any number of cores.
     progressbar : bool
-        Show a bar over the whole, with the time left.
+        Show one bar for the whole run, with the time left.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def reproduce(
 
 
 def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
-    """Return roughly how many seconds each piece takes, for the time left."""
+    """Return roughly how many seconds each task takes, to estimate the time left."""
     heavy = 1.4 if experiment.name == "naive_bayes" else 1.0
 
     def chain(sampler: Sampler, each: float = 2.5e-4) -> float:
@@ -103,7 +103,7 @@ def _seconds(experiment: Experiment, size: Size) -> dict[str, float]:
 
 
 def _pieces(size: Size) -> dict[str, tuple[int, ...]]:
-    """Return how many pieces there are of each kind, along the axes of their keys."""
+    """Return the number of tasks of each kind, along the axes of their keys."""
     return {
         "study": (2, size.replicates, len(published.EPSILONS)),
         "limit": (len(size.limit_epsilons), size.limit_releases),
@@ -123,7 +123,6 @@ def _work(size: Size) -> float:
 def _run(
     experiment: Experiment, size: Size, out: Path, cores: int, seed: int, advance: Advance
 ) -> dict[str, Any]:
-    """Run everything about one model; return studies and rows by name."""
     folder = out / "checkpoint" / size.name / experiment.name
     seconds = _seconds(experiment, size)
 
@@ -157,9 +156,9 @@ def _studies(
 ) -> dict[str, Study]:
     """Run the two studies of a model, with the published protocol and the default sampler.
 
-    *Means* (Figures 1a, 1b and 2, and the supplement's acceptance): one fixed database, many
-    releases of it. *Coverage* (Tables 1 and 2): fixed parameters, a new database and a release in
-    every replicate.
+    *Means* (Figures 1a, 1b and 2, and the supplement's acceptance): many releases of one fixed
+    database. *Coverage* (Tables 1 and 2): fixed parameters, a new database and release in every
+    replicate.
     """
     run = functools.partial(
         study,
@@ -182,7 +181,6 @@ def _studies(
 
 
 def _write(results: dict[str, Any], size: Size, out: Path) -> dict[str, Any]:
-    """Write figures and tables; return the tables by name."""
     written: dict[str, Any] = {}
     drawn: dict[str, Any] = {}
     ranks: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""The time of an iteration against the number of records, which should be linear."""
+"""The time per iteration against the number of records, which should be linear."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_ITERATIONS = 2000
 
 
 def run_time_task(experiment: Experiment, size: Size, random_seed: int, key) -> dict[str, Any]:
-    """Return the processor seconds of one iteration, for one sampler and number of records.
+    """Return the processor time per iteration in seconds, for a sampler and number of records.
 
-    The first iterations, which may compile, and the warm-up are left out.
+    The first iterations, which may compile, and the warm-up are excluded.
     """
     n_place, method = key
     n = size.run_time_records[n_place]
@@ -38,7 +38,7 @@ def run_time_task(experiment: Experiment, size: Size, random_seed: int, key) -> 
 
 
 def slope(n: np.ndarray, seconds: np.ndarray) -> float:
-    """Return the exponent of n, from the largest sizes: 1 is linear."""
+    """Return the exponent of n, fitted to the largest sizes; 1 is linear."""
     large = n >= max(n.max() / 100, 1000) if n.max() > 1000 else n > 0
     if large.sum() < 2:
         large = n > 0

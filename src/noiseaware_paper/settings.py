@@ -1,4 +1,4 @@
-"""The paper's two models with their mechanisms, and how much of everything a run does."""
+"""The paper's two models with their mechanisms, and the sizes of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noiseaware.studies import SAMPLERS, Sampler
 from noiseaware_paper import published
 
 FEATURE_SEED = 1
-"""The paper draws the feature probabilities from the prior and does not print them; so do we."""
+"""As in the paper, the feature probabilities come from the prior; it does not print its own."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Experiment:
         return self.model.sample_records(dict(self.true_parameters), n, rng)
 
     def database(self) -> np.ndarray:
-        """Return the one database whose releases Figures 1 and 2 show."""
+        """Return the database whose releases Figures 1 and 2 show."""
         return self.records(published.N_RECORDS, np.random.default_rng(0))
 
     def release(self, records: np.ndarray, epsilon: float, rng: np.random.Generator) -> Release:
@@ -92,7 +92,7 @@ def experiments() -> tuple[Experiment, Experiment]:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything a run does."""
+    """The size of a run."""
 
     name: str  # for the checkpoint and the page
     replicates: int  # releases for each epsilon, in each of the four studies
@@ -138,7 +138,7 @@ QUICK = replace(
     run_time_records=(100, 1000, 10_000),
     run_time_seconds=0.2,
 )
-# For tests: everything is run, with numbers that mean nothing.
+# For tests: runs everything, but the numbers mean nothing.
 SMALLEST = replace(
     QUICK,
     name="smallest",

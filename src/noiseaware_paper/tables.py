@@ -1,4 +1,4 @@
-"""The tables of a run, as pandas frames; each goes into a CSV file and onto the page."""
+"""The tables of a run as pandas frames, for CSV files and the page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ METHODS = {"algorithm1": "Algorithm 1", "default": "default sampler"}
 def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
     """Return published and measured coverage side by side, a row for each epsilon and entry.
 
-    `z_published` is the difference of Algorithm 1 here from the printed number, in standard errors
-    of both; `z_default` that of the default sampler from Algorithm 1.
+    `z_published` is Algorithm 1 here minus the printed number, in standard errors of the
+    difference; `z_default` is the default sampler minus Algorithm 1.
     """
     printed = np.ravel(experiment.published)
     table = DataFrame(
@@ -43,7 +43,7 @@ def coverage_table(experiment: Experiment, study: Study) -> DataFrame:
 
 
 def shown_coverage(table: DataFrame) -> DataFrame:
-    """Return the coverage table as people read it: numbers with their errors, and the ESS."""
+    """Return the coverage table for readers: coverages with their errors, and the ESS."""
     shown = {
         "epsilon": table["epsilon"].map("{:g}".format),
         "parameter": table["parameter"],
@@ -57,7 +57,7 @@ def shown_coverage(table: DataFrame) -> DataFrame:
 
 
 def replicates_table(experiment: Experiment, study: Study) -> DataFrame:
-    """Return a row for each chain and entry: every number behind the figures."""
+    """Return a row for each chain and entry, with all numbers behind the figures."""
     chains = study.tree["replicates"].to_dataset().isel(n_records=0).drop_vars("n_records")
     chains = chains.drop_vars("true").assign_coords(parameter=list(experiment.symbols))
     order = ["epsilon", "replicate", "method", "parameter"]
@@ -80,7 +80,7 @@ def acceptance_table(study: Study) -> DataFrame:
 
 
 def limits_table(rows: dict[Any, Any]) -> DataFrame:
-    """Return the distances from the two limits, averaged over the releases of each epsilon."""
+    """Return the distances from the two limits, averaged over releases at each epsilon."""
     frame = DataFrame(list(rows.values()))
     columns = {
         "from_prior": "distance from the prior",
@@ -91,7 +91,7 @@ def limits_table(rows: dict[Any, Any]) -> DataFrame:
 
 
 def run_time_table(size: Size, rows: dict[Any, Any]) -> DataFrame:
-    """Return the microseconds of an iteration for each number of records and sampler."""
+    """Return the time per iteration for each number of records and sampler."""
     names = list(size.samplers)
     return DataFrame(
         {
@@ -105,7 +105,7 @@ def run_time_table(size: Size, rows: dict[Any, Any]) -> DataFrame:
 
 
 def slopes(table: DataFrame) -> dict[str, float]:
-    """Return for each sampler the exponent of n in the time of an iteration."""
+    """Return each sampler's exponent of n in the time per iteration."""
     return {
         str(name): run_time.slope(part["n"].to_numpy(), part["seconds"].to_numpy())
         for name, part in table.groupby("sampler")

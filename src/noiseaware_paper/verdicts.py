@@ -1,8 +1,8 @@
-"""What agrees with the paper and what does not, in words made from the numbers.
+"""What agrees with the paper and what does not, in sentences generated from the numbers.
 
 A cell of a coverage table *agrees* if published and measured coverage differ by less than `FAR`
-standard errors (of both; 100 replicates each give 3 to 7 percentage points). By chance, one of 15
-or 25 cells is beyond 3 in about one run out of 25 or 15.
+standard errors of the difference (3 to 7 percentage points with 100 replicates each). By chance,
+one of 15 or 25 cells exceeds 3 in about one run out of 25 or 15.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ WHY = {
         "the sampler; the paper does not say how its chains are started (here: from the prior)."
     ),
 }
-"""Why a coverage may not agree."""
+"""Possible reasons for disagreement."""
 
 
 def _mixing_words(table: DataFrame, draws: int, enough: bool) -> str:
-    """Say how much of the under-coverage is Monte Carlo error."""
+    """Return words on how much of the under-coverage is Monte Carlo error."""
     ess = table[["algorithm1_ess", "default_ess"]].median()
     low = table[table["algorithm1"] < published.INTERVAL - 2 * table["algorithm1_error"]]
     better = low[low["z_default"] > 2.0]
@@ -87,7 +87,7 @@ def _mixing_words(table: DataFrame, draws: int, enough: bool) -> str:
 
 
 def one_line(symbol: str, table: DataFrame) -> str:
-    """Return the coverage of one entry over epsilon: published, Algorithm 1, default."""
+    """Return the coverage of one entry at each epsilon: published, Algorithm 1, default."""
     part = table[table["parameter"] == symbol].sort_values("epsilon")
 
     def numbers(column: str) -> str:
@@ -101,7 +101,7 @@ def one_line(symbol: str, table: DataFrame) -> str:
 
 
 def means_words(study: Study) -> str:
-    """Say how much the posterior means of one release differ between the two samplers."""
+    """Return words on how much the two samplers' posterior means differ on the same release."""
     first, second = (study.plan.methods.index(m) for m in ("algorithm1", "default"))
     difference = study["mean"][..., first, :] - study["mean"][..., second, :]
     ratio = np.abs(difference / study["sd"][..., second, :]).mean(axis=(1, 2, 3))
@@ -115,7 +115,7 @@ def means_words(study: Study) -> str:
 
 
 def acceptance_words(study: Study) -> str:
-    """Compare the lowest probability to accept with exp(-epsilon)."""
+    """Compare the lowest acceptance probability with exp(-epsilon)."""
     bound = np.exp(-np.array(study.plan.epsilons))
     lowest = np.nanmin(study["lowest_probability"], axis=(1, 2, 3))
     if (lowest >= bound - 1e-9).all():
@@ -127,7 +127,7 @@ def acceptance_words(study: Study) -> str:
 
 
 def limit_words(title: str, table: DataFrame) -> str:
-    """Say how close the ends are to the limits."""
+    """Return words on how close the posterior is to the limits at both ends of epsilon."""
     first, last = table.iloc[0], table.iloc[-1]
     poor = table[table["smallest ESS"] < 100]
     words = (
@@ -146,13 +146,13 @@ def limit_words(title: str, table: DataFrame) -> str:
 
 
 def slope_words(title: str, slopes: dict[str, float]) -> str:
-    """Say how the time of an iteration grows with the number of records."""
+    """Return words on how the time per iteration grows with the number of records."""
     listed = " and ".join(f"n^{value:.2f} ({name})" for name, value in slopes.items())
     return f"{title}: the time of an iteration grows like {listed}; n^1 is linear."
 
 
 def imputed_words(title: str, table: DataFrame) -> str:
-    """Say whether the ranks of the true database are uniform."""
+    """Return words on whether the true database's ranks are uniform."""
     lowest = float(table["p-value of uniform ranks"].min())
     fine = "as they must be" if lowest > 1e-3 else "which is too small: this is a fault"
     return (

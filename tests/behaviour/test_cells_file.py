@@ -208,7 +208,7 @@ def test_the_command(files, tmp_path):
     assert 'id="cells"' in page
     assert "naive analysis is not computed for tables of cells; compare the column" in page
     assert page.count("No promise can be stated") == 1
-    assert "the promise holds for it as well" not in page
+    assert "the promise also holds for this page" not in page
     assert "it is not computed for this model" in page
     assert "update_parameters" not in page
     assert "noisy numbers about 4 confidential cells" in page

@@ -90,5 +90,5 @@ def test_the_release_files_that_are_shown_can_be_read():
     """The JSON of the page, and the one line of `fit --help`."""
     page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
     shown = re.findall(r"```json\n(.*?)```", page, re.S)
-    shown.append(re.search(r"whole: `(.*?)`", " ".join(str(fit.__doc__).split())).group(1))
+    shown.append(re.search(r"file: `(.*?)`", " ".join(str(fit.__doc__).split())).group(1))
     assert [len(na.Release.from_dict(json.loads(text)).values) for text in shown] == [3, 1]

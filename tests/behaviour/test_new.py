@@ -122,7 +122,7 @@ def test_a_wrong_answer_is_asked_for_again(tmp_path, answers, said):
 
 def test_what_the_model_takes_for_granted_is_said(tmp_path):
     _, _, shown = answered(tmp_path, "6", "0 100", "400", "1", "0.25", "37.5")
-    said = "the mean is that before clamping to [0, 100], and values outside are allowed."
+    said = "the mean is that of the values before clamping to [0, 100], which may lie outside."
     assert (
         f"The model is Normal: the numbers are normally distributed (a bell curve); {said}" in shown
     )

@@ -281,7 +281,7 @@ def test_a_model_and_a_mechanism_of_ones_own(tmp_path):
     assert "pass it as model=" in text
     assert "pass it as release=" in text
     told = write(posterior, tmp_path, model=Coin(), release=release)
-    assert "With the records in the open" in told
+    assert "With the confidential records" in told
 
 
 @pytest.mark.full
@@ -363,7 +363,7 @@ def test_the_answer_does_not_claim_certainty(tmp_path):
 def test_a_page_of_a_single_draw(tmp_path):
     short = {**QUICK, "draws": 1, "chains": 1, "warmup": 0}
     posterior = na.sample(na.models.Bernoulli(), small_release(), **short)
-    assert "too few to compare" in write(posterior, tmp_path)
+    assert "too few draws to compare" in write(posterior, tmp_path)
 
 
 def test_promises_in_words():

@@ -1,36 +1,31 @@
-"""Two parametric bootstraps: confidence intervals that know the noise.
+"""Two parametric bootstraps: frequentist confidence intervals that account for the noise.
 
-Neither is Bayesian, nor what `noiseaware.sample` does.
+**Ferrando, Wang and Sheldon** (AISTATS 2022). From a point estimate theta^ based on the noisy
+statistics, simulate a database of n records, release it by the same mechanism, and estimate again.
+The spread of the estimates over many simulations is that of the estimator around the truth, privacy
+noise included. This spends no privacy budget: it uses only theta^ and public constants.
 
-**Ferrando, Wang and Sheldon** (AISTATS 2022). From a point estimate theta^ made from the noisy
-statistics, simulate a database of n records, release it by the same mechanism, and estimate again;
-the spread of the estimates over many simulations is the spread of the estimator around the truth,
-privacy noise included. It spends no privacy budget: only theta^ and public constants are used.
+With q_a the a-quantile of the simulated estimates, two intervals are common: the percentile
+interval (q_{a/2}, q_{1-a/2}), and the basic interval (2 theta^ - q_{1-a/2}, 2 theta^ - q_{a/2}),
+which reflects the simulated errors. The basic interval also corrects for bias (of clamping, say),
+but may leave the parameter space. Both have their nominal level only asymptotically.
 
-Two intervals are usual, with q_a the quantile of the simulated estimates: the percentile interval
-(q_{a/2}, q_{1-a/2}), and the basic one, (2 theta^ - q_{1-a/2}, 2 theta^ - q_{a/2}), which turns the
-simulated errors around. The basic one also moves against a bias (of clamping, say), and may leave
-the parameter space. Both have their level only in the limit of many records.
-
-**Wang, Chang and Awan** (2025): indirect inference, which knows of clamping. The bootstrap above
-begins at an estimate that takes the released numbers for what they would be without clamping. Where
-records are clamped that estimate is biased however many there are, and so are its intervals. Here
-the estimate is the theta whose simulated releases look like the one that was seen. With R
-innovations u_r and noises drawn once and held, let s_r(theta) be the release of the database
-F(u_r; theta), m(theta) the mean of the R releases and S(theta) their covariance. The adaptive
-indirect estimate is
+**Wang, Chang and Awan** (2025). The bootstrap above starts from an estimate that ignores clamping,
+which is biased, with its intervals, however many records there are. Indirect inference takes the
+theta whose simulated releases look like the observed one. With R innovations u_r and noises drawn
+once and held fixed, let s_r(theta) be the release of the database F(u_r; theta), m(theta) the mean
+of the R releases and S(theta) their covariance. The adaptive indirect estimate is
 
     theta^ = argmin (s - m(theta))' S(theta)^-1 (s - m(theta)),
 
-the theta at which the release is closest to the mean of what it would be, in units of how much it
-would vary. Clamping and every other step of the mechanism is in both, so that it does not bias the
-estimate; the weights are those with the smallest variance among such estimates (theorem of the
-paper). The bootstrap then simulates releases at theta^ and estimates again.
+the theta at which the release is closest to its simulated mean, in units of its covariance.
+Clamping and every other step of the mechanism affect both, so they do not bias the estimate; these
+weights give the smallest variance among such estimates (theorem of the paper). The bootstrap then
+simulates releases at theta^ and estimates again.
 
-The minimum is found by steps of Gauss and Newton in coordinates v without constraints, with S held
-during a step. s_r(theta) may be a step function (counts), so that derivatives are differences over
-a width that is not small. What is here is the estimator and the intervals of `Bootstrap`; the tests
-of hypotheses of the paper are not.
+The minimum is found by Gauss-Newton steps in unconstrained coordinates v, with S held fixed during
+a step. s_r(theta) may be a step function (counts), so derivatives are finite differences over a
+width that is not small. The paper's hypothesis tests are not implemented.
 
 Reference
 ---------
@@ -59,14 +54,14 @@ from noiseaware.maths.coordinates import Coordinates
 from noiseaware.release import Release
 
 WIDTH = 0.1
-"""Half of the width of the differences, in v: of a probability in the middle, 2.5 per cent."""
+"""Half the width of the finite differences, in v: 2.5 per cent for a probability near 1/2."""
 
 STEPS = 25
 CLOSE = 1e-3
-"""Most steps, and a step that is the last: v moved by less, in standard errors of the estimate."""
+"""The largest number of steps; stop after a step below CLOSE standard errors of the estimate."""
 
 STARTS = 30
-"""Draws from the prior, of which the best is where the first estimate begins."""
+"""Draws from the prior; the search for the first estimate starts at the best of them."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ class Bootstrap:
     estimate
         theta^, from the release.
     replicates
-        For each parameter the estimates from simulated releases, (draws, *shape).
+        For each parameter, the estimates from simulated releases, (draws, *shape).
     """
 
     estimate: Theta
@@ -120,14 +115,14 @@ def bootstrap(
     Parameters
     ----------
     model
-        What made the records. Its prior is not used.
+        The model of the records. Its prior is not used.
     release : Release
         The private numbers; they must be sufficient statistics of the model (see
-        `noiseaware.baselines.naive`), because the estimate is made from them.
+        `noiseaware.baselines.naive`).
     draws : int
-        Simulated releases.
+        The number of simulated releases.
     random_seed : int, optional
-        Same seed, same outcome.
+        The same seed gives the same outcome.
 
     Returns
     -------
@@ -176,16 +171,16 @@ def debiased_bootstrap(
     Parameters
     ----------
     model
-        What made the records, by `build_records`. Its prior is where the search begins, and is not
-        used otherwise.
+        The model of the records; it must have `build_records`. Its prior only provides starting
+        points for the search.
     release : Release
         The private numbers, at least as many as the model has parameters.
     draws : int
-        Simulated releases, from each of which the estimate is made again.
+        The number of simulated releases.
     simulations : int
-        R, the databases that are simulated for one estimate.
+        R, the number of databases simulated for one estimate.
     random_seed : int, optional
-        Same seed, same outcome.
+        The same seed gives the same outcome.
 
     Returns
     -------
@@ -218,7 +213,7 @@ def debiased_bootstrap(
 
 
 class Simulator:
-    """A model and the mechanism of a release, to simulate from."""
+    """Simulates from a model and the mechanism of a release."""
 
     def __init__(self, model: Model, release: Release) -> None:
         able = self.able = model_abilities(model)
@@ -244,12 +239,12 @@ class Simulator:
         return self.coordinates.from_vector(v)[0]
 
     def innovations(self, count: int, rng: np.random.Generator) -> Floats:
-        """Return the innovations of so many databases, (R, n, width)."""
+        """Return the innovations of `count` databases, (count, n, width)."""
         kind: Any = self.able.innovations
         return kind.draw(count * self.n, rng).reshape(count, self.n, kind.width)
 
     def databases(self, theta: Theta, u: Floats) -> Any:
-        """Return the databases of innovations u, (R, n, width): (R, n, ...)."""
+        """Return the databases (R, n, ...) of innovations u (R, n, width)."""
         build: Any = self.able.build_records
         index = self.able.index(np.tile(np.arange(self.n), len(u)))
         with np.errstate(all="ignore"):
@@ -269,7 +264,7 @@ class Simulator:
 
 
 class Estimator:
-    """m(theta) and S(theta), with innovations and noise that are held."""
+    """m(theta) and S(theta), with innovations and noise held fixed."""
 
     def __init__(self, simulator: Simulator, simulations: int, rng: np.random.Generator) -> None:
         self.simulator = simulator
@@ -291,7 +286,7 @@ class Estimator:
         return made
 
     def distance(self, v: Floats, seen: Floats) -> float:
-        """Return (s - m)' S^-1 (s - m) at v; infinite where nothing finite is made."""
+        """Return (s - m)' S^-1 (s - m) at v, or infinity if a simulated release is not finite."""
         made = self.releases(v)
         if not np.isfinite(made).all():
             return np.inf
@@ -299,7 +294,7 @@ class Estimator:
         return float(off @ np.linalg.solve(_covariance(made), off))
 
     def find(self, seen: Floats, start: Floats | None) -> Floats:
-        """Return where the distance is least, (size,)."""
+        """Return the v that minimises the distance, (size,)."""
         v = self._begin(seen) if start is None else start
         now = self.distance(v, seen)
         for _ in range(STEPS):
@@ -330,7 +325,7 @@ class Estimator:
         return v
 
     def _begin(self, seen: Floats) -> Floats:
-        """Return the best of some draws from the prior."""
+        """Return the best of `STARTS` draws from the prior."""
         rng, simulator = np.random.default_rng(int(self.seeds[0])), self.simulator
         drawn = [simulator.model.sample_prior(rng) for _ in range(STARTS)]
         vectors = map(simulator.coordinates.to_vector, drawn)
@@ -338,7 +333,7 @@ class Estimator:
 
 
 def _covariance(releases: Floats) -> Floats:
-    """Return S, kept away from a singular one where a number hardly varies."""
+    """Return S, with a slightly enlarged diagonal so that it is not singular."""
     covariance = np.atleast_2d(np.cov(releases, rowvar=False))
     diagonal = np.diag_indices(len(covariance))
     covariance[diagonal] = covariance[diagonal] * (1.0 + 1e-8) + 1e-12

@@ -1,12 +1,12 @@
-"""The naive analysis: the noisy numbers taken as exact.
+"""The naive analysis, which treats the noisy numbers as exact.
 
-**In closed form**, where T(x) without noise would be a sufficient statistic of the model: then the
-posterior given T is known. What is released is T plus noise, which may be impossible (a count below
-0, a matrix of moments that is not positive definite). Somebody who takes it as exact has to mend it
-first. The query says what the mended numbers say of the records (`reading`), the model says what
-follows (`closed_form`), and neither knows the other. Those that find one another are:
+**In closed form**, if T(x) is a sufficient statistic of the model: the posterior given T is then
+known. The released T plus noise may be impossible (a count below 0, a matrix of moments that is not
+positive definite), so it is first moved to a possible value. The query's `reading` turns these
+numbers into a statement about the records, from which the model's `closed_form` gives the
+posterior; neither class knows the other. The pairs that match are:
 
-| model                | query                 | mended numbers       | posterior                 |
+| model                | query                 | numbers moved        | posterior                 |
 |----------------------|-----------------------|----------------------|---------------------------|
 | `Bernoulli`          | `Count` of 0 or 1     | c into [0, n]        | Beta(a + c, b + n - c)    |
 | `Bernoulli`          | `Sum` over [0, 1]     | c into [0, n]        | the same                  |
@@ -20,20 +20,19 @@ follows (`closed_form`), and neither knows the other. Those that find one anothe
 | `LinearRegression`   | `RegressionMoments`   | made possible        | the model's own kernel    |
 | `MultivariateNormal` | `Moments`             | the same             | the model's own kernel    |
 
-The last two posteriors depend on the records through their moments only, so any records with the
-same moments have the same posterior: `records_with` builds some, and the model's own kernel runs on
-them, whatever is known and unknown.
+The last two posteriors depend on the records only through their moments, so any records with the
+same moments have the same posterior. `records_with` builds such records, and the model's own kernel
+runs on them, whichever parameters are known.
 
-The estimate for the bootstrap is the maximum of the likelihood at the same mended numbers.
+The bootstrap's estimate is the maximum likelihood estimate at the same numbers.
 
-**Otherwise by sampling with almost no noise.** The published noise is replaced by one that is small
-against how much T would vary anyway. With sd_j the standard deviation of T_j over databases of the
-model, Gaussian noise of standard deviation sd_j / 10 adds (1/10)^2 = 1% to the variance of T_j
-around its expectation, so that intervals are too wide by about half a per cent. (A noise of exactly
-0 would leave the chain nothing to move by.) Where the published noise is smaller than that already,
-it stays: there the naive and the noise-aware analysis agree.
+**Otherwise by sampling with almost no noise.** The published noise is replaced by noise that is
+small compared with sd_j, the standard deviation of T_j over databases of the model. Gaussian noise
+of standard deviation sd_j / 10 adds (1/10)^2 = 1% to the variance of T_j around its expectation, so
+intervals are too wide by about half a per cent. (With no noise at all the chain could not move.)
+Published noise that is already smaller is kept: there the naive and noise-aware analyses agree.
 
-sd_j depends on theta. It is taken at draws from a short noise-aware run, the median over them:
+sd_j depends on theta; the median over draws from a short noise-aware run is used, with
 sd_j = sqrt(n) times the standard deviation of t_j(x_i) over simulated records.
 """
 
@@ -72,21 +71,21 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 SHARE = 0.1
-"""Standard deviation of the noise that is left, in units of sd_j."""
+"""Standard deviation of the remaining noise, in units of sd_j."""
 
 SIMULATED = 20
-"""Draws of theta at which sd_j is looked at, with 50 to 1,000 records each."""
+"""Draws of theta at which sd_j is computed, with 50 to 1,000 records each."""
 
 
 class Found(NamedTuple):
-    """What a release says of the records if it is exact, and what follows for the model."""
+    """What a release says about the records if taken as exact, and the resulting posterior."""
 
     reading: Reading
     form: ClosedForm
 
 
 def find(model: Model, release: Release) -> Found | None:
-    """Return how a release's numbers give the model's posterior, or None; 0 stands for withheld."""
+    """Return the closed form of the model's posterior, or None; withheld values count as 0."""
     read, answer = query_abilities(release.query).reading, model_abilities(model).closed_form
     if read is None or answer is None:
         return None
@@ -97,7 +96,7 @@ def find(model: Model, release: Release) -> Found | None:
 
 
 def draw(model: Model, found: Found, n: int, draws: int, rng: np.random.Generator) -> Theta:
-    """Draw from the posterior given what the release says."""
+    """Draw from the posterior in closed form."""
     if found.form.draw is not None:
         return found.form.draw(draws, rng)
     mean, scatter = found.reading.values
@@ -109,7 +108,7 @@ def records_with(mean: Floats, scatter: Floats, n: int) -> Floats:
     """Return n records with this mean and scatter matrix, (n, q).
 
     The columns cos(pi (i + 1/2) j / n), j = 1, ..., n - 1, of the discrete cosine transform sum to
-    zero and are orthogonal, so that q of them, scaled, are records with any scatter matrix of rank
+    zero and are orthogonal. So q of them, scaled, give records with any scatter matrix of rank
     below n.
     """
     eigenvalues, vectors = np.linalg.eigh(scatter)
@@ -121,7 +120,7 @@ def records_with(mean: Floats, scatter: Floats, n: int) -> Floats:
 
 
 class LittleNoise:
-    """Gaussian noise with standard deviations (d,); only to be sampled from."""
+    """Gaussian noise with standard deviations (d,); used only for sampling."""
 
     def __init__(self, query: Any, scales: Floats) -> None:
         self.query, self.scales = query, scales
@@ -138,13 +137,13 @@ class LittleNoise:
 def draw_with_small_noise(
     model: Model, release: Release, values: Floats, draws: int, random_seed: int | None
 ) -> Theta:
-    """Draw from the posterior that takes `values` for T, up to a noise too small to matter."""
+    """Draw from the posterior given T = `values`, up to negligible noise."""
     seeds = np.random.SeedSequence(random_seed).spawn(3)
     pilot_seed, seed = (int(s.generate_state(1, np.uint64)[0]) for s in seeds[:2])
     quiet: dict[str, Any] = {"progressbar": False, "cores": 1}
     pilot = sample(model, release, draws=200, warmup=500, chains=1, random_seed=pilot_seed, **quiet)
     deviations = _deviations(model, release, pilot, np.random.default_rng(seeds[2]))
-    # The standard deviations of the published noise, a few per cent off if it is discrete.
+    # Standard deviations of the published noise; a few per cent off if it is discrete.
     terms: Any = mechanism_abilities(release.mechanism).terms  # those of plain additive noise
     density = terms(release.values)
     published = np.where(density.family == LAPLACE, np.sqrt(2.0), 1.0) / density.parameters[:, 1]
@@ -180,33 +179,33 @@ def _deviations(
 def naive(
     model: Model, release: Release, *, draws: int = 1000, random_seed: int | None = None
 ) -> dict[str, Floats]:
-    """Draw from the posterior of somebody who takes the noisy numbers as exact.
+    """Draw from the naive posterior, which treats the noisy numbers as exact.
 
-    For comparison only: it ignores the privacy noise, so its intervals are too narrow. Where the
-    released numbers are sufficient statistics of the model it is known in closed form; otherwise
-    the noise-aware sampler runs with noise too small to matter. `naive_note` says which.
+    For comparison only: it ignores the privacy noise, so its intervals are too narrow. It has a
+    closed form if the released numbers are sufficient statistics of the model; otherwise the
+    noise-aware sampler runs with negligible noise. `naive_note` says which.
 
     Parameters
     ----------
     model
-        What made the records.
+        The model of the records.
     release : Release
         The private numbers.
     draws : int
-        How many draws.
+        The number of draws.
     random_seed : int, optional
-        Same seed, same draws.
+        Seed of the draws.
 
     Returns
     -------
     dict
-        For each parameter, and what the model derives from them, its draws, (draws, *shape).
+        Draws of each parameter and derived quantity, (draws, *shape).
 
     Raises
     ------
     ValueError
-        If the released numbers are not totals with noise, so that there is nothing to take as
-        exact; `naive_note` is then the message.
+        If there is no naive analysis, for example because the released numbers are not noisy
+        totals; `naive_note` is then the message.
 
     Examples
     --------
@@ -232,12 +231,12 @@ def naive(
 
 
 def naive_note(model: Model, release: Release) -> str:
-    """Return one sentence that says how `naive` gets its draws, or why it cannot."""
+    """Return one sentence on how `naive` gets its draws, or why it cannot."""
     return _way(model, release)[0]
 
 
 def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
-    """Return the note, the closed form if there is one, and whether there is any way at all."""
+    """Return the note, the closed form if there is one, and whether draws are possible."""
     mechanism, found, can = mechanism_abilities(release.mechanism), None, False
     summed = model_abilities(model).summed_kernel is not None and mechanism.record_laws is not None
     none = f"There is no naive analysis of a release by {mechanism.name}"
@@ -258,9 +257,7 @@ def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
         note, can = f"The noisy numbers taken as exact, {found.reading.words}{withheld}.", True
     elif mechanism.with_scale is not None:
         can, note = True, "The noisy numbers taken as exact, by sampling with the privacy noise "
-        note += (
-            f"replaced by one of at most {SHARE:.0%} of what the totals vary by between databases."
-        )
+        note += f"replaced by noise of at most {SHARE:.0%} of the totals' spread between databases."
     else:
         note = f"There is no naive analysis of {type(model).__name__} with "
         note += f"{type(release.query).__name__} released by {mechanism.name}: it has no closed "
@@ -269,7 +266,7 @@ def _way(model: Model, release: Release) -> tuple[str, Found | None, bool]:
 
 
 def _possible(release: Release) -> Floats:
-    """Return the values, moved to totals that n records can give if the query says which."""
+    """Return the values, moved to possible totals of n records if the query defines them."""
     values = np.where(np.isnan(release.values), 0.0, release.values)
     possible = query_abilities(release.query).possible
     return values if possible is None else possible(values, release.known_n)

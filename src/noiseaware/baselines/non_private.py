@@ -1,9 +1,8 @@
-"""p(theta | x): the posterior of somebody who may look at the confidential records.
+"""p(theta | x): the posterior given the confidential records.
 
-It is what the noise-aware posterior would be without privacy, for studies in which the records are
-simulated and known. The model's own kernel for p(theta | x) is iterated. Where the kernel is an
-exact draw, one iteration per draw is enough; where it is a Gibbs scan or a random walk, the chain
-is thinned twice as much until the kept draws are nearly independent.
+For studies in which the records are simulated and known. The model's own kernel for p(theta | x) is
+iterated: one iteration per draw if the kernel draws exactly; for a Gibbs scan or a random walk, the
+thinning is increased fourfold until the kept draws are nearly independent.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from noiseaware.contract import Model, model_abilities
 from noiseaware.results.posterior import with_derived
 
 WARMUP = 200
-"""Iterations that are dropped, times the thinning."""
+"""Iterations of warm-up, times the thinning."""
 
 MOST_THINNING = 256
-"""Then the draws are returned as they are: a chain that mixes so slowly would take too long."""
+"""At this thinning the draws are returned even if correlated: more would take too long."""
 NEARLY_INDEPENDENT = 0.7
 """The chain is thinned until the effective sample size is this share of the draws."""
 
@@ -34,18 +33,18 @@ def non_private(
     Parameters
     ----------
     model
-        What made the records; it must have `update_parameters`.
+        The model of the records; it must have `update_parameters`.
     records : array_like, (n, ...)
         The confidential records.
     draws : int
-        How many draws.
+        The number of draws.
     random_seed : int, optional
-        Same seed, same draws.
+        Seed of the draws.
 
     Returns
     -------
     dict
-        For each parameter, and what the model derives from them, its draws, (draws, *shape).
+        Draws of each parameter and derived quantity, (draws, *shape).
 
     Examples
     --------
@@ -84,7 +83,7 @@ def non_private(
 
 
 def _smallest_share(drawn: dict[str, NDArray[np.float64]]) -> float:
-    """Return the effective sample size over the draws, the smallest of all parameters."""
+    """Return the smallest ratio of effective sample size to draws over all parameters."""
     from arviz_stats.base import array_stats
 
     shares = [1.0]
@@ -93,7 +92,7 @@ def _smallest_share(drawn: dict[str, NDArray[np.float64]]) -> float:
         moving = flat[:, np.ptp(flat, axis=0) > 0]
         if len(flat) < 20 or moving.shape[1] == 0:  # too few to tell, or a constant
             continue
-        # Neighbouring draws say most about it; the full ESS is computed once for the worst.
+        # The full ESS is computed only for the scalar with the largest lag-1 autocorrelation.
         centred = moving - moving.mean(axis=0)
         lag = (centred[1:] * centred[:-1]).mean(axis=0) / (centred**2).mean(axis=0)
         worst = moving[None, :, int(np.argmax(lag))]

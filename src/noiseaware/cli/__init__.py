@@ -1,7 +1,7 @@
-"""The command `noiseaware`, built on typer: a file for each command.
+"""The `noiseaware` command, built on typer: one module per command.
 
-`errors.py` has the exit codes, `show.py` the tables. The commands import the rest of the package
-when they run, so that `--help` and completion do not wait for it.
+`errors.py` has the exit codes, `show.py` the tables. Commands import the rest of the package only
+when they run, which keeps `--help` and shell completion fast.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def noiseaware(
 ) -> None:
     """Exact Bayesian inference from differentially private releases.
 
-    A release file (the noisy numbers, and how the noise was made) and a model file (what made the
-    confidential records) go in; draws from the exact posterior, checks in words and a report that
-    people can read come out.
+    The input is a release file (the noisy numbers and their noise) and a model file (the model of
+    the confidential records). The output is draws from the exact posterior, checks in plain words
+    and a readable report.
 
-    **To begin**
+    **Getting started**
 
     - `noiseaware examples first-steps` copies example files into a folder
 
-    - `noiseaware new` asks what was published, and writes the two files
+    - `noiseaware new` asks what was published and writes the two files
 
-    - `noiseaware models` lists the models, `noiseaware models Normal` shows one
+    - `noiseaware models` lists the models; `noiseaware models Normal` describes one
 
     - `noiseaware fit release.json --model model.toml --out posterior.nc --report report.html`
 
@@ -77,6 +77,6 @@ for command in (*BEGIN, *FITTED, models, mechanisms, queries, plan, reproduce):
 
 
 def main() -> None:
-    """Run the command; the entry point of the script `noiseaware`. SIGTERM is as Ctrl-C."""
+    """Run the command: the entry point of the script `noiseaware`. SIGTERM acts like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app(prog_name="noiseaware")

@@ -1,4 +1,4 @@
-"""`noiseaware check`: whether a posterior can be used, in words."""
+"""`noiseaware check`: report in words whether a posterior can be used."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def check(
     ],
     as_json: show.AsJson = False,
 ) -> None:
-    """Say in words whether a posterior can be used, or a release file read; nothing is fitted.
+    """Report whether a posterior can be used, or a release file read. Nothing is fitted.
 
-    Exit code 0: it can be used; 1: a check of the posterior failed; 3: the file is wrong.
+    Exit codes: 0 usable; 1 a check of the posterior failed; 3 the file is invalid.
 
-    The checks: whether the chains agree, whether there are enough effective draws, whether short
-    runs from the prior found another mode, whether the model and the stated noise could have made
-    the release, and, under pure differential privacy, whether every acceptance probability was at
-    least exp(-epsilon).
+    The checks ask whether the chains agree, whether there are enough effective draws, whether short
+    runs from the prior found another mode, whether the model and the stated noise could have
+    produced the release, and, under pure differential privacy, whether every acceptance
+    probability was at least exp(-epsilon).
 
     **Examples**
 

@@ -1,4 +1,4 @@
-"""What a class says of itself, in its code and docstring: a first sentence, its arguments."""
+"""Describe a class from its code and docstring: the summary sentence and the arguments."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 
 def described(kind: type) -> dict[str, Any]:
-    """Return the name of a class, its first sentence and its fields, as plain types for JSON."""
+    """Return a class's name, summary sentence and fields, as plain types for JSON."""
     first = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
     return {"type": kind.__name__, "meaning": first, "fields": fields(kind)}
 
 
 def section(kind: type, title: str) -> str:
-    """Return a section of a NumPy docstring, without its heading; "" if there is none."""
+    """Return a section of a NumPy docstring without its heading, or ""."""
     text = inspect.getdoc(kind) or ""
     found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.M | re.S)
     return found.group(1).strip("\n") if found else ""
 
 
 def fields(kind: type) -> list[dict[str, Any]]:
-    """Return the arguments of a class's constructor, in their order."""
+    """Return the constructor's arguments in order."""
     meanings = _meanings(section(kind, "Parameters"))
     found = []
     for name, argument in inspect.signature(kind).parameters.items():
@@ -36,14 +36,14 @@ def fields(kind: type) -> list[dict[str, Any]]:
 
 
 def _plain(default: Any) -> Any:
-    """Return what JSON can say; the rest is text, such as "inf"."""
+    """Return a value that JSON can hold; anything else becomes text, such as "inf"."""
     if isinstance(default, float) and not math.isfinite(default):
         return str(default)
     return default if isinstance(default, str | int | float | None) else repr(default)
 
 
 def _meanings(text: str) -> dict[str, tuple[str, str]]:
-    """Return name to (type, meaning) from the lines of a Parameters section."""
+    """Return {name: (type, meaning)} from the lines of a Parameters section."""
     found = {}
     for entry in re.split(r"\n(?=\S)", text):
         head, _, body = entry.partition("\n")
@@ -56,7 +56,7 @@ def _meanings(text: str) -> dict[str, tuple[str, str]]:
 
 
 def _annotation(argument: inspect.Parameter) -> str:
-    """Return words for an annotation where the docstring names no type."""
+    """Return words for an annotation when the docstring names no type."""
     if argument.annotation is inspect.Parameter.empty:
         return ""
     text = str(argument.annotation).removesuffix(" | None")

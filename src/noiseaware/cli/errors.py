@@ -3,15 +3,15 @@
 | code | meaning                                                                          |
 |------|----------------------------------------------------------------------------------|
 | 0    | done, and the checks passed                                                      |
-| 1    | done, but a check failed: the result is there, and should not be used as it is   |
+| 1    | done, but a check failed: the result is written, but should not be trusted       |
 | 2    | the command was not understood (an unknown option, a missing argument)           |
 | 3    | a file could not be read or written, or contains an impossible value             |
-| 70   | a fault in noiseaware itself                                                     |
-| 130  | Ctrl-C; what was drawn until then has been saved                                 |
+| 70   | a bug in noiseaware itself                                                       |
+| 130  | Ctrl-C; the draws made so far have been saved                                    |
 
-A command first reads its files and checks its options, inside `with reading():`. What goes wrong
-there is about the input (code 3); the same exception anywhere else is a fault of ours (code 70).
-With the environment variable `NOISEAWARE_TRACEBACK=1` errors are shown in full.
+A command first reads its files and checks its options inside `with reading():`. An error there is
+about the input (code 3); the same exception anywhere else is our bug (code 70). Set the environment
+variable `NOISEAWARE_TRACEBACK=1` to see tracebacks.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class BadInput(Exception):
 
 @contextmanager
 def reading(*kinds: type[Exception], about: object = None) -> Iterator[None]:
-    """Turn errors inside the block into `BadInput`: those of `kinds`, or all that readers raise.
+    """Turn errors of these `kinds` (default: all that readers raise) into `BadInput`.
 
-    `about` is the file that they are about, if they do not say it themselves.
+    `about` is the file to name, for errors that do not name it themselves.
     """
     expected = kinds or (ValueError, TypeError, RecursionError, ArithmeticError)
     try:
@@ -56,7 +56,7 @@ def reading(*kinds: type[Exception], about: object = None) -> Iterator[None]:
 
 
 class PlainErrors(TyperGroup):
-    """A group of commands whose errors are one line each."""
+    """A command group that reports each error in one line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an exception becomes a line and an exit code."""
@@ -73,13 +73,13 @@ class PlainErrors(TyperGroup):
 
 
 def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
-    """Say why in one line on stderr, and end the command."""
+    """Print the reason in one line on stderr and end the command."""
     print("noiseaware: " + printable(" ".join(message.split())), file=sys.stderr)
     raise typer.Exit(code)
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """Return what to say about an exception, and the exit code."""
+    """Return the message for an exception, and the exit code."""
     if isinstance(error, BadInput):
         return str(error), BAD_INPUT
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""`noiseaware examples`: release and model files to begin with."""
+"""`noiseaware examples`: copy example release and model files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import typer
 from noiseaware.cli.errors import BadInput
 
 COPIED = ("exercise_release.json", "exercise_model.toml", "releases", "models", "cells", "plan")
-"""What is copied. An installed package has it in its folder, a clone at its root."""
+"""Files to copy. An installed package holds them in its own folder, a clone at its root."""
 
 _PACKAGE = Path(__file__).parents[1]
 
 
 def examples(
-    folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there yet.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to create; it must not exist yet.")],
 ) -> None:
-    """Copy the example files into a folder: a release and a model of every kind.
+    """Copy the example files into a folder: a release and a model file for every model.
 
     **Example**
 
@@ -33,8 +33,8 @@ def examples(
         copied = source / "examples" / name
         (shutil.copytree if copied.is_dir() else shutil.copy)(copied, folder / name)
     print(
-        f"Written: {folder}, with a survey, a release and a model file for each model in releases "
-        "and models,\nand questions for `noiseaware plan` in plan. To begin:\n\n"
+        f"Written: {folder}. It has a survey, a release and a model file for each model (in "
+        "releases and models),\nand questions for `noiseaware plan` (in plan). To begin:\n\n"
         f"  cd {folder}\n"
         "  noiseaware fit exercise_release.json --model exercise_model.toml --out posterior.nc "
         "--report report.html"

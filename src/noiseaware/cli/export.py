@@ -1,4 +1,4 @@
-"""`noiseaware export`: the draws for other programs."""
+"""`noiseaware export`: write the draws for other programs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def export(
     posterior: show.Posterior,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="A table, .csv or .parquet; with --posteriordb a folder."),
+        typer.Option("--out", "-o", help="A .csv or .parquet file; with --posteriordb, a folder."),
     ],
     posteriordb: Annotated[
         str | None,
-        typer.Option(help="Write a posterior of this name into a database in posteriordb's files."),
+        typer.Option(help="Write a posterior of this name into a database in posteriordb format."),
     ] = None,
 ) -> None:
-    """Write the draws for other programs: a table, or a posterior database.
+    """Write the draws for other programs, as a table or as a posterior database.
 
-    A table has a row for each draw and a column for each scalar. A posterior database has the
-    release, the model and the draws, as posteriordb lays them out.
+    A table has a row per draw and a column per scalar. A posterior database holds the release, the
+    model and the draws in posteriordb's layout.
 
     **Examples**
 

@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before the work, written whole, and never in vain."""
+"""Output files of a command: checked before the work starts, and written whole."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from noiseaware.basics.interrupts import held_back
 from noiseaware.cli.errors import fail
 
 NETCDF, PAGE = (".nc", ".netcdf"), (".html", ".htm")
-"""How the names of a posterior and of a report may end."""
+"""The suffixes that a posterior and a report may have."""
 
 
 def check_output(option: str, path: Path, *inputs: Path) -> None:
-    """Raise ValueError if the path of an option cannot be written, or would overwrite an input."""
+    """Raise ValueError if an option's path cannot be written or would overwrite an input."""
     folder = path.parent
     if path.is_dir():
         raise ValueError(f"{option} must be a file; {path} is a directory")
@@ -40,14 +40,14 @@ def check_output(option: str, path: Path, *inputs: Path) -> None:
 
 
 def check_ending(option: str, path: Path, endings: tuple[str, ...]) -> None:
-    """Raise ValueError unless the name of a file ends as what is written into it should."""
+    """Raise ValueError unless the file's suffix is one of `endings`."""
     if endings and path.suffix.lower() not in endings:
         raise ValueError(f"{option} must end in {' or '.join(endings)}; got {path}")
 
 
 @contextmanager
 def stopping(words: str) -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back in the block; `words` are said of the one that came."""
+    """Hold back Ctrl-C and SIGTERM inside the block; then raise with `words` if one came."""
     from noiseaware.running.workers import terminable
 
     try:
@@ -58,9 +58,9 @@ def stopping(words: str) -> Iterator[None]:
 
 
 def write_or_say(path: Path, write: Callable[[Path], object], kept: str = "") -> None:
-    """Write a file; where that fails, write it elsewhere, say where, and end the command.
+    """Write a file; if that fails, write it elsewhere, say where, and end the command.
 
-    `kept` says where the draws are in any case.
+    `kept` is what to say if no place works: where the draws are.
     """
     try:
         write_whole(path, write)

@@ -20,22 +20,24 @@ DRAWS, WARMUP, CHAINS = 1000, 1000, 4
 
 KEEP = 25
 MOST_KEPT = 1_000_000
-"""Databases kept from each chain by default, and the most records in all of them."""
+"""Databases kept per chain by default, and the limit on their total number of records."""
 
 
 def fit(
     release: Annotated[
         Path,
         typer.Argument(
-            help="The release file (JSON): the private numbers and their noise. Or a table of "
-            "published cells (CSV, Parquet)."
+            help="The release file (JSON): the noisy numbers and how the noise was made. Or a "
+            "table of published cells (CSV, Parquet)."
         ),
     ],
     *,
     model: Annotated[
         Path,
         typer.Option(
-            "--model", "-m", help="The model file (TOML): what made the records; columns of cells."
+            "--model",
+            "-m",
+            help="The model file (TOML): the model, its priors and, for cells, their columns.",
         ),
     ],
     out: Annotated[
@@ -47,32 +49,32 @@ def fit(
     estimates: Annotated[
         Path | None,
         typer.Option(
-            "--estimates", "-e", help="Write the table of cells with estimates (CSV, Parquet)."
+            "--estimates", "-e", help="Write the table of cells with its estimates (CSV, Parquet)."
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(help="Draws that are kept from each chain.")] = DRAWS,
+    draws: Annotated[int, typer.Option(help="Draws to keep from each chain.")] = DRAWS,
     warmup: Annotated[
-        int, typer.Option(help="Iterations before them, in which the sampler tunes itself.")
+        int, typer.Option(help="Warm-up iterations of each chain, used for tuning.")
     ] = WARMUP,
     chains: Annotated[int, typer.Option(help="Independent chains; at least two.")] = CHAINS,
     cores: Annotated[
-        int | None, typer.Option(help="Worker processes; if not given, as many as speed it up.")
+        int | None, typer.Option(help="Worker processes; by default, as many as are useful.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Same seed, same draws; a fresh one if not given.")
+        int | None, typer.Option(help="Random seed; the same seed gives the same draws.")
     ] = None,
     keep_records: Annotated[
         int | None,
         typer.Option(
-            help="Imputed databases to keep from each chain, for `report` and `impute`; "
-            f"{KEEP} if not given, or fewer where they are large."
+            help="Imputed databases to keep from each chain, for `report` and `impute`; by "
+            f"default {KEEP}, or fewer if they are large."
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="A directory for the draws as they are made: `noiseaware resume` goes on from "
-            "there, whatever happened."
+            help="A directory in which to save the draws as they are made, so that `noiseaware "
+            "resume` can continue after any interruption."
         ),
     ] = None,
     interval: Annotated[
@@ -83,13 +85,13 @@ def fit(
 ) -> None:
     """Draw from the exact posterior of a model, given a private release.
 
-    The release file says what was published and how the noise was made; the model file says
-    what made the confidential records, with its priors. Progress goes to stderr, the table and
-    the checks in words to stdout.
+    The release file says what was published and how the noise was made; the model file gives the
+    model of the confidential records and its priors. Progress goes to stderr, the table and the
+    checks to stdout.
 
-    Ctrl-C, or SIGTERM, stops early and saves what was drawn.
+    Ctrl-C or SIGTERM stops early and saves the draws made so far.
 
-    A release file, whole: `{"format": "noiseaware-release", "version": 1, "n_records": 100,
+    A complete release file: `{"format": "noiseaware-release", "version": 1, "n_records": 100,
     "mechanism": {"type": "Laplace", "scale": 2.0, "query": {"type": "Count", "value": 1}},
     "values": [37.2]}`. A model file for it: `type = "Bernoulli"`.
 
@@ -99,18 +101,18 @@ def fit(
 
     - `noiseaware fit release.json -m model.toml -o posterior.nc --seed 1 --draws 4000`
 
-    - `noiseaware fit release.json -m model.toml -o posterior.nc --checkpoint run` keeps the draws
-      in `run` as they are made; killed, `noiseaware resume run` goes on
+    - `noiseaware fit release.json -m model.toml -o posterior.nc --checkpoint run` saves the draws
+      in `run` as they are made; after a crash, continue with `noiseaware resume run`
 
-    - `noiseaware fit counties.csv -m counties.toml -o posterior.nc --estimates better.csv`: a table
-      of published cells, whose columns the model file names (docs/command.md)
+    - `noiseaware fit counties.csv -m counties.toml -o posterior.nc --estimates better.csv` fits a
+      table of published cells, whose columns the model file names (docs/command.md)
 
-    - `noiseaware models LinearRegression` shows what to write into a model file
+    - `noiseaware models LinearRegression` shows what to write in a model file
 
-    - `noiseaware mechanisms Laplace`, `noiseaware queries Sum`: into a release file
+    - `noiseaware mechanisms Laplace` and `noiseaware queries Sum` do so for a release file
 
-    **Exit codes**: 0 the checks passed; 1 a check failed (the posterior is written all the
-    same); 2 the command was not understood; 3 a file is wrong or cannot be written; 130 Ctrl-C.
+    **Exit codes**: 0 the checks passed; 1 a check failed (the posterior is still written); 2 the
+    command was not understood; 3 a file is invalid or cannot be written; 130 Ctrl-C.
     """
     import noiseaware as na
     from noiseaware.basics.files import CheckpointError
@@ -153,7 +155,7 @@ def fit(
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be done with the draws, which a checkpoint remembers."""
+    """What to do with the draws; stored in the checkpoint."""
 
     out: str
     report: str | None
@@ -168,7 +170,7 @@ class Wanted:
     estimates: str | None = None
 
     def keep(self, checkpoint: Path | None, *, begins: bool = False) -> None:
-        """Write it into a checkpoint; at the beginning only if that is of no other run."""
+        """Write it into a checkpoint; when a run begins, only into an empty one."""
         from noiseaware.basics.files import write_json
         from noiseaware.running.checkpoint import BESIDE
 
@@ -182,7 +184,7 @@ class Wanted:
 
     @staticmethod
     def read(checkpoint: Path) -> Wanted | None:
-        """Return what a checkpoint remembers; None if it was not begun by the command."""
+        """Read it from a checkpoint; None if the command did not create that checkpoint."""
         from noiseaware.results.units import check_units
         from noiseaware.running.checkpoint import BESIDE
 
@@ -205,7 +207,7 @@ class Wanted:
 
 
 def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: bool) -> None:
-    """Save the posterior, show what it says, and write the report."""
+    """Save the posterior, print its summary, and write the report."""
     import noiseaware as na
     from noiseaware.documents.cells_file import read_frame, write_cells
     from noiseaware.documents.stored import Wishes, remember
@@ -230,11 +232,10 @@ def finish(posterior: Any, wanted: Wanted, checkpoint: Path | None, as_json: boo
 
 
 LEAST = {"draws": 1, "warmup": 0, "chains": 2, "cores": 1, "seed": 0, "keep-records": 0}
-"""The smallest number that an option takes."""
+"""The smallest value that each option accepts."""
 
 
 def _check_options(sizes: dict[str, Any], keep_records: int | None, interval: float) -> None:
-    """Raise ValueError for a number that cannot be."""
     from noiseaware.basics.arguments import whole_number
 
     for name, value in {**sizes, "keep-records": keep_records}.items():
@@ -250,7 +251,7 @@ def _check_options(sizes: dict[str, Any], keep_records: int | None, interval: fl
 def _check_outputs(
     out: Path, report: Path | None, estimates: Path | None, release: Path, model: Path
 ) -> None:
-    """Raise ValueError if a file could not be written, or would overwrite another."""
+    """Raise ValueError if a file cannot be written or would overwrite another."""
     seen: dict[Path, str] = {}
     outputs = (("--out", out, NETCDF), ("--report", report, PAGE), ("--estimates", estimates, ()))
     for option, path, endings in outputs:
@@ -265,7 +266,7 @@ def _check_outputs(
 
 
 def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any, list[str]]:
-    """Return what the files say, and notes; ValueError also if the model does not fit them."""
+    """Return the release, the model file and notes; ValueError also if they do not match."""
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit
     from noiseaware.documents import cells_file
@@ -289,14 +290,13 @@ def _read(release: Path, model: Path, estimates: Path | None) -> tuple[Any, Any,
 
 
 def _kept(wanted: int | None, n_records: int | None, draws: int, chains: int) -> int:
-    """Return how many databases to keep from each chain."""
     if wanted is not None or n_records is None:
         return wanted or 0
     return min(KEEP, draws, MOST_KEPT // (n_records * chains))
 
 
 def _command(release: Path, options: dict[str, Any]) -> list[str]:
-    """Return the command that gives the same draws again, without draws, seed and workers."""
+    """Return the command that reproduces the draws, without its draws, seed and workers."""
     words, usual = ["noiseaware", "fit", str(release)], {"warmup": WARMUP, "chains": CHAINS}
     for name, value in options.items():
         if value != usual.get(name):
@@ -307,7 +307,7 @@ def _command(release: Path, options: dict[str, Any]) -> list[str]:
 def _show(
     posterior: Any, out: Path, report: Path | None, interval: float, as_json: bool, resumes: str
 ) -> None:
-    """Print the summary and the checks, write the report, and end as the checks say."""
+    """Print the summary and the checks, write the report, and exit with the checks' code."""
     import noiseaware as na
 
     checks = na.check(posterior)

@@ -1,4 +1,4 @@
-"""`noiseaware impute`: the imputed databases of a posterior, as a table."""
+"""`noiseaware impute`: write the imputed databases of a posterior as a table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ def impute(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the table (CSV).")],
     as_json: show.AsJson = False,
 ) -> None:
-    """Write imputed databases as CSV: confidential records as they may have been.
+    """Write imputed databases as CSV: confidential records that could underlie the release.
 
-    Each database is one draw from the distribution of the records given the release, so an
-    analysis of all of them, one by one, carries the uncertainty along (multiple imputation).
-    None of them is the confidential database. The columns: chain, draw, record, and those of
-    the records.
+    Each database is one draw from the distribution of the records given the release. Analyse each
+    one and combine the results to account for the uncertainty (multiple imputation). None of them
+    is the confidential database. The columns are chain, draw, record, and those of the records.
 
-    `fit` keeps some databases; with `--keep-records` as many as it is asked to.
+    `fit` keeps some databases by default; `--keep-records` sets the number.
 
     **Examples**
 

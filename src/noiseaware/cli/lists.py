@@ -1,4 +1,4 @@
-"""`noiseaware models`, `mechanisms` and `queries`: what a file can name, and how it is written."""
+"""`noiseaware models`, `mechanisms` and `queries`: what a file can name, and how to write it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noiseaware.cli.errors import reading
 
 @dataclass(frozen=True)
 class Listed:
-    """A kind of thing that a file can name."""
+    """One kind of object that a file can name."""
 
     command: str  # that lists them
     types: registry.Registry[Any]
@@ -26,17 +26,17 @@ class Listed:
 
     @property
     def name(self) -> Any:
-        """The argument that names one of them; the shell completes it."""
+        """The command's argument that names one of them, with shell completion."""
 
         def complete(incomplete: str) -> list[str]:  # typer goes by this name
             start = incomplete.lower()
             return [name for name in self.types.names if name.lower().startswith(start)]
 
-        return typer.Argument(help="One of them, in detail.", autocompletion=complete)
+        return typer.Argument(help="The one to show in detail.", autocompletion=complete)
 
 
 def _toml(kind: Any) -> str:
-    """Return a whole model file; the optional arguments stand in comments."""
+    """Return a complete model file, with the optional arguments as comments."""
     lines = [f'type = "{kind.__name__}"']
     tables: list[str] = []
     for name, argument in inspect.signature(kind).parameters.items():
@@ -51,7 +51,7 @@ def _toml(kind: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML and JSON write it."""
+    """Return a value in the syntax that TOML and JSON share."""
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
@@ -69,7 +69,7 @@ QUERIES = Listed(
 
 
 def models(name: Annotated[str | None, MODELS.name] = None, as_json: show.AsJson = False) -> None:
-    """List the models that a model file can name; or show one, with an example file.
+    """List the models that a model file can name, or show one with an example file.
 
     **Examples**
 
@@ -85,10 +85,10 @@ def models(name: Annotated[str | None, MODELS.name] = None, as_json: show.AsJson
 def mechanisms(
     name: Annotated[str | None, MECHANISMS.name] = None, as_json: show.AsJson = False
 ) -> None:
-    """List the mechanisms that a release file can name; or show one, with an example.
+    """List the mechanisms that a release file can name, or show one with an example.
 
-    The fields are those of the Python constructor, where the noise is set by its scale or by a
-    promise. A release file states the scale: the example shows what it has.
+    The fields are those of the Python constructor, which takes the noise's scale or a privacy
+    guarantee. A release file states the scale, as the example shows.
 
     **Examples**
 
@@ -100,7 +100,7 @@ def mechanisms(
 
 
 def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: show.AsJson = False) -> None:
-    """List the queries that a release file can name; or show one, with an example.
+    """List the queries that a release file can name, or show one with an example.
 
     **Examples**
 
@@ -112,7 +112,6 @@ def queries(name: Annotated[str | None, QUERIES.name] = None, as_json: show.AsJs
 
 
 def _show(listed: Listed, name: str | None, as_json: bool) -> None:
-    """Print all types, or one of them in detail."""
     from noiseaware.cli import describe
 
     types = listed.types

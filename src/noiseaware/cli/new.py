@@ -1,4 +1,4 @@
-"""`noiseaware new`: a few questions, then a release file and a model file to fit."""
+"""`noiseaware new`: write a release file and a model file from the answers to a few questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 class Published(NamedTuple):
-    """What was published, by the answers."""
+    """What was published, according to the answers."""
 
     query: dict[str, Any]  # as a release file has it
     model: dict[str, Any]  # the keys of a model file: values, or pairs of a value and a comment
@@ -35,14 +35,13 @@ class Published(NamedTuple):
 
 def new(
     folder: Annotated[
-        Path, typer.Argument(help="Where to write release.json and model.toml; made if need be.")
+        Path, typer.Argument(help="Where to write release.json and model.toml; created if needed.")
     ] = Path(),
 ) -> None:
     """Ask what was published, and write a release file and a model file for it.
 
-    A few questions: what was published, its bounds, how many records there are, the noise, and the
-    numbers. An impossible answer is asked for again. Numbers about different columns: run it once
-    for each.
+    It asks for the kind of release, its bounds, the number of records, the noise and the numbers,
+    and repeats a question after an impossible answer. For several columns, run it once for each.
 
     **Example**
 
@@ -61,7 +60,7 @@ def new(
     if n is None:
         n = ask("How many records are there (? if not published)", number_or_unknown)
     if n is None:
-        size = ask("At most how many can there be", whole)
+        size = ask("What is the largest number there can be", whole)
     mechanism, values = _ask_noise(published)
     folder.mkdir(parents=True, exist_ok=True)
     with reading():
@@ -73,7 +72,7 @@ def new(
         check_fit(read.model, release, read.size)
     print(
         f"\nWritten: {release_file} and {model_file}. The model is {published.model['type']}: "
-        f"{published.assumes}. Its priors are wide; set them to what you know. Then:\n\n"
+        f"{published.assumes}. Its priors are wide; adjust them to what you know. Then run:\n\n"
         f"  noiseaware fit {release_file} --model {model_file} --out {folder / 'posterior.nc'} "
         f"--report {folder / 'report.html'}"
     )
@@ -83,7 +82,7 @@ def new(
 
 
 def ask(question: str, read: Callable[[str], Answer]) -> Answer:
-    """Ask until `read` accepts the answer; a ValueError of it is shown."""
+    """Ask until `read` accepts the answer, and show its error otherwise."""
     while True:
         print(f"{question}: ", end="", flush=True)
         line = sys.stdin.readline()
@@ -97,7 +96,7 @@ def ask(question: str, read: Callable[[str], Answer]) -> Answer:
 
 
 def choose(question: str, choices: dict[str, Any], made: Callable[[Any], Any] | None = None) -> Any:
-    """Ask for one of the choices by its number, and return what is `made` of it."""
+    """Ask for a choice by its number; return the choice, passed through `made` if given."""
     words, one = f"from 1 to {len(choices)}", list(choices.values())
 
     def read(text: str) -> Any:
@@ -131,7 +130,7 @@ def yes(text: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Split at spaces and commas; a comma that groups digits, as in 52,310, is left out."""
+    """Split at spaces and commas; a comma that groups digits, as in 52,310, is dropped."""
     parts = (p.replace(",", "") if _GROUPED.fullmatch(p) else p for p in text.split())
     return " ".join(parts).replace(",", " ").split()
 
@@ -140,7 +139,7 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?,?")
 
 
 def numbers(text: str, open_ends: bool = False) -> list[float]:
-    """Read numbers, with commas or spaces between them; infinite ones only with `open_ends`."""
+    """Read numbers separated by commas or spaces; with `open_ends` the ends may be infinite."""
     try:
         found = [float(part) for part in split(text)]
     except ValueError:
@@ -152,7 +151,7 @@ def numbers(text: str, open_ends: bool = False) -> list[float]:
 
 
 def edges_of_bins(text: str) -> list[float]:
-    """Read numbers that rise, at least three; the ends may be infinite."""
+    """Read at least three increasing numbers; the ends may be infinite."""
     found = numbers(text, open_ends=True)
     finite = sum(map(math.isfinite, found))
     if len(found) < 3 or finite < 2 or not all(a < b for a, b in pairwise(found)):
@@ -169,7 +168,7 @@ def two(text: str) -> list[float]:
 
 
 def names(text: str) -> list[str]:
-    """Read names with commas between them."""
+    """Read names separated by commas."""
     return [part.strip() for part in text.split(",")]
 
 
@@ -215,7 +214,7 @@ def _groups() -> Published:
 
 
 def _ask_labels(count: int) -> dict[str, list[str]]:
-    """Return the argument `labels` of a query or a model; empty without names."""
+    """Ask for names; return the argument `labels` of a query or a model, or nothing."""
 
     def read(text: str) -> dict[str, list[str]]:
         return {"labels": list(as_labels("names", names(text), count))} if text else {}
@@ -242,7 +241,7 @@ def _sum() -> Published:
     query = {"type": "Sum", "lower": lower, "upper": upper}
     whole_query = query | {"integer_valued": True}
     if lower >= 0.0 and ask(EVENTS, yes):
-        assumes = "the counts vary as random events do, with a variance that is their mean"
+        assumes = "the counts vary like random events, with a variance equal to their mean"
         return Published(whole_query, {"type": "Poisson", **_gamma("rate", upper)}, assumes)
     if lower >= 0.0 and ask("Was discrete noise added to a sum of whole numbers (y or n)", yes):
         model = {
@@ -251,7 +250,7 @@ def _sum() -> Published:
             "dispersion_shape": (1.0, "the variance is m + d m^2; the prior of d is exponential"),
             "dispersion_rate": 1.0,
         }
-        assumes = "the numbers are whole, and vary more than counts of events"
+        assumes = "the numbers are whole, and vary more than counts of random events"
         return Published(whole_query, model, f"{assumes}; {_before(lower, upper)}")
     return Published(query, _normal(lower, upper), f"{BELL}; {_before(lower, upper)}")
 
@@ -266,25 +265,25 @@ BOUNDS = "The bounds to which each number was clamped, such as 0 100"
 
 def _before(lower: float, upper: float) -> str:
     clamping = f"clamping to [{lower:g}, {upper:g}]"
-    return f"the mean is that before {clamping}, and values outside are allowed"
+    return f"the mean is that of the values before {clamping}, which may lie outside"
 
 
 def _gamma(name: str, upper: float) -> dict[str, Any]:
-    """Return a prior with half of the upper bound for a mean."""
+    """Return a Gamma prior whose mean is half the upper bound."""
     comment = f"the prior of the {name} is Gamma(shape, rate), with mean shape / rate"
     return {f"{name}_shape": (1.0, comment), f"{name}_rate": 2.0 / upper}
 
 
 def _mean() -> Published:
     lower, upper = ask(BOUNDS, two)
-    n = ask("Of how many records is it the mean", whole)
+    n = ask("How many records is the mean of", whole)
     query = {"type": "Sum", "lower": lower, "upper": upper}
     assumes = f"{BELL}; {_before(lower, upper)}"
     return Published(query, _normal(lower, upper), assumes, n, n, "mean")
 
 
 def _regression() -> Published:
-    n = ask("How many features, without the response", whole)
+    n = ask("How many features, not counting the response", whole)
     lower, upper = ask("The bounds that were scaled to -1 and 1, such as -5 5", two)
     spread = (upper - lower) / 4.0
     variance = (2.0 * spread**2, "with mean scale / (3 - 1)")
@@ -297,7 +296,7 @@ def _regression() -> Published:
             "noise_variance_scale": variance,
             "feature_mean_sd": (max(abs(lower), abs(upper)), "the prior of each mean of a feature"),
         },
-        "the response is a line in the features with normal noise, and the features are normal",
+        "the response is linear in the features with normal noise, and the features are normal",
     )
 
 
@@ -322,7 +321,7 @@ KINDS = {
     "the mean of a number": _mean,
     "the sums of a linear regression, of numbers scaled to between -1 and 1": _regression,
 }
-"""What can be published, in words, and what asks about it."""
+"""What can be published, in words, and the function that asks about it."""
 
 NOISES = {
     "Laplace": "Laplace",
@@ -336,7 +335,6 @@ NOISES = {
 
 
 def _ask_noise(published: Published) -> tuple[Any, list[float]]:
-    """Return the mechanism and the released totals."""
     from noiseaware.mechanisms import from_dict
 
     def mechanism(kind: str) -> tuple[str, Any]:
@@ -353,12 +351,12 @@ def _ask_noise(published: Published) -> tuple[Any, list[float]]:
         neighbours = _ask_neighbours(made.query, spread.norm)
         return type(made)(made.query, **{name: value}, neighbours=neighbours)
 
-    noise = ask(f"Its scale {spread.letter}, or the promise, as {spread.promise}", scaled)
+    noise = ask(f"Its scale {spread.letter}, or its promise, such as {spread.promise}", scaled)
     return noise, _ask_values(published, noise)
 
 
 class Spread(NamedTuple):
-    """How the width of noise is stated."""
+    """How the scale of the noise may be stated."""
 
     letter: str
     promise: str
@@ -378,13 +376,13 @@ _NAMED = re.compile(r"([^\W\d]*)\s*=?\s*(.*)")
 
 
 def _named(text: str, spread: Spread) -> tuple[str, float]:
-    """Return the argument of a mechanism that an answer such as epsilon=0.5 is, and its value."""
+    """Return the mechanism's argument and its value for an answer such as epsilon=0.5."""
     found = _NAMED.fullmatch(text)
     name, value = found.groups() if found else ("?", "")
     if spread is GAUSSIAN and name.lower() in ("epsilon", "eps", "delta"):
         raise ValueError(
             "epsilon and delta do not say which formula made the scale: ask the publisher for the "
-            "standard deviation, and type it here"
+            "standard deviation and enter it here"
         )
     if name.lower() not in spread.names:
         raise ValueError(f"a scale such as 4, or a promise such as {spread.promise}; got {text!r}")
@@ -395,7 +393,6 @@ def _named(text: str, spread: Spread) -> tuple[str, float]:
 
 
 def _ask_values(published: Published, mechanism: Any) -> list[float]:
-    """Return the released totals."""
     called = (published.name,) if published.name else tuple(mechanism.query.names)
 
     def values(text: str) -> list[float]:
@@ -411,7 +408,7 @@ def _ask_values(published: Published, mechanism: Any) -> list[float]:
 
 
 def _ask_neighbours(query: Any, norm: int) -> str:
-    """Return what the promise is about, asked only if the scale depends on it."""
+    """Return the neighbour relation, asking only if the scale depends on it."""
     kinds = ("change", "add-remove")
     if len({query.sensitivity(norm, kind) for kind in kinds}) == 1:
         return kinds[0]
@@ -420,7 +417,6 @@ def _ask_neighbours(query: Any, norm: int) -> str:
 
 
 def _toml(published: Published, size: int | None) -> str:
-    """Return the text of a model file."""
     lines = [f"# {published.assumes[0].upper()}{published.assumes[1:]}."]
     for key, entry in published.model.items():
         value, comment = entry if isinstance(entry, tuple) else (entry, "")

@@ -1,4 +1,4 @@
-"""`noiseaware plan`: which epsilon and which query are good enough."""
+"""`noiseaware plan`: find which epsilon and query are precise enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = [
     "query", "n_records", "epsilon", "method",
     "width", "coverage", "coverage_error", "rmse", "ess",
 ]  # fmt: skip
-"""The columns of the table that are printed."""
+"""The columns to print."""
 
 
 def plan(
@@ -26,21 +26,19 @@ def plan(
     ] = None,
     replicates: Annotated[
         int | None,
-        typer.Option("--replicates", "-r", min=1, help="Instead of the plan's own number."),
+        typer.Option("--replicates", "-r", min=1, help="Replicates, instead of the plan's number."),
     ] = None,
     cores: Annotated[
         int | None,
-        typer.Option(
-            "--cores", min=1, help="Worker processes; if not given, as many as speed it up."
-        ),
+        typer.Option("--cores", min=1, help="Worker processes; by default, as many as are useful."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Say before a release which epsilon and query give intervals of a wanted width.
+    """Find, before a release, which epsilon and query give intervals of the desired width.
 
-    Simulates releases of every query in the plan, for every epsilon and number of records, and
-    analyses them: noise-aware, without privacy, and naively (the noisy numbers taken as exact).
-    With --out a run that was stopped continues when it is started again.
+    Simulates releases of each query in the plan, for each epsilon and number of records, and
+    analyses them three ways: noise-aware, without privacy, and naively (treating the noisy numbers
+    as exact). With --out, a stopped run continues when started again.
 
     **Examples**
 

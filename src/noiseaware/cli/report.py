@@ -1,4 +1,4 @@
-"""`noiseaware report`: a posterior as a page that people can read."""
+"""`noiseaware report`: write a posterior as a readable page."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: the answer, and how far it can be trusted.
 
-    The posterior against the prior and against the analysis that takes the noisy numbers as
-    exact, where the uncertainty comes from, what the release promises, and the checks, in words.
-    The page loads nothing from anywhere.
+    It compares the posterior with the prior and with the naive analysis (which treats the noisy
+    numbers as exact), and explains where the uncertainty comes from, what the release promises and
+    what the checks found. The page loads nothing from elsewhere.
 
     **Examples**
 

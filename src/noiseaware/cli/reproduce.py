@@ -1,4 +1,4 @@
-"""`noiseaware reproduce`: the paper's experiments, run again."""
+"""`noiseaware reproduce`: rerun the paper's experiments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reproduce(
             "--replicates",
             "-r",
             min=1,
-            help="Releases for each epsilon in each study; 100 as in the paper, 2 with --quick.",
+            help="Releases per epsilon in each study; default 100 as in the paper, 2 with --quick.",
         ),
     ] = None,
     quick: Annotated[
@@ -28,20 +28,20 @@ def reproduce(
         Path, typer.Option("--out", "-o", help="The directory for figures, tables and the page.")
     ] = Path("reproduced"),
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Worker processes; all cores if not given.")
+        int | None, typer.Option("--cores", min=1, help="Worker processes; by default, all cores.")
     ] = None,
     smallest: Annotated[
-        bool, typer.Option("--smallest", help="Only to see that it runs: the numbers mean nothing.")
+        bool, typer.Option("--smallest", help="Only test that it runs: the numbers mean nothing.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the experiments of the paper again, next to its published numbers.
+    """Rerun the paper's experiments and compare them with its published numbers.
 
     Ju, Awan, Gong and Rao (2022): posterior means, acceptance and coverage for the naive Bayes
     model and the linear regression, with the paper's Algorithm 1 and with the default sampler;
-    the limits of epsilon, the run-time against n, and the imputed databases. Figures (PNG, SVG),
-    tables (CSV) and one page (HTML) go to a directory. A run that was stopped continues when it
-    is started again with the same directory.
+    the limits of epsilon, the run-time against n, and the imputed databases. Writes figures (PNG,
+    SVG), tables (CSV) and one page (HTML) to a directory. A stopped run continues when started
+    again with the same directory.
 
     **Examples**
 

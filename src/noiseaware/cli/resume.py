@@ -1,4 +1,4 @@
-"""`noiseaware resume`: go on with a fit that was stopped or killed, or make more draws of it."""
+"""`noiseaware resume`: continue a fit that was stopped or killed, or extend a finished one."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from noiseaware.cli.show import JsonInstead, Quiet
 
 def resume(
     checkpoint: Annotated[
-        Path, typer.Argument(help="The directory that `fit` was given as --checkpoint.")
+        Path, typer.Argument(help="The directory given to `fit` as --checkpoint.")
     ],
     *,
     draws: Annotated[
-        int | None, typer.Option(help="Draws of each chain in all; as many as `fit` was to make.")
+        int | None, typer.Option(help="Total draws of each chain; by default, as for `fit`.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where to write the posterior; where `fit` would."),
+        typer.Option("--out", "-o", help="Where to write the posterior; by default, as for `fit`."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", "-r", help="Where to write the report, likewise.")
+        Path | None,
+        typer.Option("--report", "-r", help="Where to write the report; by default, as for `fit`."),
     ] = None,
     cores: Annotated[
-        int | None, typer.Option(help="Worker processes; as many as help if not given.")
+        int | None, typer.Option(help="Worker processes; by default, as many as are useful.")
     ] = None,
     quiet: Quiet = False,
     as_json: JsonInstead = False,
 ) -> None:
-    """Go on with a fit that was stopped or killed, or make more draws of one that was not.
+    """Continue a fit that was stopped or killed, or extend a finished one.
 
-    The draws are the same, bit for bit, as those of a run that was never stopped. The release, the
-    model and the settings are in the checkpoint.
+    The draws are identical, bit for bit, to those of an uninterrupted run. The checkpoint holds
+    the release, the model and the settings.
 
     **Examples**
 
     - `noiseaware resume run`
 
-    - `noiseaware resume run --draws 4000` makes a finished run longer
+    - `noiseaware resume run --draws 4000` extends a finished run
     """
     import noiseaware as na
     from noiseaware.agreement.fit import check_fit

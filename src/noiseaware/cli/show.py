@@ -1,4 +1,4 @@
-"""What the commands print: tables, checks in words, JSON."""
+"""Output of the commands: tables, checks in words, JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ JsonInstead = Annotated[
     bool, typer.Option("--json", help="Print JSON for a program, instead of the table.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-"""Arguments of several commands."""
+"""Arguments shared by several commands."""
 
 
 def console() -> Any:
-    """Return a rich console on stdout; wide enough for the table where there is no terminal."""
+    """Return a rich console on stdout, wide enough for the table even without a terminal."""
     from rich.console import Console
 
     made = Console(highlight=False)
@@ -31,7 +31,7 @@ def console() -> Any:
 
 
 def escaped(text: str) -> str:
-    """Return text from a file as it is to be shown, without markup and control characters."""
+    """Return text from a file, safe to show: markup and control characters are escaped."""
     from rich.markup import escape
 
     return escape(printable(text))
@@ -48,7 +48,7 @@ def table(*columns: str) -> Any:
 
 
 def print_json(content: Any) -> None:
-    """Print a JSON document; NaN, which JSON does not have, is null."""
+    """Print a JSON document, with null for NaN and infinities."""
     print(json.dumps(_plain(content), indent=2, ensure_ascii=False))
 
 
@@ -65,7 +65,7 @@ def _plain(content: Any) -> Any:
 
 
 def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, float]]:
-    """Return the summary as plain numbers: parameter to column to value."""
+    """Return the summary as plain numbers: {parameter: {column: value}}."""
     import noiseaware as na
 
     frame = na.summary(posterior, ci_prob=probability, ci_kind="eti")
@@ -75,7 +75,7 @@ def summary_rows(posterior: Any, probability: float) -> dict[str, dict[str, floa
 
 
 def summary_table(rows: dict[str, dict[str, float]], probability: float, units: Any) -> Any:
-    """Return a short table: each parameter, in its unit, with its mean, spread and diagnostics."""
+    """Return a short table: the mean, spread and diagnostics of each parameter, in its unit."""
     made = table("parameter", "mean", "sd", f"{100 * probability:g}% interval", "ess", "r_hat")
     made.columns[0].overflow = "fold"
     for column in made.columns[1:]:
@@ -94,7 +94,7 @@ def summary_table(rows: dict[str, dict[str, float]], probability: float, units: 
 
 
 def print_checks(checks: Any, to: Any) -> None:
-    """Print every verdict in words, good or bad."""
+    """Print every verdict in words."""
     import textwrap
 
     for verdict in checks.verdicts:
@@ -106,12 +106,12 @@ def print_checks(checks: Any, to: Any) -> None:
 
 
 def checks_as_json(checks: Any) -> dict[str, Any]:
-    """Return the verdicts as plain types."""
+    """Return the verdicts as plain types for JSON."""
     return {"passed": bool(checks), "checks": [asdict(verdict) for verdict in checks.verdicts]}
 
 
 def failed_sentence(checks: Any) -> str:
-    """Return the sentence that goes with the exit code of failed checks."""
+    """Return the sentence to print when checks fail."""
     failed = [verdict.name for verdict in checks.verdicts if not verdict.passed]
     what = "a check" if len(failed) == 1 else f"{len(failed)} checks"
     return f"{what} failed ({'; '.join(failed)}): do not use this result as it is"

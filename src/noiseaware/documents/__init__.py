@@ -1,1 +1,1 @@
-"""Files that people write, and files that noiseaware wrote: models, tables of cells, posteriors."""
+"""Reading and writing of documents: model files, tables of cells, saved posteriors."""

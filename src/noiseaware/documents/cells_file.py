@@ -1,4 +1,4 @@
-"""Published cells in a CSV or Parquet file, and a TOML file that names their columns.
+"""Published cells: a CSV or Parquet file, with a TOML file that names its columns.
 
     type = "CountRegression"
     family = "negative-binomial"
@@ -12,15 +12,18 @@
     sd = "sd"
     name = "county"
 
-It is a model file (`documents.model_file`) in which `features`, `exposure`, `groups` and `trials`
-are names of columns, with a table `[cells]` that says how the numbers were published: the column
-`value`, empty where a number was withheld or not asked for; the `law` of the noise, as in
-`noiseaware.interop.tables`, or a column with it, or a local mechanism such as "RandomRounding"; its
-`scale`, `sd` or `variance`, `threshold` and so on, each a number or, as a text, the name of a
-column with one for each row; and, if there is one, the column with the `name` of each cell.
+The TOML file is a model file (`documents.model_file`) in which `features`, `exposure`, `groups` and
+`trials` name columns. Its table `[cells]` says how the numbers were published:
 
-A mistake in the table is told with its line of the file and the name of the cell, one in the model
-file with the name of that file.
+- `value` names the column of released numbers, empty where one was withheld or not asked for;
+- `law` is the distribution of the noise (as in `noiseaware.interop.tables`), the name of a column
+  with one per row, or a local mechanism such as "RandomRounding";
+- `scale`, `sd`, `variance`, `threshold` and other parameters of the law are each a number, or a
+  text that names a column with a number per row;
+- `name`, optional, names the column with the cells' names.
+
+An error in the table states the line of the file and the name of the cell; an error in the model
+file states that file's name.
 """
 
 from __future__ import annotations
@@ -58,13 +61,13 @@ SEPARATORS = {";": ";", "\t": "tabs", "|": "|"}  # what other files have in plac
 OTHER_TABLES = (".xlsx", ".xls", ".ods", ".tsv")  # ends of the names of tables that are not read
 
 IN_ROW = re.compile(r" (?:in row|for record) (\d+)|; row (\d+) has none")
-"""How messages of models and mechanisms name the row, counted from 0."""
+"""How messages of models and mechanisms give the row, counted from 0."""
 
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*")
 
 
 class Cells(NamedTuple):
-    """What the two files say."""
+    """The content of the two files."""
 
     release: Release
     described: ModelFile
@@ -73,17 +76,17 @@ class Cells(NamedTuple):
 
 
 def is_cells_file(path: str | Path) -> bool:
-    """Whether a file is one of cells, by the end of its name."""
+    """Whether a file's suffix is that of a table of cells."""
     return Path(path).suffix.lower() in SUFFIXES
 
 
 class WrongEntry(ValueError):
-    """A mistake in the table, with its place; not in the model file."""
+    """An error in the table (not in the model file), with its place."""
 
 
 @dataclass
 class Table:
-    """A table of cells, as messages need it."""
+    """A table of cells that can locate its entries for error messages."""
 
     path: Path
     frame: Any
@@ -91,7 +94,7 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """The column names."""
         return [str(name) for name in self.frame.columns]
 
     def column(self, key: str, name: Any) -> Any:
@@ -117,7 +120,7 @@ class Table:
             raise
 
     def where(self, row: int) -> str:
-        """Return the file, the line and the cell of a row, which is counted from 0."""
+        """Return the file, line and cell of a row (counted from 0), for a message."""
         line = f"row {row + 1}"
         if self.path.suffix.lower() == ".csv":
             with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
@@ -129,16 +132,16 @@ class Table:
 
 
 def _hint(key: str, entry: Any) -> str:
-    """Return what to do about an entry that is no number, or ""."""
+    """Return advice about an entry that is not a number, or ""."""
     if isinstance(entry, str) and THOUSANDS.fullmatch(entry):
         return " (remove the thousands separator)"
     return " (a column of labels goes into groups)" if key == "features" else ""
 
 
 def read_cells(path: str | Path, model: str | Path) -> Cells:
-    """Read a table of cells, and the model file that names its columns.
+    """Read a table of cells and the model file that names its columns.
 
-    A mistake is a ValueError in one line: the file, the line or the key, and what would be right.
+    Raises ValueError with one line: the file, the line or key, and what was expected.
     """
     table = Table(Path(path), read_frame(Path(path)))
     content = read_toml(model, lambda content: content)
@@ -155,7 +158,7 @@ def read_cells(path: str | Path, model: str | Path) -> Cells:
 
 
 def check_kinds(release: str | Path, content: dict[str, Any]) -> None:
-    """Raise ValueError if a file that is no table goes with a model file of cells, or seems one."""
+    """Raise ValueError if a release that is not a table should be one."""
     path, kinds = Path(release), " or ".join(SUFFIXES)
     if is_cells_file(path):
         return
@@ -190,7 +193,7 @@ def _with_rows(frame: Any, path: Path) -> Any:
 
 
 def _check_separator(path: Path) -> None:
-    """Raise ValueError if the header has no comma and many of something else."""
+    """Raise ValueError if the header has another separator and no comma."""
     with path.open(encoding="utf-8-sig", errors="replace") as lines:
         header = lines.readline()
     for mark, name in SEPARATORS.items():
@@ -199,7 +202,7 @@ def _check_separator(path: Path) -> None:
 
 
 def write_cells(frame: Any, path: str | Path) -> None:
-    """Write a frame as CSV or Parquet, by the end of the name."""
+    """Write a frame as CSV or Parquet, depending on the suffix."""
     path = Path(path)
     if not is_cells_file(path):
         raise ValueError(f"estimates are written as {' or '.join(SUFFIXES)}; got {path}")
@@ -252,7 +255,7 @@ def _read(content: dict[str, Any], table: Table) -> Cells:
 
 
 def _empty(values: np.ndarray, said: dict[str, Any]) -> list[str]:
-    """Say how many cells are empty, where nothing says that they were withheld."""
+    """Return a note on the number of empty cells, unless a threshold explains them."""
     count = int(np.isnan(values).sum())
     if not count or "threshold" in said:
         return []
@@ -262,14 +265,14 @@ def _empty(values: np.ndarray, said: dict[str, Any]) -> list[str]:
 
 
 def _lone(grouped: dict[str, Any]) -> list[str]:
-    """Say which groups have one cell."""
+    """Return notes on groups that have only one cell."""
     lone = filter(None, [lone_groups(name, labels) for name, labels in grouped.items()])
     known = "its effect is known from that cell, and from the spread of the others"
     return [f"{said}: {known}" for said in lone]
 
 
 def _arguments(law: str) -> Iterable[str]:
-    """Return the keys of [cells] that go with a law, or with a mechanism by its name."""
+    """Return the keys of [cells] that a law, or a mechanism given by name, accepts."""
     if law not in MECHANISMS.names:
         return NOISE
     return [name for name in inspect.signature(MECHANISMS[law]).parameters if name != "query"]
@@ -290,7 +293,7 @@ def _check_keys(said: dict[str, Any], columns: list[str]) -> None:
 
 
 def _mechanism(law: str, given: dict[str, Any], table: Table) -> Any:
-    """Return the local mechanism of these arguments: of a law, or of a mechanism by its name."""
+    """Return the local mechanism for a law, or for a mechanism given by name."""
     if law not in MECHANISMS.names:
         n = len(table.frame)
         after = {key: given[key] for key in ("clamp", "step") if key in given}
@@ -307,7 +310,7 @@ def _mechanism(law: str, given: dict[str, Any], table: Table) -> Any:
 
 
 def _columns(table: Table, key: str, names: Any) -> Any:
-    """Return the columns that a model's argument names: several by name, one as it is."""
+    """Return the columns that a model's argument names: a mapping by name, or one array."""
     listed = [names] if isinstance(names, str) else names
     if not isinstance(listed, list) or not listed or not all(isinstance(n, str) for n in listed):
         raise ValueError(f"{key} must be a column's name, or a list of names; got {names!r}")

@@ -1,4 +1,4 @@
-"""A model in a TOML file: its type, its arguments, and what the report should be called.
+"""A model in a TOML file: its type, its arguments, and settings for the report.
 
     type = "LinearRegression"
     n_features = 1
@@ -9,12 +9,11 @@
     question = "Does exercise lower the resting pulse?"
     parameters = ["coefficients"]
 
-`type` is a model of `noiseaware.models`, and the other keys are the arguments of its constructor;
-those that are left out have their defaults. A vector is an array, a matrix an array of arrays, a
-model inside a model a table with its own `type`. `[report]` is optional, and so is all that is in
-it; `parameters` are those that the question is about, which the report shows first. Units stand
-beside numbers in tables, pictures and the report, of a parameter or of one of its entries; where
-there is a scale, the numbers shown are divided by it:
+`type` is a model of `noiseaware.models`; the other keys are arguments of its constructor. A vector
+is an array, a matrix an array of arrays, a nested model a table with its own `type`. All of
+`[report]` is optional; `parameters` are those that the report shows first. The unit of a parameter
+or of one of its entries stands beside its numbers in tables, pictures and the report; numbers are
+divided by the scale, if any, before they are shown:
 
     [report.units]
     "coefficients[x1]" = "beats a minute, for an hour"
@@ -22,14 +21,14 @@ there is a scale, the numbers shown are divided by it:
     [report.scales]
     "coefficients[x1]" = 0.1
 
-Quantities that follow from the parameters, and should stand beside them, are formulas of numbers,
-parameters, their entries, + - * / ** and a few functions (`noiseaware.maths.quantities`):
+Derived quantities, reported beside the parameters, are formulas of numbers, parameters and their
+entries, with + - * / ** and a few functions (`noiseaware.maths.quantities`):
 
     [derived]
     odds_ratio = "exp(coefficients[1])"
 
-Where the release does not say how many records there are (`"n_records": null`), the prior for their
-number is a table too, one of `noiseaware.sizes`:
+If the release does not state the number of records (`"n_records": null`), the table `[size]` is its
+prior, one of `noiseaware.sizes`:
 
     [size]
     type = "Uniform"
@@ -61,7 +60,7 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model file says."""
+    """The content of a model file."""
 
     model: Model
     size: Size | None = None
@@ -73,15 +72,15 @@ class ModelFile:
 
 
 def read_model_file(path: str | Path) -> ModelFile:
-    """Read a model from a TOML file, as described above.
+    """Read a model from a TOML file in the format described above.
 
-    A mistake is a ValueError in one line: the file, the key, what is wrong, what would be right.
+    Raises ValueError with one line: the file, the key, what is wrong and what was expected.
     """
     return read_toml(path, read_content)
 
 
 def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Content:
-    """Return what `read` makes of a TOML file; what it raises is said with the file's name."""
+    """Return `read(content)` of a TOML file; its errors are raised with the file's name."""
     try:
         content = tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
@@ -93,7 +92,7 @@ def read_toml(path: str | Path, read: Callable[[dict[str, Any]], Content]) -> Co
 
 
 def read_content(content: dict[str, Any]) -> ModelFile:
-    """Return what the tables of a model file say."""
+    """Return the model file that parsed TOML describes."""
     report, size = content.pop("report", {}), content.pop("size", None)
     derived = content.pop("derived", {})
     if "type" not in content:

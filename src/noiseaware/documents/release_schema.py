@@ -1,7 +1,7 @@
-"""The JSON Schema of the release file, made from the classes that a file can name.
+"""The JSON Schema of the release file, generated from the classes that a file can name.
 
-`python -m noiseaware.documents.release_schema` prints it; docs/release-file.schema.json is what it
-printed.
+`python -m noiseaware.documents.release_schema` prints it; docs/release-file.schema.json holds the
+output.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _KNOWN: dict[str, Any] = {
     "mechanisms": {"type": "array", "items": {"$ref": "#/$defs/mechanism"}, "minItems": 1},
     "loss": {"anyOf": [{"$ref": "#/$defs/loss"}, {"type": "string"}]},
 }
-"""Fields that mean the same wherever they stand."""
+"""Fields with the same meaning in every object."""
 
 
 def release_schema() -> dict[str, Any]:
-    """Return the schema, draft 2020-12; what depends on the numbers only the reader sees."""
+    """Return the schema (draft 2020-12); only the reader checks what depends on the values."""
     value = {"type": ["number", "null"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -58,7 +58,7 @@ def release_schema() -> dict[str, Any]:
 
 
 def _one_of(registry: Registry[Any]) -> dict[str, Any]:
-    """Return the schema of an object whose `type` is one of the registry's."""
+    """Return the schema of an object whose `type` is in the registry."""
     cases = [
         {
             "if": {"properties": {"type": {"const": name}}},
@@ -78,7 +78,7 @@ def _one_of(registry: Registry[Any]) -> dict[str, Any]:
 
 
 def _needed(kind: type) -> list[str]:
-    """Return the fields that a file must have for a class."""
+    """Return the fields that a file must state for a class."""
     if issubclass(kind, ReadyMechanism):
         return list(kind.needed)
     arguments = inspect.signature(kind).parameters.values()

@@ -1,7 +1,7 @@
-"""What a posterior holds besides draws: its model and its release, and what its report should say.
+"""What a posterior stores besides draws: its model, its release and settings for its report.
 
-From the model and the release follows the analysis that takes the released numbers as exact, which
-plots and the report show beside the posterior.
+The model and the release determine the naive analysis, which treats the released numbers as exact
+and which plots and the report show beside the posterior.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def release_of(posterior: DataTree, release: Release | None = None) -> Release:
 
 
 def _held(posterior: DataTree, name: str, what: str) -> Any:
-    """Return what the posterior says of its model or release, from JSON."""
+    """Return the posterior's description of its model or release, parsed from JSON."""
     described = posterior.attrs.get(f"{name}_json", "")
     if not described:
         raise ValueError(f"{what} of your own, which a posterior cannot hold: pass it as {name}=")
@@ -46,22 +46,22 @@ def _held(posterior: DataTree, name: str, what: str) -> Any:
 
 
 def number_of_records(posterior: DataTree) -> str:
-    """Return how many records the release is about, to stand before "records"."""
+    """Return the number of records as words to put before "records"."""
     number = float(posterior["constant_data"]["n_records"])
     return "an unknown number of" if np.isnan(number) else f"{number:.0f}"
 
 
 def kind_of_records(posterior: DataTree) -> str:
-    """Return what the records are called: "cells" if there are estimates of each, or "records"."""
+    """Return "cells" if the posterior has estimates of each record, otherwise "records"."""
     return "cells" if "record_estimates" in posterior.children else "records"
 
 
 def naive_draws(
     posterior: DataTree, model: Model | None = None, release: Release | None = None
 ) -> dict[str, np.ndarray]:
-    """Return draws of the analysis that takes the released numbers as exact; same seed, same draws.
+    """Return draws of the naive analysis, seeded with the posterior's seed.
 
-    ValueError if the model or the release is not known, or there is no naive analysis of the pair.
+    Raises ValueError if the model or the release is not known, or the pair has no naive analysis.
     """
     need_posterior(posterior)
     seed = int(posterior.attrs.get("random_seed", "0")) % 2**32
@@ -72,12 +72,12 @@ def naive_draws(
 def naive_note(
     posterior: DataTree, model: Model | None = None, release: Release | None = None
 ) -> str:
-    """Return one sentence that says how the naive draws were made."""
+    """Return one sentence on how the naive draws are made."""
     return baselines.naive_note(model_of(posterior, model), release_of(posterior, release))
 
 
 class Wishes(NamedTuple):
-    """What the report of a posterior should say and show first; None where nothing was asked for.
+    """Settings for the report of a posterior; None where not set.
 
     `command` is the command that made the posterior.
     """
@@ -91,14 +91,14 @@ class Wishes(NamedTuple):
 
 
 def remember(posterior: DataTree, wishes: Wishes) -> None:
-    """Keep wishes with the posterior, so that they go into its file."""
+    """Store the settings in the posterior, and so in its file."""
     for name, value in wishes._asdict().items():
         if value:
             posterior.attrs[_KEYS[name]] = value if isinstance(value, str) else json.dumps(value)
 
 
 def wishes_of(posterior: DataTree) -> Wishes:
-    """Return what was remembered."""
+    """Return the stored settings."""
     found = {name: posterior.attrs.get(key) for name, key in _KEYS.items()}
     for name in ("parameters", "units", "scales"):
         if text := found[name]:
@@ -113,4 +113,4 @@ _KEYS: dict[str, Any] = {
     "command": "command",
     **KEYS,
 }
-"""The attribute of the posterior that holds each wish."""
+"""The attribute of the posterior that holds each setting."""

@@ -1,4 +1,4 @@
-"""Numbers on the page: how they are rounded, and the value in full for a program that reads it."""
+"""Numbers on the page: rounded for the reader, with the full value for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS = (0.05, 0.95)  # the intervals of the page
 
 
 def number(value: float, spread: float | None = None) -> str:
-    """Return a number to two digits of the spread it belongs to, with a real minus sign.
+    """Return a number rounded to two digits of its spread, with a typographic minus sign.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def number(value: float, spread: float | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage that never rounds to 0% or 100% unless it is.
+    """Return a share as a percentage; only exact 0 and 1 become 0% and 100%.
 
     Examples
     --------
@@ -47,10 +47,10 @@ def percent(share: float) -> str:
 
 
 def share_of_draws(share: float, draws: int) -> str:
-    """Return a probability estimated from draws: all of them is still not certainty.
+    """Return a probability estimated from draws as text that never claims certainty.
 
-    By the rule of three, an event that is in none of m draws has probability below 3 / m, with
-    confidence 95%.
+    By the rule of three, an event seen in none of m draws has probability below 3 / m, with 95%
+    confidence.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def factor(ratio: float) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """A number in the page: what is shown, and the value in full for a program that reads it."""
+    """A number on the page: the text shown, and the full value for programs."""
 
     what: str
     value: float
@@ -107,7 +107,7 @@ class Spread:
 
     @property
     def width(self) -> float:
-        """Length of the interval."""
+        """The length of the interval."""
         return self.high.value - self.low.value
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the page says: from a posterior to the names that `page.html` fills in."""
+"""The content of the page: from a posterior to the variables of the template `page.html`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ PICTURED = 12  # parameters of interest that get pictures of their own
 ROWS = 200  # rows of a folded table; the file has the rest
 
 LITTLE = 0.75
-"""The release says little about a parameter if the prior gave the interval of the answer, which
-has probability 0.9 now, this much before."""
+"""The release says little about a parameter if the prior gave its 90% posterior interval more than
+this probability."""
 
 LEVELS = 12
-"""An integer column of imputed records with at most so many values is shown value by value."""
+"""An integer column of imputed records with at most this many values is shown value by value."""
 
 
 def write_report(
@@ -60,32 +60,32 @@ def write_report(
     units: Mapping[str, str] | None = None,
     scales: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write a posterior as one HTML page that can be read without knowing MCMC.
+    """Write a posterior as one HTML page for readers who do not know MCMC.
 
-    It says, in this order: the answer in one sentence per parameter; the posterior against the
-    prior and against the analysis that takes the noisy numbers as exact; where the uncertainty
-    comes from; what the release promises; the checks; the chains; the imputed databases; how it
-    was made. See `docs/report.md`.
+    Its sections: the answer, in one sentence per parameter; the posterior compared with the prior
+    and the naive analysis, which treats the noisy numbers as exact; the sources of uncertainty;
+    what the release promises; the checks; the chains; the imputed databases; how it was made. See
+    `docs/report.md`.
 
     Parameters
     ----------
     posterior : DataTree
-        What `sample` or `load` returned. With imputed databases (`sample(..., keep_records=25)`)
-        the report can say how much of the uncertainty is due to the privacy noise.
+        The result of `sample` or `load`. With imputed databases (`sample(..., keep_records=25)`)
+        the report shows how much of the uncertainty is due to the privacy noise.
     path : str or Path
         Where to write the page.
     title, question : str, optional
-        The heading, and the question that was asked of the data.
+        The heading, and the question asked of the data.
     command : str, optional
-        The command that made the posterior, to be shown on the page.
+        The command that made the posterior, to show on the page.
     var_names : str or sequence of str, optional
-        The parameters of interest, which are shown first; None takes those that the model names
-        first. All others are in tables that unfold.
+        The parameters of interest, shown first; None takes those that the model lists first. The
+        others are in tables that unfold.
     model, release : optional
-        If they are classes of your own, which the posterior cannot hold.
+        Needed if they use classes of your own, which the posterior cannot hold.
     units, scales : mapping, optional
         The units of parameters or of their entries, such as ``{"coefficients[x1]": "years"}``, and
-        what the numbers shown are divided by; see `in_units`.
+        the divisors of the numbers shown; see `in_units`.
 
     Returns
     -------
@@ -122,7 +122,6 @@ def write_report(
 
 
 def _fill(**names: Any) -> str:
-    """Return the page with these names filled in."""
     import jinja2
 
     here = files("noiseaware.report")
@@ -142,7 +141,7 @@ def _list_of(names: list[str]) -> str:
 def _against_naive(
     posterior: DataTree, main: list[Scalar], model: Model | None, release: Release | None
 ) -> dict[str, Any]:
-    """Return the rows of the tables, with the naive analysis or why there is none."""
+    """Return the rows of the tables, with the naive analysis or the reason why there is none."""
     naive: dict[str, np.ndarray] | None = None
     try:
         note = stored.naive_note(posterior, model, release)
@@ -165,7 +164,7 @@ def _against_naive(
 
 
 def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> dict[str, Any]:
-    """Return the parts of the variance, or why they are not known."""
+    """Return the parts of the variance, or the reason why they are not known."""
     before = {scalar.label: _prior_words(scalar) for scalar in main}
     try:
         can = model_abilities(stored.model_of(posterior, model)).update_parameters is not None
@@ -185,7 +184,6 @@ def _sources(posterior: DataTree, main: list[Scalar], model: Model | None) -> di
 
 
 def _prior_words(scalar: Scalar) -> dict[str, Any] | None:
-    """Return the probability that the prior gave to the interval of the answer."""
     if scalar.prior is None or len(scalar.prior) == 0:
         return None
     low, high = np.quantile(scalar.draws, ENDS)
@@ -238,42 +236,41 @@ def _release(posterior: DataTree, release: Release | None) -> dict[str, Any]:
 
 
 STATES = {"passed": ("✓", "Passed"), "failed": ("✗", "Failed"), "note": ("i", "For information")}
-"""A symbol and a word for what a check says."""
+"""A symbol and a word for the state of a check."""
 
 ACCEPTANCE = (
-    "The sampler proposes new content for single records and accepts or rejects it. A privacy "
-    "promise limits how much one record can matter, and so how rarely a proposal is accepted."
+    "The sampler proposes new values for single records and accepts or rejects them. A privacy "
+    "promise limits how much one record can matter, and so how low the acceptance rate can be."
 )
 
 MEANINGS = {
     "chains agree (R-hat)": (
         "Several chains explore the answer independently, from different starts. R-hat "
-        "compares the differences between them with those inside each: at 1 they agree."
+        "compares the variation between chains with that within them: at 1 they agree."
     ),
     "effective draws (ESS)": (
-        "Each draw of a chain resembles the one before. The effective sample size (ESS) says how "
-        "many independent draws they are worth: for the middle of the answer (bulk) and for "
+        "Successive draws of a chain resemble one another. The effective sample size (ESS) says "
+        "how many independent draws they are worth: for the centre of the answer (bulk) and for "
         "the ends of its intervals (tail)."
     ),
     "no other mode": (
-        "Short runs from other starting points look for answers that the chains have not found."
+        "Short runs from other starting points look for answers that the chains have missed."
     ),
     "the prior fits the release": (
         "Releases simulated from the prior should look like this one. If they do not, the prior is "
-        "in the wrong units or too sure."
+        "in the wrong units or too narrow."
     ),
     "the release fits the model": (
-        "If no database of the model could have led to these numbers with the stated noise, "
-        "the model or the statement about the release is wrong."
+        "If no database under the model could plausibly have given these numbers with the stated "
+        "noise, the model or the description of the release is wrong."
     ),
     "acceptance against exp(-epsilon)": ACCEPTANCE,
     "acceptance (for information)": ACCEPTANCE,
 }
-"""What is behind a check, by its name."""
+"""What each check means, by its name."""
 
 
 def _verdicts(posterior: DataTree) -> dict[str, Any]:
-    """Return each verdict with its state, and what is behind it."""
     found, rows = checks.check(posterior), []
     for verdict in found.verdicts:
         state = "passed" if verdict.passed else "failed"
@@ -284,9 +281,8 @@ def _verdicts(posterior: DataTree) -> dict[str, Any]:
 
 
 def _trace(posterior: DataTree, scalar: Scalar) -> list[Markup]:
-    """Draw the draws in their order, and their ranks."""
     label, (chains, length) = scalar.label, scalar.draws.shape
-    trace = f"Trace of {label}: {length} draws of {chains} chains in their order."
+    trace = f"Trace of {label}: {length} draws of each of {chains} chains, in order."
     rank = f"Ranks of the draws of {label}: a row of bars for each of {chains} chains."
     return [
         draw(1.6, trace, lambda ax: plots.plot_trace(posterior, label, axes=ax)),
@@ -321,7 +317,7 @@ TOP = 10  # cells of a ranking
 
 
 def _cells(posterior: DataTree) -> dict[str, Any] | None:
-    """Return pictures of the estimates of cells; None if records are not cells."""
+    """Return pictures of the cells' estimates; None if the records are not cells."""
     if "record_estimates" not in posterior.children:
         return None
     ranked = "latent_records" in posterior.children
@@ -329,15 +325,15 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
     top = min(TOP, n)
     table = estimates(posterior, ci_prob=PROBABILITY, top=top if ranked else None)
     share = float(table["noise_share"].median())
-    words = f"The {n} cells by their estimates, with intervals and what was released of them."
+    words = f"The {n} cells by their estimates, with intervals and the released numbers."
     pictures = [draw(2.6, words, lambda ax: cell_plots.draw_shrinkage(ax, table, PROBABILITY))]
     words = (
-        f"How much of the variance of each cell the parameters do not explain; {share:.0%} for "
-        "half of the cells."
+        "How much of the variance of each cell the parameters do not explain; the median is "
+        f"{share:.0%}."
     )
     pictures.append(draw(2.0, words, lambda ax: cell_plots.draw_noise_shares(ax, table)))
     if ranked:
-        words = f"The probability of the likeliest cells to be among the {top} largest."
+        words = f"The probability of being among the {top} largest, for the likeliest cells."
         bars = min(int((table["top"] >= cell_plots.LEAST).sum()), cell_plots.BARS)
         height = 0.8 + 0.14 * bars
         pictures.append(draw(height, words, lambda ax: cell_plots.draw_top(ax, table, top)))
@@ -350,7 +346,7 @@ def _cells(posterior: DataTree) -> dict[str, Any] | None:
 
 
 def _imputed(posterior: DataTree) -> dict[str, Any] | None:
-    """Return rows about the columns of the imputed databases: of shares, or of four numbers."""
+    """Return a summary of each column of the imputed databases: shares, or four statistics."""
     if "latent_records" not in posterior.children:
         return None
     values = imputed(posterior, as_frame=None)
@@ -371,7 +367,7 @@ def _imputed(posterior: DataTree) -> dict[str, Any] | None:
 
 
 def _ranges(values: np.ndarray, factor: float = 1.0) -> str:
-    """Return the median over databases, and the interval if it is not one number."""
+    """Return the median over databases, with the interval unless it is a single number."""
     low, middle, high = np.quantile(factor * values.astype(np.float64), [ENDS[0], 0.5, ENDS[1]])
     spread = (high - low) / 3.3
     unit = "%" if factor == 100 else ""
@@ -391,7 +387,10 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
         ("With", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("Model and prior", attrs.get("model", "")),
         ("Chains", str(sizes["chain"])),
-        ("Draws of each chain", f"{sizes['draw']}, after {attrs.get('warmup', '?')} of warm-up"),
+        (
+            "Draws of each chain",
+            f"{sizes['draw']}, after {attrs.get('warmup', '?')} warm-up iterations",
+        ),
         ("Databases kept from each chain", str(_kept(posterior))),
         ("Random seed", attrs.get("random_seed", "")),
         ("Moves of the sampler", attrs.get("moves", "")),
@@ -401,7 +400,6 @@ def _made(posterior: DataTree) -> list[tuple[str, str]]:
 
 
 def _code(posterior: DataTree) -> str:
-    """Return Python that makes the posterior again."""
     attrs, sizes = posterior.attrs, posterior["posterior"].sizes
     model = attrs.get("model", "")
     model = f"na.models.{model}" if attrs.get("model_json") else f"...  # {model}"
@@ -419,7 +417,6 @@ na.write_report(posterior, "report.html")"""
 
 
 def _kept(posterior: DataTree) -> int:
-    """Return how many databases were kept from each chain."""
     kept = "latent_records" in posterior.children
     return posterior["latent_records"].sizes["draw"] if kept else 0
 

@@ -1,28 +1,30 @@
-"""Where the uncertainty comes from: sampling, or the privacy noise.
+"""Where the uncertainty comes from: sampling or the privacy noise.
 
-By the law of total variance, with x the confidential database given the release,
+Let x be the confidential database. By the law of total variance,
 
     Var(theta | s_dp) = E[Var(theta | x, s_dp) | s_dp] + Var(E[theta | x, s_dp] | s_dp),
 
-and p(theta | x, s_dp) = p(theta | x), because the release depends on theta through x only. The
-first term, W, is the variance that an analyst of the confidential records would be left with, on
-average over the databases that the release leaves possible: the part of *sampling*, of having n
-records and not the whole population. The second, V - W, is there because the database is not known:
-the part of the *privacy noise* (and of clamping and summarising, which hide records as well).
+and p(theta | x, s_dp) = p(theta | x), because the release depends on theta only through x. The
+first term, W, is the *sampling* part: the variance that would remain for an analyst of the
+confidential records (n of them, not the whole population), averaged over the databases that the
+release leaves possible. The second, V - W, is the part of the *privacy noise* (and of clamping and
+summarising, which also hide records): it exists because the database is not known.
 
 W is estimated from the kept databases. A kept pair (theta_0, x) is a draw from p(theta, x | s_dp),
-so theta_0 is a draw from p(theta | x), and a chain theta_0, theta_1, ... made by the model's kernel
-`update_parameters` at this x has every theta_m distributed as p(theta | x). For two of them,
+so theta_0 is a draw from p(theta | x). The model's kernel `update_parameters` leaves p(theta | x)
+invariant, so every theta_m of the chain that it runs from theta_0 at this x has that distribution.
+For two of them,
 
     E[(theta_l - theta_m)^2 / 2 | x] = Var(theta | x) (1 - rho),
 
-with rho their correlation given x. So W is half the mean squared difference between steps half a
-chain apart, over the kept databases: exact for kernels that draw theta independently, and with a
-rho that is near zero for those that mix within half a chain. A quarter of a chain apart must give
-nearly the same; where it clearly does not (`slow`), W is too small and the noise's share too large.
+with rho their correlation given x. So W is estimated by half the mean squared difference between
+steps half a chain apart, over the kept databases. This is exact for kernels that draw theta
+independently, and nearly so (rho near 0) for those that mix within half a chain. Steps a quarter of
+a chain apart should give nearly the same value; if they clearly do not (`slow`), W is
+underestimated and the noise's share overestimated.
 
-V is the variance of all draws, known much better than a variance over the few kept databases; so
-the part of the noise is V - W, and not estimated by itself.
+V is the variance of all draws, and much better known than a variance over the few kept databases.
+So the noise's part is computed as V - W, not estimated on its own.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ STEPS = 100  # steps of the kernel at each database
 DATABASES = 100  # databases that are used, at most
 
 SLOW, CLEARLY = 0.9, 4.0
-"""The kernel mixes slowly where a quarter of a chain gives less than this share of W, and the
-difference is more than so many standard errors."""
+"""The kernel mixes slowly if a quarter of a chain gives less than the share SLOW of W, and the
+difference exceeds CLEARLY standard errors."""
 
 
 @dataclass(frozen=True)
@@ -63,28 +65,28 @@ class Parts:
 
     @property
     def share(self) -> float:
-        """The part of the noise in the variance, between 0 and 1."""
+        """The noise's share of the variance, between 0 and 1."""
         return self.noise / self.total if self.total > 0 else 0.0
 
 
 def variance_parts(
     posterior: DataTree, model: Model | None = None, *, random_seed: int = 0
 ) -> dict[str, Parts]:
-    """Split the posterior variance of every scalar into sampling and privacy noise.
+    """Split the posterior variance of each scalar into sampling and privacy noise.
 
     Parameters
     ----------
     posterior : DataTree
         With databases: `sample(..., keep_records=25)`.
     model : optional
-        The model, if it is a class of your own, which the posterior cannot hold.
+        The model, needed if it is a class of your own, which the posterior cannot hold.
     random_seed : int
         Seed of the kernel's steps.
 
     Returns
     -------
     dict
-        From the labels of the summary to `Parts`.
+        `Parts` by the labels of the summary.
 
     Raises
     ------
@@ -121,9 +123,9 @@ def variance_parts(
 def _mean_squares(
     posterior: DataTree, able: ModelAbilities, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return half the mean squared differences, half a chain and a quarter of a chain apart.
+    """Return half the mean squared differences of steps half and a quarter of a chain apart.
 
-    For each parameter (databases, *shape).
+    For each parameter, (databases, *shape).
     """
     assert able.update_parameters is not None
     draws = posterior["posterior"].to_dataset().transpose("chain", "draw", ...)
@@ -152,7 +154,7 @@ def _mean_squares(
 
 
 def _slow(far: np.ndarray, near: np.ndarray) -> bool:
-    """Whether steps further apart differ clearly more, over the databases, (databases,)."""
+    """Whether steps further apart differ clearly more; both arguments (databases,)."""
     error = np.std(far - near) / np.sqrt(len(far))
     less = near.mean() < SLOW * far.mean()
     return bool(less and far.mean() - near.mean() > CLEARLY * error)

@@ -1,4 +1,4 @@
-"""Pictures of the report as SVG inside the page, in colours that follow the page's."""
+"""Pictures of the report: SVG inside the page, in the page's colours."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from noiseaware.report.numbers import ENDS
 __all__ = ["INK", "draw", "forest"]
 
 INK = "#1c2024"
-"""Text and axes. In the page each of these colours becomes a variable of its style sheet."""
+"""Text and axes. On the page this and `COLOURS` become variables of the style sheet."""
 
 INKED: Any = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 WIDTH = 3.9  # inches: narrow, so that the letters can still be read on a phone
 
 
 def draw(height: float, label: str, paint: Callable[[Any], Any]) -> Markup:
-    """Return an SVG element: `paint(ax)` on axes of this height, described by `label`."""
+    """Return `paint(ax)` as an SVG element of this height, described by `label`."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def _fit_in_page(svg: str, label: str) -> str:
         f'aria-label="{escape(label)}" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     svg = re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)
-    # Matplotlib names the fonts it knows of; the page has its own.
+    # Drop Matplotlib's fonts: the page has its own.
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
     for name, colour in {**COLOURS, "ink": INK}.items():
         svg = svg.replace(colour, f"var(--{name})")
@@ -70,7 +70,7 @@ def _fit_in_page(svg: str, label: str) -> str:
 
 
 def forest(rows: Sequence[tuple[str, np.ndarray, np.ndarray | None]]) -> Callable[[Any], None]:
-    """Return a painter of intervals: a label, the posterior's draws, below them the naive ones."""
+    """Return a painter of intervals; each row is a label, the posterior's and the naive draws."""
 
     def paint(ax: Any) -> None:
         for place, (_, posterior, naive) in enumerate(reversed(rows)):

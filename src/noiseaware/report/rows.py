@@ -1,4 +1,4 @@
-"""The answer, and the posterior, the naive analysis and the prior of a parameter side by side."""
+"""The answer, and each parameter's posterior, naive analysis and prior side by side."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABOUT_EQUAL = 1.15  # intervals whose widths differ by less than this factor are
 
 @dataclass(frozen=True)
 class Row:
-    """One scalar: its draws, those of the naive analysis, and the spread of all three."""
+    """One scalar: its draws, the naive draws, and the spreads of posterior, naive and prior."""
 
     label: str
     scalar: Scalar
@@ -33,7 +33,7 @@ class Row:
 
     @classmethod
     def of(cls, scalar: Scalar, naive: dict[str, np.ndarray] | None) -> Row:
-        """Return the row of a scalar, with its part of the naive analysis."""
+        """Return the row of a scalar, with its draws from the naive analysis."""
         naive_draws = None if naive is None else scalar.of(naive)
         drawn = {"posterior": scalar.draws.ravel(), "naive": naive_draws, "prior": scalar.prior}
         spreads = {name: Spread.of(name, scalar.label, values) for name, values in drawn.items()}
@@ -43,7 +43,7 @@ class Row:
 def answer(scalar: Scalar) -> dict[str, Any]:
     """Return the answer about one scalar."""
     draws = scalar.draws.ravel()
-    # Whether zero is a question at all is a matter of what could have been, not of what came out.
+    # The prior, not the posterior, decides whether the sign of the parameter is a question.
     possible = draws if scalar.prior is None else scalar.prior
     signed = bool((possible < 0).any() and (possible > 0).any())
     above = float((draws > 0).mean())
@@ -81,7 +81,7 @@ def all_picture(rows: list[Row]) -> Markup:
 
 
 def comparison(rows: list[Row]) -> list[dict[str, str]]:
-    """Return one sentence per parameter on what the naive analysis would have said."""
+    """Return one sentence per parameter on the naive analysis."""
     compared = [(row, row.posterior) for row in rows if row.posterior is not None]
     return [{"label": row.label, "text": _compared(row, ours)} for row, ours in compared]
 
@@ -99,10 +99,10 @@ def _compared(row: Row, ours: Spread) -> str:
 
 
 def _widths(ours: float, naive: float) -> str:
-    """Say how wide the naive interval is, against how wide it should be."""
+    """Compare the width of the naive interval with the width it should have."""
     ratio = ours / naive if naive > 0 else math.inf
     if ratio == 0:  # one draw, or one value in all of them
-        return "the draws here are too few to compare its interval with"
+        return "there are too few draws to compare the intervals"
     if math.isinf(ratio):
         return "it has no uncertainty at all"
     if ratio > ABOUT_EQUAL:

@@ -1,4 +1,4 @@
-"""What a guarantee promises, in sentences for the report."""
+"""What a privacy guarantee promises, in sentences for the report."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Replicated studies, which say how well analysts will do with a release like this.
+"""Simulation studies of how well analyses of a release will do.
 
-A study simulates the whole path many times: parameters, confidential records, a release, an
-analysis. Over the replicates it reports how often intervals cover the truth, how wide they are, how
-far off the posterior mean is, and how well the chains mixed, for every epsilon and every number of
-records. Other analyses (`noiseaware.baselines`) may run on the same releases.
+Each replicate simulates parameters, confidential records and a release, and analyses the release.
+For each epsilon and number of records, a study reports the coverage and width of the intervals, the
+error of the posterior mean, and how well the chains mixed. Other analyses (`noiseaware.baselines`)
+can run on the same releases.
 
-The files: `replicate` (one replicate, a function of its seed: what is run on a release, and what is
-kept of it), `tasks` (many of them, on several cores, with a file to continue from), `run` (the
-call), `result` (the table).
+The files: `replicate` (one replicate, a function of its seed), `tasks` (many tasks, on several
+cores, with a checkpoint), `run` (the call), `result` (the table).
 """
 
 from noiseaware.studies.replicate import SAMPLERS, Sampler, run_chains, summarise

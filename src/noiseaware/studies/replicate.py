@@ -1,13 +1,12 @@
-"""One replicate of a study: what is run on a release, and the numbers that are kept.
+"""One replicate of a study: the methods that analyse a release, and the numbers kept.
 
 A *method* is a sampler (`Sampler`, by name) or one of the baselines "naive", "non-private",
-"bootstrap" and "debiased-bootstrap". Every method gives draws of the parameters; what is kept of
-each scalar is its mean, its standard deviation, the ends of its equal-tailed interval and its
+"bootstrap" and "debiased-bootstrap". It gives draws of the parameters, from which the study keeps,
+for each scalar, the mean, the standard deviation, the ends of the equal-tailed interval and the
 effective sample size.
 
-The numbers of a replicate are (epsilon's place, number of records' place, replicate), and its seeds
-are those of the study with these numbers as spawn key. So it can be run alone, in any order, on any
-worker, and is the same.
+The seeds of a replicate are spawned from the study's seed with its key (index of epsilon, index of
+the number of records, replicate). So its result does not depend on the order or the worker.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ LABELS = {
     "bootstrap": "parametric bootstrap (Ferrando et al. 2022)",
     "debiased-bootstrap": "debiased bootstrap (Wang et al. 2025)",
 }
-"""The names of methods in words."""
+"""The methods in words."""
 
 PER_PARAMETER = ("mean", "sd", "lower", "upper", "ess")
 PER_METHOD = ("acceptance", "lowest_sweep", "lowest_probability", "seconds")
-"""What is kept of a method: numbers for each scalar, and numbers for the run."""
+"""The numbers kept for a method: for each scalar, and for the run."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Sampler:
     moves
         As in `noiseaware.sample`; None for the default.
     warmup, draws, chains
-        The length and the number of chains; one is enough, as every replicate has its own.
+        The length and number of chains; one is enough, because every replicate has its own.
     """
 
     moves: Sequence[Any] | None = None
@@ -73,7 +72,7 @@ BASELINES = ("naive", "non-private", "bootstrap", "debiased-bootstrap")
 
 
 def read_samplers(samplers: Any) -> dict[str, Sampler]:
-    """Return samplers by name, from names, from one name or from a mapping of the user's."""
+    """Return samplers by name, from one name, several names or the user's mapping."""
     if isinstance(samplers, str):
         samplers = (samplers,)
     if isinstance(samplers, Mapping):
@@ -94,7 +93,7 @@ def read_samplers(samplers: Any) -> dict[str, Sampler]:
 
 
 def read_baselines(baselines: Any) -> tuple[str, ...]:
-    """Return the names of the baselines, checked."""
+    """Check the names of the baselines and return them as a tuple."""
     names = (baselines,) if isinstance(baselines, str) else tuple(baselines)
     for name in names:
         if name not in BASELINES:
@@ -109,9 +108,9 @@ def run_chains(
     seed: np.random.SeedSequence,
     keep_records: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Run chains one after the other in this process, without the trimmings of `sample`.
+    """Run chains one after the other in this process, without the extras of `sample`.
 
-    Returns draws of each parameter, (chains, draws, *shape), and what the moves report, (chains,
+    Returns draws of each parameter, (chains, draws, *shape), and the moves' reports, (chains,
     draws). With `keep_records`, the draws of "" are imputed databases, (chains, kept, n, ...).
     """
     target, moves = prepare(model, release, sampler.moves)
@@ -129,13 +128,13 @@ def run_chains(
 
 
 def flatten(drawn: Mapping[str, Any], names: Sequence[str], axes: int) -> Floats:
-    """Join parameters to one last axis, after `axes` leading axes of draws."""
+    """Join parameters along one last axis, after `axes` leading axes of draws."""
     parts = [np.asarray(drawn[name], dtype=np.float64) for name in names]
     return np.concatenate([p.reshape(*p.shape[:axes], -1) for p in parts], axis=-1)
 
 
 def summarise(draws: Floats, interval: float, effective: bool = True) -> dict[str, Any]:
-    """Return `PER_PARAMETER` of draws (chains, draws, k), each (k,)."""
+    """Return the numbers of `PER_PARAMETER`, each (k,), for draws (chains, draws, k)."""
     from arviz_stats.base import array_stats
 
     flat = draws.reshape(-1, draws.shape[-1])
@@ -152,12 +151,12 @@ def summarise(draws: Floats, interval: float, effective: bool = True) -> dict[st
 Key = tuple[int, int, int]
 
 BASELINE_DRAWS, BOOTSTRAP_DRAWS = 1000, 400
-"""Enough for the ends of an interval; a draw of the bootstrap is a simulated release."""
+"""Enough for the ends of an interval; each bootstrap draw is a simulated release."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all replicates of a study share."""
+    """The settings that all replicates of a study share."""
 
     model: Model
     mechanisms: tuple[Any, ...]
@@ -190,13 +189,13 @@ class Replicate:
     Attributes
     ----------
     true_parameters
-        What the records were made with; None if only the records were given.
+        The parameters that generated the records; None if only the records were given.
     records
         The confidential records.
     release
-        What was released of them.
+        The release made from them.
     numbers
-        For each method the numbers that the study keeps of it.
+        For each method, the numbers that the study keeps.
     """
 
     true_parameters: Mapping[str, Any] | None
@@ -206,7 +205,7 @@ class Replicate:
 
 
 def simulate(plan: Plan, key: Key) -> tuple[Mapping[str, Any] | None, np.ndarray, Release]:
-    """Make the parameters, the records and the release of a replicate."""
+    """Simulate the parameters, records and release of a replicate."""
     rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=(*key, 0)))
     theta, records = plan.true_parameters, plan.records
     if records is None:
@@ -224,9 +223,9 @@ def run_replicate(plan: Plan, key: Key) -> Replicate:
 
 
 def _run_method(plan: Plan, name: str, records: Any, release: Release, key: Key) -> dict[str, Any]:
-    """Run one method; return what is kept of it (`PER_PARAMETER`, `PER_METHOD`).
+    """Run one method and return its numbers (`PER_PARAMETER`, `PER_METHOD`).
 
-    Its seed does not depend on which other methods there are.
+    Its seed does not depend on the other methods.
     """
     spawn_key = (*key, 1, zlib.crc32(name.encode("utf-8")))
     seed = np.random.SeedSequence(plan.entropy, spawn_key=spawn_key)
@@ -241,7 +240,6 @@ def _run_method(plan: Plan, name: str, records: Any, release: Release, key: Key)
 
 
 def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[str, Any]:
-    """Sample the noise-aware posterior of a release."""
     drawn, reports = run_chains(plan.model, release, sampler, seed)
     kept = summarise(flatten(drawn, plan.names, 2), plan.interval)
     if "acceptance_rate" in reports:
@@ -253,7 +251,6 @@ def _sampled(plan: Plan, sampler: Sampler, release: Release, seed: Any) -> dict[
 
 
 def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) -> dict[str, Any]:
-    """Run another analysis of a release."""
     model, names = plan.model, plan.names
     if name in ("naive", "non-private"):
         run, data = (naive, release) if name == "naive" else (non_private, records)
@@ -269,7 +266,7 @@ def _baseline(plan: Plan, name: str, records: Any, release: Release, seed: int) 
 
 
 def row_of(plan: Plan, key: Key) -> dict[str, list]:
-    """Run one replicate and return what is kept of it as lists of numbers."""
+    """Run one replicate and return its numbers as lists."""
     done = run_replicate(plan, key)
     theta, unknown = done.true_parameters, [float("nan")] * len(plan.labels)
     row: dict[str, list] = {"true": unknown if theta is None else _scalars(plan, theta).tolist()}
@@ -279,12 +276,12 @@ def row_of(plan: Plan, key: Key) -> dict[str, list]:
 
 
 def _scalars(plan: Plan, theta: Mapping[str, Any]) -> Floats:
-    """Return the scalars of one theta that a study reports."""
+    """Return the scalars of one theta that the study reports."""
     once = {name: np.asarray(value, dtype=np.float64)[None] for name, value in theta.items()}
     return flatten(with_derived(plan.model, once), plan.names, 1)[0]
 
 
 def all_keys(plan: Plan, replicates: int) -> Sequence[Key]:
-    """Return the numbers of all replicates, the first one of every setting before the second."""
+    """Return the keys of all replicates; the first replicate of every setting comes first."""
     counts = (replicates, len(plan.epsilons), len(plan.n_records))
     return [(i, j, r) for r, i, j in np.ndindex(counts)]

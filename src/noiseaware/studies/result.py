@@ -1,4 +1,4 @@
-"""What a study found: a table, all replicates as a DataTree, and any replicate run again."""
+"""The result of a study: a table, all replicates as a DataTree, and reruns of a replicate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(PER_PARAMETER, ("method", "parameter")),
     **dict.fromkeys(PER_METHOD, ("method",)),
 }
-"""What the numbers of a replicate are for each of."""
+"""The axes of each number of a replicate."""
 
 
 class Study:
@@ -37,9 +37,9 @@ class Study:
     Attributes
     ----------
     plan
-        What was studied.
+        The settings of the study.
     replicates
-        Replicates of each setting.
+        The number of replicates of each setting.
     """
 
     def __init__(self, plan: Plan, replicates: int, rows: Mapping[Any, Mapping[str, Any]]) -> None:
@@ -55,16 +55,16 @@ class Study:
                 values[key] = row[field]
 
     def __getitem__(self, field: str) -> np.ndarray:
-        """Return one kind of number of all replicates, (epsilon, n, replicate, method[, scalar]).
+        """Return a field for all replicates, (epsilon, n, replicate, method[, scalar]).
 
-        `field` is "true" (without the axis of methods), "mean", "sd", "lower", "upper", "ess", or
-        of a whole run "acceptance", "lowest_sweep", "lowest_probability", "seconds".
+        `field` is "true" (without the method axis), "mean", "sd", "lower", "upper", "ess", or, for
+        the whole run, "acceptance", "lowest_sweep", "lowest_probability", "seconds".
         """
         return self._numbers[field]
 
     @property
     def covered(self) -> np.ndarray:
-        """Whether the intervals hold the truth, (epsilon, n, replicate, method, scalar)."""
+        """Whether the intervals cover the truth, (epsilon, n, replicate, method, scalar)."""
         true = self["true"][..., None, :]
         return (self["lower"] <= true) & (true <= self["upper"])
 
@@ -73,11 +73,11 @@ class Study:
         """A row for each epsilon, number of records, method and scalar.
 
         Columns: `coverage` of the intervals with its binomial standard error (by the rule of
-        Agresti and Coull, so that it is not 0 where all or none cover); `bias` of the posterior
-        mean with its standard error; mean `width` of the intervals; `rmse` of the posterior mean;
-        `ess` (mean) and `lowest_ess` of the chains; `acceptance` (mean over the record proposals),
-        `lowest_sweep` (the lowest share accepted in a sweep) and `lowest_probability` (the lowest
-        probability of accepting), NaN for baselines; `seconds` of processor time (mean).
+        Agresti and Coull, so that it is not 0 if all or none cover); `bias` of the posterior mean
+        with its standard error; mean `width` of the intervals; `rmse` of the posterior mean; `ess`
+        (mean) and `lowest_ess` of the chains; `acceptance` (mean over the record proposals),
+        `lowest_sweep` (the lowest acceptance rate of a sweep) and `lowest_probability` (the lowest
+        acceptance probability), NaN for baselines; mean `seconds` of processor time.
         """
         from pandas import DataFrame, MultiIndex
 
@@ -93,7 +93,7 @@ class Study:
 
     @property
     def _settings(self) -> dict[str, list[Any]]:
-        """What a row of the table is about."""
+        """The columns that identify a row of the table, with their values."""
         first: dict[str, list[Any]] = {
             "epsilon": list(self.plan.epsilons),
             "n_records": list(self.plan.n_records),
@@ -127,7 +127,7 @@ class Study:
     def tree(self) -> DataTree:
         """All replicates, as an `xarray.DataTree` that can be written to netCDF.
 
-        Groups `replicates` (the numbers of every replicate) and `summary` (the table).
+        Its groups are `replicates` (the numbers of every replicate) and `summary` (the table).
         """
         from xarray import Dataset, DataTree
 
@@ -151,7 +151,7 @@ class Study:
     def rerun(
         self, replicate: int = 0, *, epsilon: float | None = None, n_records: int | None = None
     ) -> Replicate:
-        """Run one replicate again, alone: it gives the same numbers, with the data behind them.
+        """Rerun one replicate: the same numbers, with the data behind them.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Study:
 
 
 def table_text(table: DataFrame) -> str:
-    """Return a table for people: three digits in any unit, thousands apart, "-" for nothing."""
+    """Return a table as text: three digits, thousands separators, "-" for NaN."""
     forms = {"n_records": "{:,}", "epsilon": "{:g}", "ess": "{:,.0f}"}
     forms |= dict.fromkeys(("coverage", "coverage_error", "acceptance"), "{:.3f}")
 
@@ -199,7 +199,7 @@ def table_text(table: DataFrame) -> str:
 
 
 def mean_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
-    """Return the standard error of a mean along an axis; NaN where there is only one value."""
+    """Return the standard error of the mean along an axis; NaN if there is only one value."""
     count = values.shape[axis]
     if count < 2:
         return np.full(np.delete(values.shape, axis), np.nan)
@@ -207,9 +207,9 @@ def mean_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
 
 
 def binomial_error(hits: Any, trials: int) -> Any:
-    """Return the standard error of hits / trials, not 0 where all or none hit.
+    """Return the standard error of hits / trials, which is not 0 if all or none hit.
 
-    With two hits and two misses added, as Agresti and Coull (1998) do.
+    Adds two hits and two misses, as in Agresti and Coull (1998).
     """
     share = (np.asarray(hits) + 2.0) / (trials + 4.0)
     return np.sqrt(share * (1.0 - share) / (trials + 4.0))

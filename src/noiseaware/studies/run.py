@@ -1,4 +1,4 @@
-"""The call: `study`."""
+"""The call `study`, its arguments and its checkpoint."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from noiseaware.studies.tasks import Advance, Lines, bar, run_tasks
 FORMAT = "noiseaware-study"
 VERSION = 1
 FILE = "replicates.jsonl"
-"""The file of a checkpoint, in its directory."""
+"""The name of a checkpoint's file."""
 
 SECONDS_PER_UPDATE = 1e-6
-"""Roughly what updating one record costs at most: whether starting workers is worth it."""
+"""A rough upper bound on the cost of one record update, to decide whether to start workers."""
 
 
 def study(
@@ -58,24 +58,24 @@ def study(
     checkpoint: str | Path | None = None,
     comparators: Sequence[str] | None = None,
 ) -> Study:
-    """Simulate releases many times over and see how well analyses of them do.
+    """Simulate many releases and measure how well analyses of them do.
 
     Parameters
     ----------
     model
-        What makes the records, and the model of the analysis.
+        The model that generates the records and that the analysis uses.
     mechanism
-        What makes the release: a mechanism, or a function of epsilon that returns one.
+        The mechanism that makes the release, or a function of epsilon that returns one.
     epsilons : sequence of float, optional
-        With a function: the values to go through.
+        The values of epsilon, if `mechanism` is a function.
     n_records : int or sequence of int
-        The numbers of records to go through.
+        The numbers of records.
     true_parameters : mapping, optional
-        The parameters that make the records. None draws them from the prior in every replicate;
-        exact intervals then have their nominal coverage.
+        The parameters that generate the records. None draws them from the prior in every
+        replicate; exact intervals then have their nominal coverage.
     records : array_like, optional
         One confidential database for all replicates, so that only the noise of the release
-        differs. Without `true_parameters` there is then no truth to cover.
+        varies. Coverage is then known only if `true_parameters` are given too.
     replicates : int
         Simulated releases for each epsilon and number of records.
     interval : float
@@ -85,27 +85,27 @@ def study(
         samplers of your own by name.
     baselines : sequence of str
         Other analyses of the same releases: "naive", "non-private", "bootstrap",
-        "debiased-bootstrap"; see `noiseaware.baselines` for what they are.
+        "debiased-bootstrap"; see `noiseaware.baselines`.
     parameters : sequence of str, optional
-        The parameters to report; all if None.
+        The parameters to report; None reports all.
     random_seed : int, optional
-        Same seed, same study, for any number of cores. Every replicate has its own seed.
+        The same seed gives the same study, on any number of cores.
     cores : int, optional
-        Worker processes; None takes one for each core, or only one if the work is short.
+        Worker processes; None takes one per core, or only one if the work is short.
     progressbar : bool or callable
         Show a bar with the time left; or a function to call instead, with the number of replicates
-        that have just been done.
+        just finished.
     checkpoint : path, optional
-        A directory in which finished replicates are kept. A study that was stopped continues from
-        it when it is called again, also with more replicates.
+        A directory for finished replicates. A stopped study continues from it when called again,
+        also with more replicates.
     comparators : sequence of str, optional
-        The old name of `baselines`; it goes with 0.3.
+        The old name of `baselines`, to be removed in 0.3.
 
     Returns
     -------
     Study
         With `table` (a row for each epsilon, number of records, method and scalar), `tree` (all
-        replicates, as a DataTree) and `rerun` (one replicate alone).
+        replicates, as a DataTree) and `rerun` (to rerun one replicate).
 
     Examples
     --------
@@ -155,7 +155,7 @@ def run_plan(
     advance: Advance,
     checkpoint: str | Path | None = None,
 ) -> Study:
-    """Run all replicates of a plan that are not done yet."""
+    """Run the replicates of a plan that are not done yet."""
     path = None if checkpoint is None else Path(checkpoint) / FILE
     keys = all_keys(plan, replicates)
     lines = Lines(path, description(plan))
@@ -186,7 +186,7 @@ def make_plan(
     parameters: Sequence[str] | None = None,
     random_seed: int | None = None,
 ) -> Plan:
-    """Check the arguments of a study, and try its first replicate up to the release."""
+    """Check the arguments of a study, and simulate its first release as a test."""
     number = isinstance(interval, int | float | np.number) and not isinstance(interval, bool)
     if not number or not 0.0 < interval < 1.0:
         raise ValueError(f"interval must be between 0 and 1; got {interval!r}")
@@ -219,7 +219,7 @@ def make_plan(
 
 
 def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, tuple[int, ...]]:
-    """Return the one database if there is one, and the numbers of records to go through."""
+    """Return the one database, if given, and the numbers of records."""
     if records is not None:
         if n_records is not None:
             raise ValueError("give records or n_records, not both")
@@ -234,7 +234,6 @@ def _records(records: Any, n_records: int | Sequence[int] | None) -> tuple[Any, 
 def _mechanisms(
     mechanism: Any, epsilons: Sequence[float] | None
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    """Return the epsilons to go through, and a mechanism for each."""
     able = mechanism_abilities(mechanism)
     if able.privatize is not None and not isinstance(mechanism, type):
         if epsilons is not None:
@@ -258,7 +257,7 @@ def _mechanisms(
 
 
 def description(plan: Plan) -> dict[str, Any]:
-    """Return what a checkpoint must agree on, as JSON; the number of replicates may grow."""
+    """Return what a checkpoint must match, as JSON. The number of replicates may grow."""
     true, records = plan.true_parameters, plan.records
 
     def told(thing: Any) -> Any:
@@ -283,7 +282,6 @@ def description(plan: Plan) -> dict[str, Any]:
 
 
 def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
-    """Return the seed that was given, or that of the study to continue."""
     if random_seed is not None or checkpoint is None:
         return seed_number(random_seed)
     try:
@@ -294,7 +292,7 @@ def _seed(random_seed: int | None, checkpoint: str | Path | None) -> int | None:
 
 
 def _cores(plan: Plan, replicates: int) -> int:
-    """Return the number of worker processes: one for work of a few seconds."""
+    """Return the number of worker processes: one if the work takes only seconds."""
     iterations = sum((s.warmup + s.draws) * s.chains for s in plan.samplers.values())
     updates = replicates * iterations * max(100.0, float(np.mean(plan.n_records)))
     return 1 if SECONDS_PER_UPDATE * updates < 10.0 else (os.cpu_count() or 1)

@@ -1,8 +1,8 @@
-"""Many independent pieces of work: on several cores, with a bar, and a file to continue from.
+"""Many independent tasks: on several cores, with a progress bar and a file to continue from.
 
-A piece of work is a function of a key (a tuple of whole numbers) that returns numbers and lists of
-numbers. What is done goes into a file of JSON lines, one for each key; a run that was stopped reads
-it and does the rest. A line that was cut off in the middle is ignored, and its piece done again.
+A task is a function of a key (a tuple of integers) that returns numbers and lists of numbers.
+Results go into a file of JSON lines, one per key; a stopped run reads it and does the rest. A
+truncated line is ignored, and its task done again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from noiseaware.running.run import backend_is_chosen
 from noiseaware.running.workers import say_died, terminable, unordered, worker_deaths
 
 Advance = Callable[[float], None]
-"""Told how much work has just been done."""
+"""Called with the amount of work just done."""
 
 
 @contextmanager
 def bar(words: str, total: float, shown: bool | Advance = True) -> Iterator[Advance]:
-    """Show a bar during the block, which is given the function that advances it.
+    """Show a progress bar during the block, and yield the function that advances it.
 
-    A function instead of True is called in place of the bar; False shows nothing.
+    If `shown` is a function, it replaces the bar; False shows nothing.
     """
     if callable(shown) or not shown:
         yield shown or (lambda amount: None)
@@ -49,7 +49,7 @@ def bar(words: str, total: float, shown: bool | Advance = True) -> Iterator[Adva
 
     done = (BarColumn(), "{task.percentage:3.0f}%", TimeElapsedColumn())
     columns = ("{task.description}", *done, "left", TimeRemainingColumn())
-    # Pieces differ in length, so the speed is averaged over two minutes.
+    # Tasks differ in length, so the speed is averaged over two minutes.
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, speed_estimate_period=120) as rich_bar:
         task = rich_bar.add_task(words, total=total)
@@ -60,9 +60,9 @@ Key = tuple[int, ...]
 
 
 class Lines:
-    """The file of what is done; without a path nothing is written.
+    """The file of finished tasks; without a path nothing is written.
 
-    `header`, the first line, is what the lines belong to; CheckpointError if a file has another.
+    The first line, `header`, says what the lines belong to; CheckpointError if a file has another.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class Lines:
             self._append("")
 
     def add(self, key: Key, result: Any) -> None:
-        """Keep a result, in the file too."""
+        """Keep a result and write it to the file."""
         self.done[key] = result
         if self._path is not None:
             result = _mapped(result, _writable)
@@ -110,7 +110,10 @@ class Lines:
             self._append(json.dumps(entry, allow_nan=False))
 
     def _append(self, line: str) -> None:
-        """Add a line, which outlives this process; and the machine, if the disk is quick."""
+        """Append a line so that it survives this process, and a crash of the machine if synced.
+
+        Syncing takes at most a share `SHARE` of the time.
+        """
         assert self._path is not None
         how = "the same call goes on"
         with going_on(self._path, how), self._path.open("ab") as file:
@@ -123,23 +126,22 @@ class Lines:
                 self._synced = ended + (ended - began) / SHARE
 
     def locked(self) -> AbstractContextManager[None]:
-        """Let no other process work with the file's folder."""
+        """Lock the file's folder against other processes."""
         return nullcontext() if self._path is None else locked(self._path.parent)
 
 
 def _sum(key: Key, result: Any) -> int:
-    """Return a checksum of a line."""
     return zlib.crc32(json.dumps([list(key), result]).encode())
 
 
 def run_tasks(
     function: Callable[[Key], Any], keys: Sequence[Key], lines: Lines, cores: int, advance: Advance
 ) -> dict[Key, Any]:
-    """Do what is not done yet; return the results of all keys, in their order.
+    """Run the tasks that are not done yet; return the results of all keys, in order.
 
-    `cores` is the number of worker processes; 1 runs here. Inside a `joblib.parallel_config` block
-    the workers are those of its backend. Results are added to `lines`, and `advance` is told how
-    many pieces have just been done, beginning with those from the file.
+    `cores` is the number of worker processes; 1 runs in this process. Inside a
+    `joblib.parallel_config` block its backend provides the workers. `advance` is called with the
+    number of tasks just done, first those from the file.
     """
     todo = [key for key in keys if key not in lines.done]
     advance(len(keys) - len(todo))
@@ -151,7 +153,7 @@ def run_tasks(
 
 
 def _results(function, todo: Sequence[Key], cores: int) -> Iterator[tuple[Key, Any]]:
-    """Yield the key and the result of each piece as it is done; again if its worker dies."""
+    """Yield each task's key and result as it finishes; retry tasks whose worker died."""
     workers = None if backend_is_chosen() else min(cores, len(todo))
     if workers is not None and workers <= 1:
         yield from ((key, function(key)) for key in todo)
@@ -174,12 +176,12 @@ def _with_key(function, key):
 
 
 def _writable(x: Any) -> Any:
-    """Return what JSON can hold: it has no NaN and no infinity, which are written as text."""
+    """Return a value that JSON can hold: NaN and infinities as text."""
     return x if not isinstance(x, float) or math.isfinite(x) else str(x)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return nested dictionaries and lists with every number in them changed."""
+    """Apply a function to every leaf of nested dictionaries and lists."""
     if isinstance(value, dict):
         return {name: _mapped(entry, change) for name, entry in value.items()}
     if isinstance(value, list):
