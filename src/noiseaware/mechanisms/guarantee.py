@@ -233,8 +233,8 @@ class Guarantee:
         """Return the promise for one changed record.
 
         Changing a record removes one and adds one. From `"add-remove"` this doubles epsilon and mu,
-        quadruples rho (Bun and Steinke 2016), and turns delta into delta (1 + e^epsilon), since the
-        second step multiplies the delta of the first by e^epsilon.
+        quadruples rho (Bun and Steinke 2016), and turns delta into delta (1 + e^epsilon): the two
+        deltas add, one of them multiplied by e^epsilon.
         """
         if self.neighbours == "change":
             return self
