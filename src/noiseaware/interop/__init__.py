@@ -15,8 +15,8 @@ it and returns a `Release` for `noiseaware.sample`:
 `numpyro.model` takes an unmodified NumPyro model. `Noisy`, in `numpyro` and `pymc`, is the
 distribution of a number published with noise, for use in their models.
 
-Readers do not import these libraries: they read an object that you hold, or plain JSON. What they
-cannot read is an error that says how to write the release by hand; nothing is guessed.
+Readers do not import these libraries: they read an object that you hold, or plain JSON. Nothing is
+guessed: unreadable input raises an error that says how to write the release by hand.
 """
 
 from noiseaware.interop import (

@@ -126,7 +126,6 @@ def _check_sensitivity(given: float, query: Any) -> None:
 
 
 def _scale(name: str, mechanism: Any) -> float:
-    """Return the scale of the noise that the mechanism adds."""
     if name in LAPLACE:
         # delta reduces the noise: epsilon - log(1 - delta) is above epsilon.
         return mechanism.sensitivity / (mechanism.epsilon - math.log1p(-mechanism.delta))

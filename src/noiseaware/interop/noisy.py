@@ -5,17 +5,17 @@ PyMC need
 
     log p(s) = log sum_x f(x) h(s | x),        or the integral for a continuous f,
 
-differentiable in the parameters of f, and weights from which to draw x given s. Here both are
-arrays of nodes x and of log weights: p(s) is the sum of the weights. Nodes are placed without
-derivatives; given the nodes, the derivative of the log of the sum is
-sum_x w(x) d log f(x) / p(s), Fisher's identity.
+differentiable in the parameters of f, and weights from which to draw x given s. Both come from
+arrays of nodes x and log weights: p(s) is the sum of the weights w. Nodes are placed without
+derivatives. Given the nodes, the derivative of log p(s) is sum_x w(x) d log f(x) / p(s), Fisher's
+identity.
 
 **Counts.** Outside a range around s, h(s | x) is below exp(-CUT) times its largest value. The range
 is cut into blocks of about a standard deviation of Gaussian noise, or four scales of Laplace noise.
 The weight w = f h is computed in the middle of each block, and all counts in the `CHOSEN` blocks of
 largest weight are summed. Under Gaussian noise and a log-concave f, w falls off from its mode at
-least as fast as the noise, and the blocks reach 11 standard deviations to either side: the error is
-below exp(-60). Blocks are chosen individually, so several modes (many zeros, a mixture) are covered
+least as fast as the noise, and the blocks reach 11 standard deviations to either side: what they
+omit is below exp(-60). Blocks are chosen individually, so several modes (zeros, mixtures) are seen
 too. An interval (withheld, clamped, rounded) widens the blocks so that the chosen ones cover it
 all. For a value clamped at an upper end, P(Y >= high) is 1 - P(Y < high), or summed from the end on
 where that is below 1e-9.

@@ -168,7 +168,6 @@ def _parts(node: Any) -> list[Any]:
 
 
 def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Release:
-    """Read one measurement."""
     steps, noise = _chain(node)
     if steps:
         data, neighbours = _input(steps[0])

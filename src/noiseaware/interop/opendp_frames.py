@@ -136,7 +136,6 @@ def frame(
 
 
 def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) -> list[Column]:
-    """Return the columns of one frame."""
     table, says = columns_by_name(released), columns_by_name(summary)
     for field in ("column", "aggregate", "distribution", "scale"):
         if field not in says:

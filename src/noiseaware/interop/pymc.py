@@ -139,7 +139,6 @@ def _parameters(node: Any, model: Any) -> list[Any]:
 
 
 def _published(mechanism: Any, true: Any) -> Any:
-    """Return the released values of true numbers, drawn by the mechanism."""
     from pytensor.tensor.random.op import RandomVariable
 
     class Published(RandomVariable):

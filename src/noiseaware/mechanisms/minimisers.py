@@ -19,7 +19,7 @@ T is additive over records, and the posterior is wrong without the determinant.
 
 *Noise.* f_e(e) proportional to exp(-||e|| / b), in the l2 norm in Chaudhuri et al.; or Gaussian.
 
-*Guarantee of the first kind.* Let changing a record move the summed gradient by at most Delta, and
+*Guarantee, unless Gaussian.* Let changing a record move the summed gradient by at most Delta, and
 let a record's Hessian have eigenvalues of at most c and rank at most r. The noise density changes
 by a factor of at most exp(Delta / b). For the determinant, let A be the Hessian of J without the
 record, h and h' the record's before and after: A has eigenvalues of at least ridge, h >= 0, and
@@ -31,11 +31,10 @@ for r = 1.) In their notation ridge = n (Lambda + Delta_theirs) and b = 2 / epsi
 in the unit ball.
 
 *Gaussian noise* has an (epsilon, delta) guarantee under conditions on the loss and the order of the
-proof's steps. No number is stated here: the guarantee is "unknown", which the posterior does not
-need.
+proof's steps. No number is stated here, so the guarantee is "unknown"; the posterior needs none.
 
-The release must be the exact minimiser. Early stopping, and minimisation over a bounded set, whose
-edge can hold the minimum, are not covered.
+The release must be the exact minimiser. Neither early stopping nor minimisation over a bounded set,
+whose minimum can lie on the edge, is covered.
 
 **The K-norm gradient mechanism** (Reimherr and Awan 2019) draws s with density proportional to
 

@@ -225,7 +225,6 @@ class Several(Compound):
         return joint.several(made, self._lengths(values))
 
     def _lengths(self, values: ArrayLike) -> list[int]:
-        """Return the length of each part's total."""
         return [_length(able, part) for able, part in self._able(values)]
 
     def total_length(self, values: ArrayLike) -> int:
@@ -278,14 +277,12 @@ class Several(Compound):
 
 
 def _length(able: MechanismAbilities, values: Any) -> int:
-    """Return the length of a mechanism's total."""
     if able.terms is not None:
         return len(able.terms(values).family)
     return len(able.mechanism.query.names) if not able.total_length else able.total_length(values)
 
 
 def _n_values(able: MechanismAbilities, n: int) -> int:
-    """Return how many values a mechanism releases for n records."""
     if able.n_values is not None:
         return able.n_values(n)
     return n * able.per_record if able.per_record else len(able.mechanism.query.names)
