@@ -83,8 +83,8 @@ def model(
         The NumPyro model: `function(n, x=None, ...)`, with n the number of records and the others
         the values of the observed sites of these names.
     kernel : kernel, optional
-        The kernel for p(theta | x), from `noiseaware.kernels` or like them, such as
-        `noiseaware.kernels.BlackJax(algorithm="hmc")`; by default NumPyro's NUTS, `NUTS()`.
+        The kernel for p(theta | x), such as `noiseaware.kernels.BlackJax(algorithm="hmc")`; by
+        default NumPyro's NUTS, `NUTS()`.
     dims : mapping, optional
         Names of the axes of a parameter, such as ``{"coefficients": ["term"]}``.
     coords : mapping, optional

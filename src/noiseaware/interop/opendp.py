@@ -129,8 +129,8 @@ def release(
         What was asked of the n records, such as `noiseaware.queries.Count(value=1)`. Needed for
         `make_count` of a known number of records; for `make_is_equal` with a value that is not a
         number; and for noise without a transformation (the guarantee is then stated for
-        `"change"`). An error otherwise, as the measurement says what was asked. For a composition,
-        a list, with None where not needed.
+        `"change"`). An error otherwise, because the measurement says what was asked. For a
+        composition, a list, with None where not needed.
 
     Returns
     -------

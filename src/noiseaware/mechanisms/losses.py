@@ -181,9 +181,8 @@ class RowNormLogisticLoss(RegressionLoss):
     A feature row x longer than `norm` (in the l2 norm) becomes x norm / ||x||. An intercept is a 1
     before the clipped row.
 
-    `free_intercept` reduces the ridge of the intercept: each record adds -free_intercept s_0^2 / 2,
-    so n records and the ridge r of `ObjectivePerturbation` leave r - n free_intercept. The
-    objective is convex as long as that is not negative.
+    Each record adds -free_intercept s_0^2 / 2, which reduces the ridge r of `ObjectivePerturbation`
+    to r - n free_intercept for the intercept. The objective is convex if that is not negative.
 
     Parameters
     ----------
