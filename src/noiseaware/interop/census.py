@@ -1,28 +1,28 @@
 """The 2020 Census noisy measurement files (P.L. 94-171 and DHC), and the Detailed DHC-A.
 
-**Noisy measurements.** The Census Bureau publishes the noisy counts that its tables were made from.
-A row of a file is one query about one area:
+**Noisy measurements.** The Census Bureau publishes the noisy counts behind its tables. A row of a
+file is one query about one area:
 
 | column                | what it says                                                        |
 |-----------------------|---------------------------------------------------------------------|
 | `geocode`             | the area, by the code of the Bureau's own hierarchy                 |
 | `query_name`          | `votingage * hispanic_dpq`, ...; `..._con` is a constraint          |
-| one for each variable | `hhgq`, `votingage`, ...: how it enters; `*` if it is summed out    |
-| `query_shape`         | the number of levels of each variable, 1 if it is summed out        |
+| one for each variable | `hhgq`, `votingage`, ...: how it enters; `*` if summed out          |
+| `query_shape`         | the number of levels of each variable, 1 if summed out              |
 | `value`               | the noisy counts of all cells, the last variable changing fastest   |
 | `variance`            | sigma^2 of the noise, P(e) proportional to exp(-e^2 / (2 sigma^2))  |
 | `sign`                | of a constraint: `=`, `<=` or `>=`                                  |
 
-Noise is discrete Gaussian and protects against one changed record. `read` gives the rows of a
-Parquet file, a folder of them, a CSV file (lists as `[1, 2]`) or JSON lines; `release` makes one
-joint release of rows about one area, and `hierarchy` one of all levels of geography at once. The
-code of an area begins with that of the area that it is part of. A variable enters a query as it is,
-in groups (`hhinstlevels` is `hhgq` in three groups) or not at all, so that a query is a margin of
-the table of the variables that the chosen rows have.
+Noise is discrete Gaussian and protects against one changed record. `read` returns the rows of a
+Parquet file, a folder of them, a CSV file (lists as `[1, 2]`) or JSON lines. `release` makes one
+joint release of rows about one area, and `hierarchy` one of all levels of geography. The code of an
+area starts with the code of the area that contains it. A variable enters a query by its own levels,
+in groups (`hhinstlevels` is `hhgq` in three groups) or not at all, so each query is a margin of the
+table of all variables in the chosen rows.
 
-**The Detailed DHC-A** publishes a noisy count for each area and group of people, and states margins
-of error in its documentation. `detailed` reads a table as data.census.gov writes it (CSV, with a
-second line of labels) or as the Bureau's API answers (JSON), each cell as a record.
+**The Detailed DHC-A** publishes a noisy count for each area and group of people; its documentation
+states margins of error. `detailed` reads tables from data.census.gov (CSV, with a second line of
+labels) or the Bureau's API (JSON), each cell as a record.
 
 Reference
 ---------
@@ -54,7 +54,7 @@ NEEDED = ("geocode", "query_name", "query_shape", "value")
 # Columns of text that are not variables.
 OTHERS = (*NEEDED, "sign", "geolevel", "State", "County", "Tract", "Block_Group", "Block")
 MOE = 1.6448536269514722
-"""A margin of error of the Bureau is this many standard deviations: 90%."""
+"""The Bureau's margins of error (90%) are this many standard deviations."""
 
 
 class Measurement(NamedTuple):
@@ -66,9 +66,9 @@ class Measurement(NamedTuple):
     variables: tuple[str, ...]
     """Those that are not summed out."""
     groups: tuple[str, ...]
-    """How each of them enters: by its own name, or by that of groups of its levels."""
+    """How each enters: its own name, or the name of groups of its levels."""
     shape: tuple[int, ...]
-    """The number of levels of each of them."""
+    """The number of levels of each."""
     values: NDArray[np.float64]
     """The counts of the cells, in C order of `shape`."""
     variance: float
@@ -77,18 +77,18 @@ class Measurement(NamedTuple):
 
 
 class Place(NamedTuple):
-    """All levels of geography of a place as one release, about the cells of its smallest areas."""
+    """All levels of geography of a place as one release about its smallest areas."""
 
     release: Release
     areas: tuple[str, ...]
-    """The codes of the smallest areas, those that have no parts in the file."""
+    """The codes of the smallest areas, those with no parts in the file."""
     n_levels: list[int]
-    """Of the table: the smallest areas, then the levels of each variable."""
+    """The table's sizes: the number of smallest areas, then the levels of each variable."""
     variables: list[str]
-    """The names that go with these, `"area"` first."""
+    """The matching names, `"area"` first."""
 
     def within(self, code: str) -> NDArray[np.int64]:
-        """Return which of the smallest areas are in this one, by their numbers."""
+        """Return the numbers of the smallest areas inside this one."""
         return np.flatnonzero([area.startswith(code) for area in self.areas])
 
 
@@ -103,15 +103,15 @@ def read(
     Parameters
     ----------
     path
-        A Parquet file or a folder of Parquet files (pandas reads them, with pyarrow), a CSV file,
-        or JSON lines.
+        A Parquet file or a folder of Parquet files (requires pandas and pyarrow), a CSV file, or
+        JSON lines.
     geocode
-        Only the rows of this area.
+        Keep only the rows of this area.
     queries
-        Only these, by their names in the file, with or without `_dpq`.
+        Keep only these, by their names in the file, with or without `_dpq`.
     variables
-        The columns of the variables, in the order of `query_shape`, where the file has other
-        columns of text too.
+        The columns of the variables, in the order of `query_shape`, if the file has other text
+        columns too.
 
     Returns
     -------
@@ -145,17 +145,17 @@ def release(
     Parameters
     ----------
     measurements
-        Rows that `read` gave, of one area. A constraint with the sign `=` is an exact number: of
-        all people, it is `n_records`; of a margin, a part of the release. Bounds are refused.
+        Rows from `read`, of one area. A constraint with the sign `=` is exact: `n_records` if it
+        counts all people, or else a part of the release. Bounds are refused.
     n_records
-        The number of people (or of housing units), where it is published: for a state, say. None:
-        it is unknown, and `noiseaware.sample` is given a prior for it.
+        The number of people (or housing units), if published, as it is for states. None if unknown;
+        `noiseaware.sample` then needs a prior for it.
 
     Returns
     -------
     Release
         A record has a level of each variable, (n, K), as for `noiseaware.models.ContingencyTable`;
-        of one variable alone it is (n,), as for `Categorical`.
+        with a single variable records are (n,), as for `Categorical`.
     """
     rows, areas = _rows([measurements] if isinstance(measurements, Measurement) else measurements)
     if len(areas) > 1:
@@ -176,15 +176,14 @@ def release(
 def hierarchy(measurements: Iterable[Measurement]) -> Place:
     """Return the measurements of an area, its parts, and their parts, as one release.
 
-    A record is the number of one of the smallest areas and a level of each variable; each
-    measurement is a set of sums over the table of these. For `noiseaware.models.PoissonTable`, of
-    which nobody needs to know the total, or `ContingencyTable`.
+    A record is the number of a smallest area and a level of each variable; each measurement is a
+    set of sums over the table of records. Use it with `noiseaware.models.PoissonTable`, which needs
+    no known total, or `ContingencyTable`.
 
     Parameters
     ----------
     measurements
-        Rows that `read` gave. A constraint with the sign `=` is an exact number; bounds are
-        refused.
+        Rows from `read`. A constraint with the sign `=` is exact; bounds are refused.
 
     Examples
     --------
@@ -199,7 +198,7 @@ def hierarchy(measurements: Iterable[Measurement]) -> Place:
     """
     rows, codes = _rows(measurements)
     levels = _levels(rows)
-    # In the order of text, the parts of an area follow it.
+    # In text order, the parts of an area follow it.
     following = [*codes[1:], ""]
     areas = [a for a, b in zip(codes, following, strict=True) if not b.startswith(a)]
     if len(areas) < 2:
@@ -216,7 +215,7 @@ def hierarchy(measurements: Iterable[Measurement]) -> Place:
 
 
 def _rows(measurements: Iterable[Measurement]) -> tuple[list[Measurement], list[str]]:
-    """Return the rows, of which there must be one, and the codes of their areas in order."""
+    """Return the rows, at least one, and the sorted codes of their areas."""
     rows = list(measurements)
     if not rows:
         raise ValueError("measurements must hold at least one row; got none")
@@ -230,7 +229,7 @@ def _mechanism(query: Any, exact: Any, scale: Any) -> Any:
 def _sums(
     rows: Sequence[Measurement], areas: Sequence[str], levels: dict[str, int]
 ) -> queries.Linear:
-    """Return the sums that rows are, over the areas and the levels of all variables."""
+    """Return the rows as sums over the areas and the levels of all variables."""
     n_inner, made, above, names = math.prod(levels.values()), [], 0, []
     inner = np.indices(tuple(levels.values())).reshape(len(levels), n_inner)
     for row in rows:
@@ -270,10 +269,10 @@ def detailed(
     column
         The column of counts.
     moe, variance
-        The margin of error at 90%, or the variance of the noise, from the Bureau's documentation;
-        one number, or one for each row. Give one of the two.
+        Either the margin of error at 90% or the variance of the noise, from the Bureau's
+        documentation: one number, or one for each row.
     threshold, clamp
-        What was done after the noise, as `noiseaware.mechanisms.LocalDiscreteGaussian` has it.
+        Steps after the noise, as in `noiseaware.mechanisms.LocalDiscreteGaussian`.
     """
     if (moe is None) == (variance is None):
         raise ValueError("give moe or variance, one of the two")
@@ -287,7 +286,7 @@ def detailed(
 
 
 def _measurement(row: Mapping[str, Any], variables: Sequence[str] | None) -> Measurement:
-    """Return one row, with the variables that are summed out left out."""
+    """Return one row, without the variables that are summed out."""
     name = str(row["query_name"])
     shape = [int(size) for size in _numbers(row["query_shape"])]
     values = np.array(_numbers(row["value"]), dtype=np.float64)
@@ -341,7 +340,7 @@ def _query(row: Measurement, levels: dict[str, int]) -> Any:
 
 
 def _numbers(given: Any) -> list[float]:
-    """Return a list of numbers, as an array or as the text of one."""
+    """Return a list of numbers from an array or its text."""
     if isinstance(given, str):
         return [float(part) for part in re.split(r"[\s,;]+", given.strip("[](){} \n")) if part]
     return np.asarray(given, dtype=np.float64).ravel().tolist()

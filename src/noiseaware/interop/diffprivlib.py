@@ -1,8 +1,8 @@
 """Releases made by the mechanisms of IBM's diffprivlib.
 
-A diffprivlib mechanism is made with an epsilon, maybe a delta, and a sensitivity, and turns one
-number into a private one (`mechanism.randomise(value)`). The scale of its noise is read from the
-mechanism where it keeps it, and otherwise is the formula that the mechanism itself uses:
+A diffprivlib mechanism has an epsilon, maybe a delta, and a sensitivity, and privatises one number
+(`mechanism.randomise(value)`). The scale of its noise is read from the mechanism if it stores it,
+or else computed by the mechanism's own formula:
 
 | diffprivlib                    | the noise                                  | here               |
 |--------------------------------|--------------------------------------------|--------------------|
@@ -13,22 +13,22 @@ mechanism where it keeps it, and otherwise is the formula that the mechanism its
 | `Geometric`                    | scale sensitivity/epsilon, on the integers | `DiscreteLaplace`  |
 | `GeometricTruncated`           | the same, then clamped to the range        | `Clamped`          |
 | `GeometricFolded`              | the same, then mirrored into the range     | `Folded`           |
-| `Gaussian`, `GaussianAnalytic` | the scale that the mechanism keeps         | `Gaussian`         |
+| `Gaussian`, `GaussianAnalytic` | the scale that the mechanism stores        | `Gaussian`         |
 | `GaussianDiscrete`             | likewise, on the integers                  | `DiscreteGaussian` |
 
-"Truncated" means two things: diffprivlib's truncated mechanisms move a number outside of the range
-to its end (atoms at the ends), which is `Clamped` here; `Truncated` here is its bounded domain.
-The bounded-domain mechanism first clamps the true answer to the range, so the range must hold all
-answers that n records can give; otherwise it is not read. Its guarantee here is twice what the
-scale would give alone, which holds for every truncated noise; diffprivlib's epsilon is smaller.
+Note that diffprivlib's "truncated" mechanisms clamp (atoms at the ends), which is `Clamped` here;
+`Truncated` here is its bounded domain. The bounded-domain mechanism first clamps the true answer to
+the range, so it is read only if the range holds all answers that n records can give. Its guarantee
+here is twice what the scale alone gives, which holds for all truncated Laplace noise; diffprivlib's
+epsilon is smaller.
 
-diffprivlib adds noise to one number at a time. For a query of several numbers, this reads a
-release in which the same mechanism was used on each of them; the guarantee is then computed from
-the query's sensitivity for all of them together, not taken from the mechanism's epsilon.
+diffprivlib adds noise to one number at a time. For a query of several numbers, the same mechanism
+must have been used on each; the guarantee then follows from the query's sensitivity for all of them
+together, not from the mechanism's epsilon.
 
-The sensitivity that the mechanism was made with must be one that the query can have: at least what
-one record can move one of the numbers, and at most what it can move all of them together, under
-either relation. Otherwise the numbers are not answers to that query, and it is refused.
+The mechanism's sensitivity must be possible for the query: at least what one record can move one
+of the numbers, and at most what it can move all of them together, under either relation. Otherwise
+the numbers do not answer that query, and it is refused.
 
 `tools` reads the answers of `diffprivlib.tools`, `fitted` the models of `diffprivlib.models`.
 
@@ -75,7 +75,7 @@ def release(
     Parameters
     ----------
     mechanism
-        A mechanism of `diffprivlib.mechanisms`, with which every value was made.
+        The mechanism of `diffprivlib.mechanisms` that made every value.
     values
         The released numbers, in the order of `query.names`.
     query
@@ -83,12 +83,12 @@ def release(
     n_records
         The number of confidential records.
     neighbours
-        The relation that the guarantee is about, which diffprivlib leaves to the sensitivity.
+        The relation of the guarantee, which diffprivlib leaves implicit in the sensitivity.
 
     Raises
     ------
     ValueError
-        For a mechanism that cannot be read, with the way to write the release by hand.
+        If the mechanism cannot be read; the message says how to write the release by hand.
     """
     module = type(mechanism).__module__
     if not module.startswith("diffprivlib.") or isinstance(mechanism, type):
@@ -106,7 +106,7 @@ def release(
 
 
 def _check_sensitivity(given: float, query: Any) -> None:
-    """ValueError if no neighbour relation gives the query this sensitivity."""
+    """Raise ValueError if no neighbour relation gives the query this sensitivity."""
     known = query_abilities(query).sensitivity
     if known is None:
         return
@@ -126,9 +126,8 @@ def _check_sensitivity(given: float, query: Any) -> None:
 
 
 def _scale(name: str, mechanism: Any) -> float:
-    """Return the scale of the noise that the mechanism adds."""
     if name in LAPLACE:
-        # diffprivlib spends delta on less noise: epsilon - log(1 - delta) is above epsilon.
+        # delta reduces the noise: epsilon - log(1 - delta) is above epsilon.
         return mechanism.sensitivity / (mechanism.epsilon - math.log1p(-mechanism.delta))
     if name in GEOMETRIC:
         return mechanism.sensitivity / mechanism.epsilon
@@ -153,7 +152,7 @@ def _after_noise(name: str, mechanism: Any, noise: Any, n: int) -> Any:
 
 
 def _check_answers(query: Any, n: int, lower: float, upper: float) -> None:
-    """ValueError unless all answers that n records can give are between the bounds."""
+    """Raise ValueError unless all answers that n records can give are between the bounds."""
     able = query_abilities(query)
     if able.possible is None:
         raise cannot_read(

@@ -1,24 +1,24 @@
-"""Fitted models of diffprivlib, where the law of what was fitted is known.
+"""Fitted models of diffprivlib whose distribution is known.
 
-**LogisticRegression** (two classes) minimises, with X shortened to rows of length `data_norm`,
+**LogisticRegression** (two classes) minimises, with rows of X clipped to length `data_norm`,
 
     (1/n) sum_i loss(w; x_i) + ||w||^2 / (2 C n) + b'w / n + delta ||(w, c)||^2 / 2,
 
-where the noise b has a density proportional to exp(-||b|| / scale), scale = 2 L / epsilon', L the
-largest length of a row, sqrt(data_norm^2 + 1) with an intercept c. Times n this is objective
+where the noise b has density proportional to exp(-||b|| / scale), scale = 2 L / epsilon', L the
+largest row length, sqrt(data_norm^2 + 1) with an intercept c. Times n this is objective
 perturbation with the ridge 1 / C + n delta; the intercept has the ridge n delta only, and is one
 of the coordinates of b. If epsilon' = epsilon - 2 log(1 + L C / 4) is positive, delta = 0;
 otherwise epsilon' = epsilon / 2 and n delta = L / (4 (e^(epsilon/4) - 1)) - 1 / C. The optimiser
-stops where no entry of the gradient is above `tol`; n tol must be small beside the noise.
+stops when no entry of the gradient exceeds `tol`; n tol must be small beside the noise.
 
-**LinearRegression** without an intercept keeps the noisy coefficients of its objective, from which
-its `coef_` follows: sum y^2, sum x_j y, sum x_j x_k of the records as they are, for without an
-intercept nothing is clipped. Each has Laplace noise, of the scale that diffprivlib works out from
-the bounds with epsilon divided equally among the 1 + p + p(p+1)/2 of them; the squares are folded
-at 0. (The square of a feature has the noise of its *lower* bound: so it is in the library.)
+**LinearRegression** without an intercept stores the noisy coefficients of its objective, which
+determine `coef_`: sum y^2, sum x_j y, sum x_j x_k of the unclipped records. Each has Laplace noise
+of the scale that diffprivlib derives from the bounds, with epsilon divided equally among the
+1 + p + p(p+1)/2 coefficients; squares are folded at 0. (In the library, the noise of a squared
+feature depends on its *lower* bound.)
 
-Not read: with an intercept, LinearRegression centres by noisy means that it does not keep.
-GaussianNB changes its noisy class counts until they add up to n, and clips what follows by them.
+Not read: with an intercept, LinearRegression centres by noisy means that it does not store.
+GaussianNB changes its noisy class counts until they sum to n, then clips the results by them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def fitted(estimator: Any, n_records: int) -> Release:
         A `diffprivlib.models.LogisticRegression` of two classes, or a `LinearRegression` without an
         intercept, after `fit`.
     n_records
-        The number of rows that it was fitted to.
+        The number of rows it was fitted to.
 
     Returns
     -------
     Release
         For `noiseaware.models.LogisticRegression` or `LinearRegression`: records are (n, p + 1),
-        the response last. That of a classifier is 1 for the second of its `classes_`.
+        the response last. A classifier's response is 1 for the second of its `classes_`.
     """
     name = type(estimator).__name__
     if not type(estimator).__module__.startswith("diffprivlib.models"):
@@ -140,7 +140,7 @@ def _linear(estimator: Any, n: int) -> Release:
 
 
 def _product(a: int, b: int) -> Any:
-    """Return the function of records that is the product of two columns."""
+    """Return a function that multiplies two columns of the records."""
 
     def product(records: Any) -> Any:
         return records[:, a] * records[:, b]

@@ -1,17 +1,17 @@
-"""Answers of `diffprivlib.tools`: the arguments of the call, and what it returned.
+"""Readers for results of `diffprivlib.tools` and the arguments of the call.
 
 - `mean`: Laplace noise of scale (u - l) / (n epsilon), clamped to [l, u]. Read as n times the mean,
   a `Sum` that is `Clamped` to [n l, n u].
-- `sum`: Laplace noise of scale (u - l) / epsilon, clamped to [n l, n u]; on the integers, if an
-  integer `dtype` was given.
+- `sum`: Laplace noise of scale (u - l) / epsilon, clamped to [n l, n u]; discrete if an integer
+  `dtype` was given.
 - `count_nonzero`: discrete Laplace noise of scale 1 / epsilon, clamped to [0, n].
 - `histogram`: the same in each bin, clamped at 0.
-- `var`: Laplace noise, drawn again until the result is in [0, (u - l)^2 / 4]; `NoisyVariance`.
+- `var`: Laplace noise, redrawn until the result is in [0, (u - l)^2 / 4]; `NoisyVariance`.
 
 With `axis=0`, each of w columns has 1/w of epsilon. The scale of `var` is the smallest b at which
-the bounded Laplace noise keeps epsilon. With D the sensitivity and U the end of the range, the
+bounded Laplace noise satisfies epsilon. With D the sensitivity and U the end of the range, the
 density at a true v has the normaliser C(v) = 1 - (e^(-v/b) + e^(-(U - v)/b)) / 2, and moving v by D
-changes the log density by at most D / b + log(C(D) / C(0)): b solves
+changes the log density by at most D / b + log(C(D) / C(0)), so b solves
 b = D / (epsilon - log(C(D) / C(0))).
 
 Reference
@@ -48,11 +48,11 @@ NOT_READ = {
         "one candidate is chosen with noise; it is not a noisy sum",
     ),
 }
-"""Tools of diffprivlib that have no function here, and why."""
+"""Tools of diffprivlib that are not read, and why."""
 
 
 def __getattr__(name: str) -> Any:
-    """Say of a tool that is not read why it is not."""
+    """Raise AttributeError that says why a tool is not read."""
     reason = f", because {NOT_READ[name]}" if name in NOT_READ else ""
     raise AttributeError(f"noiseaware reads no diffprivlib.tools.{name}{reason}")
 
@@ -62,7 +62,7 @@ def mean(
 ) -> Release:
     """Read what `diffprivlib.tools.mean(array, epsilon, bounds, axis)` returned.
 
-    `axis` is None for an array (n,), and 0 for means of the columns of an array (n, w).
+    `axis` is None for an array (n,), 0 for column means of an array (n, w).
     """
     n = whole_number("n_records", n_records)
     return _sums(n * np.asarray(result, dtype=np.float64), bounds, n, epsilon, axis, False)
@@ -79,7 +79,7 @@ def sum(
 ) -> Release:
     """Read what `diffprivlib.tools.sum(array, epsilon, bounds, axis, dtype)` returned.
 
-    Only an integer `dtype` in the call makes the noise discrete; that of the array does not.
+    Only an integer `dtype` in the call makes the noise discrete, not the array's dtype.
     """
     n = whole_number("n_records", n_records)
     whole = dtype is not None and issubclass(dtype, Integral)
@@ -107,8 +107,8 @@ def histogram(
 ) -> Release:
     """Read what `diffprivlib.tools.histogram(sample, epsilon, bins, range)` returned.
 
-    `result` is the counts, or the pair of counts and edges; with counts alone and a number of bins,
-    `range` is needed.
+    `result` is the counts, or the pair of counts and edges. Counts alone with a number of bins
+    require `range`.
     """
     if density:
         raise cannot_read(
@@ -158,7 +158,7 @@ def _sums(
 
 
 class Spread:
-    """The sums of the clamped records and of their squares."""
+    """The sums of clamped records and of their squares."""
 
     names = ("sum", "sum of squares")
 
@@ -171,12 +171,12 @@ class Spread:
         return np.column_stack((x, x * x))
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
+        """Return sentences for the report that say what was asked."""
         return [f"The variance of the records, each clamped to [{self.lower:g}, {self.upper:g}]."]
 
 
 class NoisyVariance:
-    """The variance of n records with bounded Laplace noise, as `diffprivlib.tools.var` makes it.
+    """The variance of n records with bounded Laplace noise, as in `diffprivlib.tools.var`.
 
     With T the sums of x and x^2, v(T) = T_2 / n - (T_1 / n)^2, and
 
@@ -195,25 +195,25 @@ class NoisyVariance:
         self.guarantee = Guarantee("pure", epsilon=self.epsilon)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s, T), up to a constant."""
+        """Return log g(s, T) up to a constant."""
         t = np.asarray(total, dtype=np.float64) / self.n_records
         v = min(max(float(t[1] - t[0] ** 2), 0.0), self.end)
         inside = _inside(v, self.scale, self.end)
         return -abs(float(np.asarray(values)[0]) - v) / self.scale - math.log(inside)
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks."""
+        """Return the constant that normalises log g."""
         return -math.log(2.0 * self.scale)
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the value, which must be between 0 and (u - l)^2 / 4."""
+        """Return the value; ValueError unless it is between 0 and (u - l)^2 / 4."""
         array = np.asarray(values, dtype=np.float64)
         if array.shape != (1,) or not 0.0 <= array[0] <= self.end:
             raise ValueError(f"result must be a number from 0 to {self.end:g}; got {values!r}")
         return array
 
     def words(self) -> list[str]:
-        """Return how the number was made private, in sentences for the report."""
+        """Return sentences for the report that say how the number was made private."""
         return [
             f"Random Laplace noise of scale {self.scale:.4g} was added, and drawn again until the "
             f"result was between 0 and {self.end:.4g}."
@@ -226,7 +226,7 @@ def _inside(v: float, b: float, end: float) -> float:
 
 
 def bounded_scale(epsilon: float, sensitivity: float, end: float) -> float:
-    """Return the scale of Laplace noise bounded to [0, end] that keeps epsilon; see above."""
+    """Return the scale of Laplace noise bounded to [0, end] that satisfies epsilon."""
     from scipy.optimize import brentq
 
     def left(b: float) -> float:

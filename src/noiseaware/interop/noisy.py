@@ -1,31 +1,30 @@
-"""A number that is only seen through noise, in the arrays of another language.
+"""The density of a noisy number with the true one summed or integrated out, for JAX and PyTensor.
 
-For a distribution f of the true number x and the law h(s | x) of what was published of it, NumPyro
-and PyMC need
+For a distribution f of the true number x and the density h(s | x) of the published s, NumPyro and
+PyMC need
 
     log p(s) = log sum_x f(x) h(s | x),        or the integral for a continuous f,
 
-as a function of the parameters of f that they can differentiate, and weights from which to draw x
-given s. Here both are arrays of nodes x and of log weights: `log p(s)` is the logarithm of the sum
-of the weights. Where the nodes are is found without derivatives; given the nodes, the derivative of
-the sum is the sum of the derivatives, sum_x w(x) d log f(x) / p(s), which is Fisher's identity.
+differentiable in the parameters of f, and weights from which to draw x given s. Both come from
+arrays of nodes x and log weights: p(s) is the sum of the weights w. Nodes are placed without
+derivatives. Given the nodes, the derivative of log p(s) is sum_x w(x) d log f(x) / p(s), Fisher's
+identity.
 
-**Counts.** h(s | x) is below exp(-CUT) times its largest value outside of a range around s, which
-is cut into blocks: about a standard deviation of Gaussian noise, four scales of Laplace noise. The
-weight w = f h in the middle of each block is looked at, and every count in the `CHOSEN` blocks with
-the largest of them is added up. Under Gaussian noise and for a log-concave f, w falls off from its
-top at least as fast as the noise does, and the blocks reach 11 standard deviations to either side:
-what is left out is below exp(-60). As blocks are chosen one by one, several humps (many zeros, a
-mixture) are seen too. An interval (withheld, clamped, rounded) widens the blocks, so that the
-chosen ones cover all of it. A value that was cut off at an upper end, P(Y >= high), is 1 - P(Y <
-high); where that is below 1e-9 it is added up from the end on.
+**Counts.** Outside a range around s, h(s | x) is below exp(-CUT) times its largest value. The range
+is cut into blocks of about a standard deviation of Gaussian noise, or four scales of Laplace noise.
+The weight w = f h is computed in the middle of each block, and all counts in the `CHOSEN` blocks of
+largest weight are summed. Under Gaussian noise and a log-concave f, w falls off from its mode at
+least as fast as the noise, and the blocks reach 11 standard deviations to either side: what they
+omit is below exp(-60). Blocks are chosen individually, so several modes (zeros, mixtures) are seen
+too. An interval (withheld, clamped, rounded) widens the blocks so that the chosen ones cover it
+all. For a value clamped at an upper end, P(Y >= high) is 1 - P(Y < high), or summed from the end on
+where that is below 1e-9.
 
-**Values.** In a coordinate y in which f has no ends (its logarithm, for a positive value), the
-integral is over panels, each with Gauss and Legendre's rule of `NODES` nodes. Around the top of w,
-which is found by steps of doubled length, panels are as wide as w is there; further out they grow
-with the distance, so nothing is cut off. The same ones around the mean of f stand between them, and
-places where h has a kink are ends of panels. A density f with features much narrower than its width
-(a mixture of needles) is not for this; all smooth ones are.
+**Values.** In a coordinate y in which f is unbounded (the logarithm, for a positive value), the
+integral is over panels, each with a Gauss-Legendre rule of `NODES` nodes. Steps of doubling length
+find the mode of w. Panels there are as wide as w, and grow with the distance, so nothing is cut
+off. They are interleaved with similar panels around the mean of f, and kinks of h are ends of
+panels. f must be smooth: features much narrower than its width (a mixture of needles) are missed.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ CHOSEN = 24  # blocks of counts that are added up
 NODES = 16  # nodes in a panel
 
 LADDER = 2.0 ** np.arange(-26.0, 9.0)
-"""Lengths of the steps of the search for the top, in scales of the noise."""
+"""Step lengths of the search for the mode, in scales of the noise."""
 
 EDGES = np.concatenate([np.arange(5.0), 4.0 * 1.6 ** np.arange(1.0, 23.0)])
-"""Ends of the panels on one side of the top, in widths of it."""
+"""Ends of the panels on one side of the mode, in its widths."""
 
 FREE = 64  # draws from f itself, where they are needed for a draw of the true number
 FAR = 1e30  # stands for infinity where a difference is taken
 
 
 class Backend(NamedTuple):
-    """What is called differently in JAX and in PyTensor, in NumPyro and in PyMC."""
+    """The functions that differ between JAX with NumPyro and PyTensor with PyMC."""
 
     xp: Any  # the module of array functions
     constant: Callable[[Any], Any]  # an array of NumPy as one of theirs
@@ -69,7 +68,7 @@ class Backend(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of each record from its released value; all arrays have the release's shape."""
+    """What each released value says about its record; arrays have the release's shape."""
 
     family: NDArray[np.int64]
     low: Floats  # the noisy number, or where it is at least; infinite ends are +-`FAR`
@@ -85,7 +84,7 @@ class Seen(NamedTuple):
 
 
 def laws_of(mechanism: Any, values: Any) -> tuple[CellLaws, Floats]:
-    """Return the law of each record, and its constant; an error if the mechanism is not local."""
+    """Return the law of each record and its constant; ValueError if the mechanism is not local."""
     able, laws = mechanism_abilities(mechanism), None
     if able.record_laws is not None and able.check_values is not None:
         values = able.check_values(np.asarray(values, dtype=np.float64).reshape(-1))
@@ -99,7 +98,7 @@ def laws_of(mechanism: Any, values: Any) -> tuple[CellLaws, Floats]:
 
 
 def read_values(mechanism: Any, values: Any) -> Seen:
-    """Return what the released values say of continuous true values."""
+    """Return what the released values say about continuous true values."""
     laws, constant = laws_of(mechanism, values)
     if mechanism.discrete:
         raise ValueError(
@@ -111,10 +110,10 @@ def read_values(mechanism: Any, values: Any) -> Seen:
 
 
 def read_counts(mechanism: Any, values: Any) -> tuple[Seen, Seen | None]:
-    """Return what the released values say of true counts.
+    """Return what the released values say about true counts, and the complement of open intervals.
 
-    The second is what the records whose upper end is open do *not* say: that they are below it. It
-    is None if there are none.
+    For a record known to be at or above a number, the second says that it is below that number. It
+    is None if there are no such records.
     """
     laws, constant = laws_of(mechanism, values)
     family, p, shape = laws.family, laws.parameters, np.shape(values)
@@ -129,7 +128,7 @@ def read_counts(mechanism: Any, values: Any) -> tuple[Seen, Seen | None]:
 
 
 def _counts(laws: CellLaws, constant: Floats, shape: tuple[int, ...]) -> Seen:
-    """Lay out the blocks of each record, and write log h as a table where there is no formula."""
+    """Lay out each record's blocks, and tabulate log h where there is no formula."""
     family, p = laws.family, laws.parameters
     known = ~((family == GAUSSIAN) & (p[:, 1] == 0.0))
     table = family == TABLE
@@ -140,7 +139,7 @@ def _counts(laws: CellLaws, constant: Floats, shape: tuple[int, ...]) -> Seen:
     reach = np.where(table, 0.0, np.where(laplace, CUT, np.sqrt(2.0 * CUT)) * scale)
     high = np.where(between, p[:, 2], np.where(table, p[:, 0] + p[:, 2] - 1.0, p[:, 0]))
     low = np.where(between & (p[:, 0] == -np.inf), 0.0, p[:, 0])
-    # An open upper end: as far as from 0 to the lower one, and the noise's reach.
+    # An open upper end extends to twice the lower one, plus the noise's reach.
     high = np.where(high == np.inf, 2.0 * np.maximum(low, 0.0), high)
     low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     first = np.where(known, np.maximum(np.ceil(low - reach), 0.0), 0.0)
@@ -173,9 +172,9 @@ def _seen(laws: CellLaws, constant: Any, whole: Any, table: Any, shape: Any) -> 
 
 
 def count_weights(b: Backend, seen: Seen, log_f: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Return counts, and log f(x) h(s | x) of them, both (nodes, ...).
+    """Return counts x, and log f(x) h(s | x), both (nodes, ...).
 
-    `log_f` takes counts of this shape and gives -inf, with a derivative of zero, where there is no
+    `log_f` takes counts of this shape and returns -inf, with a derivative of zero, where f has no
     mass.
     """
     xp, first, last, width = b.xp, seen.first, seen.last, seen.width
@@ -197,7 +196,7 @@ def count_weights(b: Backend, seen: Seen, log_f: Callable[[Any], Any]) -> tuple[
 
 
 def seen_at(b: Backend, seen: Seen, x: Any) -> Any:
-    """Return log h(s | x) of counts."""
+    """Return log h(s | x) for counts x."""
     xp = b.xp
     z = (seen.low - x) * seen.inverse
     formula = xp.where(seen.family == LAPLACE, -xp.abs(z), -0.5 * z * z)
@@ -221,7 +220,7 @@ def log_counts(b: Backend, seen: Seen, beside: Seen | None, log_f: Callable[[Any
 
 
 def log_total(b: Backend, log_weights: Any, nothing: NDArray[np.bool_]) -> Any:
-    """Return the log of the sum of the weights along the first axis; 0 where nothing is known."""
+    """Return the log of the summed weights along the first axis; 0 where nothing is known."""
     xp = b.xp
     top = b.still(log_weights.max(axis=0))
     top = xp.where(nothing | (top < -1e300), 0.0, top)
@@ -233,7 +232,7 @@ def log_total(b: Backend, log_weights: Any, nothing: NDArray[np.bool_]) -> Any:
 
 
 class Coordinate(NamedTuple):
-    """A coordinate without ends of the true value, and the density in it."""
+    """An unbounded coordinate of the true value, and the density in it."""
 
     to_value: Callable[[Any], Any]  # x(y)
     from_value: Callable[[Any], Any]  # its inverse; `middle` for a value that is impossible
@@ -242,7 +241,7 @@ class Coordinate(NamedTuple):
 
 
 def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
-    """Return log h(s | x) of real values, as `noiseaware.mechanisms.intervals` has it."""
+    """Return log h(s | x) for real x; formulas as in `noiseaware.mechanisms.intervals`."""
     xp = b.xp
     z = (seen.low - x) * seen.inverse
     result = xp.where(seen.family == LAPLACE, -xp.abs(z), -0.5 * z * z)
@@ -270,7 +269,7 @@ def log_h_of_values(b: Backend, seen: Seen, x: Any) -> Any:
 def value_weights(b: Backend, seen: Seen, c: Coordinate) -> tuple[Any, Any, Any]:
     """Return the ends of the panels (panels + 1, ...), and y and log weights of their nodes.
 
-    The nodes are (panels, NODES, ...); a weight is f(x) h(s | x) |dx / dy| times that of the node.
+    Nodes are (panels, NODES, ...); a weight is f(x) h(s | x) |dx / dy| times the quadrature weight.
     """
     xp = b.xp
 
@@ -301,14 +300,14 @@ def value_weights(b: Backend, seen: Seen, c: Coordinate) -> tuple[Any, Any, Any]
 
 
 def best(b: Backend, log_w: Callable[[Any], Any], y: Any) -> Any:
-    """Return, of the places along the first axis, that of the largest weight."""
+    """Return the y of largest weight along the first axis."""
     xp = b.xp
     place = xp.argmax(b.still(log_w(y)), axis=0)[np.newaxis]
     return xp.take_along_axis(b.still(y), place, axis=0)[0]
 
 
 def around(b: Backend, log_w: Callable[[Any], Any], top: Any, length: Any) -> list[Any]:
-    """Return ends of panels around a top: a width is where the log weight has fallen by a half."""
+    """Return ends of panels around a mode, whose width is where log w has fallen by a half."""
     xp = b.xp
     ladder = LADDER.reshape(-1, *(1,) * top.ndim) * length
     lower = xp.minimum(log_w(top + ladder), log_w(top - ladder))
@@ -348,7 +347,7 @@ class Read:
         return log_values(b, self.seen, b.coordinate(distribution))
 
     def draw(self, distribution: Any, free: Any, uniforms: Any) -> Any:
-        """Draw the true number of each value; `free` and `uniforms` as `draw_counts` has them."""
+        """Draw the true number of each value; `free` and `uniforms` as in `draw_counts`."""
         b = self.backend()
         if self.discrete:
             return draw_counts(b, self.seen, b.log_mass(distribution), free, uniforms)
@@ -360,10 +359,10 @@ def draw_counts(
 ) -> Any:
     """Draw the true count of each record given its released value.
 
-    `free` are `FREE` draws from f for each record, and `uniforms` one more than that. Counts are
-    drawn by their weights. If nothing is known of a record, the first of the free draws is taken.
-    If its upper end is open, the first that is kept with probability h(s | x), as long as there is
-    one: the weights end somewhere, the free draws do not.
+    `free` holds `FREE` draws from f for each record, and `uniforms` one more than that. Counts are
+    drawn by their weights. If nothing is known of a record, its first free draw is used. If its
+    upper end is open, which the weights cannot cover, it is the first free draw accepted with
+    probability h(s | x), if there is one.
     """
     xp = b.xp
     x, log_weights = count_weights(b, seen, log_f)
@@ -381,10 +380,10 @@ def draw_counts(
 def draw_values(b: Backend, seen: Seen, c: Coordinate, free: Any, uniforms: Any) -> Any:
     """Draw the true value of each record given its released value.
 
-    A panel, then a place t in it: there the density is taken as the polynomial through the nodes,
-    sum_k c_k P_k(t) with c_k = (2 k + 1) / 2 sum_j weight_j P_k(t_j), whose integral from -1 is c_0
-    (t + 1) + sum_{k > 0} c_k (P_{k+1}(t) - P_{k-1}(t)) / (2 k + 1). Where it reaches what is left
-    of u is found by looking at 16 places, and 16 between two of them, and so on.
+    Draws a panel, then a place t in it. The density in the panel is the polynomial through the
+    nodes, sum_k c_k P_k(t) with c_k = (2 k + 1) / 2 sum_j weight_j P_k(t_j), whose integral from -1
+    is c_0 (t + 1) + sum_{k > 0} c_k (P_{k+1}(t) - P_{k-1}(t)) / (2 k + 1). A search that divides
+    the interval by 16 repeatedly finds where it reaches the rest of u.
     """
     xp = b.xp
     ends, _, log_weights = value_weights(b, seen, c)
@@ -419,7 +418,7 @@ def draw_values(b: Backend, seen: Seen, c: Coordinate, free: Any, uniforms: Any)
 
 
 def pick(b: Backend, log_weights: Any, uniform: Any) -> tuple[Any, Any]:
-    """Return the place (1, ...) where the summed weights reach u, and the rest of u in it."""
+    """Return the place (1, ...) where the cumulative weights reach u, and the rest of u in it."""
     xp = b.xp
     top = log_weights.max(axis=0)
     weights = xp.exp(log_weights - xp.where(top < -1e300, 0.0, top))

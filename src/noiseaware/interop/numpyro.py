@@ -1,9 +1,8 @@
-"""A NumPyro model, taken as it is: its prior, its likelihood of a record, its own NUTS.
+"""An unmodified NumPyro model, with its prior, its likelihood of a record and NumPyro's NUTS.
 
 The form
 --------
-A function of the number of records and, for each observed site, of its values, or None to draw
-them:
+A function of the number of records and of the values of each observed site, or None to draw them:
 
     def model(n, x=None, y=None):
         slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
@@ -11,38 +10,37 @@ them:
             x = numpyro.sample("x", dist.Normal(0.0, 1.0), obs=x)
             numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
 
-* the first argument is n; each other argument has the default None and the name of the site whose
-  `obs` it is. All that a record holds must be such a site: what is confidential is imputed,
-  features too;
-* what is known of each record, and not confidential, is an argument too, whose values are given by
-  `known`: an exposure, the features of a regression on published covariates;
+* the first argument is n; each other argument defaults to None and has the name of the site whose
+  `obs` it is. Every confidential entry of a record, features included, must be such a site, and is
+  imputed;
+* public knowledge of each record, such as an exposure or published covariates, is also an argument,
+  with values given by `known`;
 * the other sites are the parameters, with the prior that the function gives them. They may depend
-  on each other, but neither on n nor on the records. Their supports are read off their
-  distributions: real, positive, between 0 and 1, simplex, positive definite matrix;
-* given the parameters and what is known of them, records are independent and alike: a `plate` over
-  n, or distributions whose batch shape is (n,). The log probability of each site has the shape
-  (n,).
+  on each other, but neither on n nor on the records. Their distributions determine their supports:
+  real, positive, between 0 and 1, simplex, positive definite matrix;
+* given the parameters and public knowledge, records are independent and alike: a `plate` over n, or
+  distributions with batch shape (n,). Each site's log probability has shape (n,).
 
 A record is the row of the sites' values in the order of the arguments; a site with an event shape
-takes as many columns as it has entries. With one site of scalars a record is a scalar. Records are
-int64 if all sites are discrete, otherwise float64.
+takes one column per entry. With one site of scalars a record is a scalar. Records are int64 if all
+sites are discrete, otherwise float64.
 
-Whatever else a NumPyro model may hold is an error, because data augmentation would give a posterior
-other than the model's: parameters that are discrete, or there for each record (marginalise
-them); other observed sites and `factor` (the prior could not be drawn from); `mask`, `scale` and
-subsampling. `deterministic` sites are ignored.
+Anything else in a NumPyro model is an error, because data augmentation would then target a
+different posterior: discrete or per-record parameters (marginalise them); other observed sites and
+`factor` (the prior could not be drawn from); `mask`, `scale` and subsampling. `deterministic` sites
+are ignored.
 
 How it is computed
 ------------------
-The function is traced by NumPyro's handlers with theta substituted. log p(theta) is the sum of the
-log probabilities of the parameters' sites, in their natural coordinates; log f(x_i | theta) that of
-the observed sites. Functions are compiled for numbers of records that are powers of two and the
-surplus is cut off, which changes nothing for records that are independent.
+NumPyro's handlers trace the function with theta substituted. log p(theta) sums the log
+probabilities of the parameters' sites, in their natural coordinates; log f(x_i | theta) sums those
+of the observed sites. Functions are compiled for numbers of records padded to powers of two; the
+surplus is discarded, which is valid because records are independent.
 
-theta given the records is drawn by NumPyro's NUTS (`NUTS`) on log p(v | x), v the unconstrained
-vector of noiseaware, with the step size and the mass matrix of
-`noiseaware.kernels.hamiltonian`, learned in warm-up and then frozen: NumPyro's own adaptation takes
-the density to stay the same, and here it moves with the imputed records.
+NumPyro's NUTS (`NUTS`) draws theta given the records on log p(v | x), with v the unconstrained
+vector of noiseaware. `noiseaware.kernels.hamiltonian` tunes the step size and mass matrix in
+warm-up and then freezes them: NumPyro's own adaptation assumes a fixed density, but here the
+density changes with the imputed records.
 """
 
 from __future__ import annotations
@@ -77,23 +75,23 @@ def model(
     coords: Mapping[str, Sequence[Any]] | None = None,
     known: Mapping[str, Any] | None = None,
 ) -> NumPyroModel:
-    """Turn a NumPyro model into a model that `noiseaware.sample` takes.
+    """Turn a NumPyro model into a model for `noiseaware.sample`.
 
     Parameters
     ----------
     function : callable
-        The NumPyro model: `function(n, x=None, ...)`, n the number of records and the others the
-        values of the observed sites of these names.
+        The NumPyro model: `function(n, x=None, ...)`, with n the number of records and the others
+        the values of the observed sites of these names.
     kernel : kernel, optional
-        For p(theta | x): an object as in `noiseaware.kernels`, such as
-        `noiseaware.kernels.BlackJax(algorithm="hmc")`. If not given, NumPyro's NUTS, `NUTS()`.
+        The kernel for p(theta | x), such as `noiseaware.kernels.BlackJax(algorithm="hmc")`; by
+        default NumPyro's NUTS, `NUTS()`.
     dims : mapping, optional
         Names of the axes of a parameter, such as ``{"coefficients": ["term"]}``.
     coords : mapping, optional
         Labels along named axes, such as ``{"term": ["intercept", "slope"]}``.
     known : mapping, optional
-        Arguments of the function that are known of each record, such as ``{"income": income}``:
-        arrays whose first axis is the record. The number of records is then theirs.
+        Values of arguments that are known for each record, such as ``{"income": income}``: arrays
+        whose first axis is the record. They determine the number of records.
 
     Returns
     -------
@@ -102,22 +100,22 @@ def model(
     Raises
     ------
     ValueError or TypeError
-        For a model that is not of the accepted form, with what is wrong.
+        If the model is not of the accepted form; the message says what is wrong.
     """
     return NumPyroModel(function, kernel, dims, coords, known)
 
 
 class NUTS(Hamiltonian):
-    """NumPyro's No-U-Turn sampler as a kernel for p(theta | x); tuned in warm-up and then frozen.
+    """NumPyro's No-U-Turn sampler as a kernel for p(theta | x), tuned in warm-up and then frozen.
 
     Parameters
     ----------
     steps : int
-        Steps in an iteration.
+        NUTS steps per iteration.
     max_tree_depth : int
-        The trajectory is doubled at most so often.
+        The maximum number of doublings of a trajectory.
     target_acceptance : float
-        What the step size is tuned to.
+        The acceptance rate to which the step size is tuned.
     """
 
     def __init__(
@@ -136,7 +134,7 @@ class NUTS(Hamiltonian):
         from numpyro.infer.hmc import hmc
 
         def nuts(key, v, step_size, inverse_mass, length):
-            # No warm-up of its own: it does one step with what it is given.
+            # One step with the given tuning, without warm-up.
             start, step = hmc(lambda v: -density(v), algo="NUTS")
             state = start(
                 v,
@@ -168,9 +166,8 @@ class NUTS(Hamiltonian):
 class NumPyroModel:
     """A NumPyro model as a model of noiseaware; made by `model`.
 
-    `parameters` are its sites that are not observed, `column_names` those of a record, `n_records`
-    and `uses_index` the number of records, and that they are not alike, if something is known of
-    each.
+    `parameters` are its unobserved sites, `column_names` the names of a record's columns. With
+    `known`, `n_records` is set and `uses_index` is True: records are not alike.
     """
 
     def __init__(
@@ -209,13 +206,13 @@ class NumPyroModel:
         return f"NumPyroModel({getattr(self.function, '__name__', self.function)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled functions stay where they were made.
+        # Compiled functions are not pickled.
         return {**self.__dict__, "_made": {}}
 
     # Reading the function.
 
     def _read_sites(self, sites: Any) -> None:
-        """Find the names of the parameters; check that every site is of the accepted form."""
+        """Find the parameters, and check that every site is of the accepted form."""
         for name in self._data:
             if name not in sites or sites[name]["type"] != "sample":
                 raise ValueError(
@@ -229,7 +226,7 @@ class NumPyroModel:
     def _read_parameters(
         self, sites: Any, dims: dict[str, Any], coords: dict[str, Any]
     ) -> tuple[Parameter, ...]:
-        """Return the sites that are not observed, with their supports."""
+        """Return the unobserved sites with their supports."""
         import jax
 
         def fewer(key: Any) -> Any:
@@ -257,7 +254,7 @@ class NumPyroModel:
         return tuple(parameters)
 
     def _read_columns(self, sites: Any) -> None:
-        """Find which columns of a record hold the values of which observed site."""
+        """Assign the columns of a record to the observed sites."""
         values = {name: sites[name]["value"] for name in self._data}
         for name, value in values.items():
             shape = sites[name]["fn"].log_prob(value).shape
@@ -278,10 +275,10 @@ class NumPyroModel:
         ]
 
     def _check_likelihood(self, sites: Any) -> None:
-        """Check on the records that were drawn that log f is what it is taken for.
+        """Check the assumptions about log f on drawn records.
 
-        The arguments are the `obs` of their sites, and log f of a record depends neither on the
-        others, which stand behind and before it in turn, nor on how many there are.
+        Each argument must be the `obs` of its site, and log f of a record must depend neither on
+        the other records, checked in several orders, nor on their number.
         """
         import jax
 
@@ -311,13 +308,13 @@ class NumPyroModel:
                 )
 
     def _rows(self, n: int, index: Any) -> NDArray[np.int64]:
-        """Return which records are meant: those with these numbers, or the first n."""
+        """Return the numbers of the records: `index`, or the first n."""
         if index is None:
             index = np.arange(n) % (self.n_records or n)
         return np.asarray(index, dtype=np.int64)
 
     def _trace(self, theta: Any, n: int, observed: Any, key: Any, rows: Any = None) -> Any:
-        """Run the function with these values of the sites, and return what it did."""
+        """Return the trace of the function at these values of the sites."""
         import jax.numpy as jnp
         from numpyro import handlers
 
@@ -357,7 +354,7 @@ class NumPyroModel:
         return values
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Call one of the functions in JAX, compiled once, in float64."""
+        """Call a JAX function in float64, compiled once."""
         import jax
 
         with jax.enable_x64(True):
@@ -390,13 +387,13 @@ class NumPyroModel:
         return {name: np.array(theta[name], dtype=np.float64) for name in self._latent}
 
     def log_prior(self, theta: Mapping[str, Any]) -> float:
-        """Log p(theta), in the natural coordinates."""
+        """Log p(theta) in the natural coordinates."""
         return float(self._call("_log_prior", self._arrays(theta)))
 
     def sample_records(
         self, theta: Mapping[str, Any], n: int, rng: np.random.Generator, index: Any = None
     ) -> NDArray[Any]:
-        """Draw n records given theta: those with these numbers, or the first n."""
+        """Draw n records given theta: those numbered `index`, or the first n."""
         rows = self._rows(n, index)[np.minimum(np.arange(_at_least(n)), n - 1)]
         records = self._call("_draw_records", self._arrays(theta), len(rows), _key_data(rng), rows)
         return np.array(np.asarray(records)[:n], dtype=self._dtype, order="C")
@@ -442,7 +439,7 @@ def _data_arguments(function: Callable[..., Any]) -> list[str]:
 def _known_columns(
     known: Mapping[str, Any], arguments: Sequence[str]
 ) -> tuple[dict[str, NDArray[Any]], int | None]:
-    """Return what is known of each record, and how many there are."""
+    """Return the public columns and the number of records."""
     columns = {name: np.asarray(column) for name, column in known.items()}
     for name, column in columns.items():
         if name not in arguments:
@@ -460,7 +457,7 @@ def _known_columns(
 
 
 def _check_site(name: str, site: Any, is_data: bool) -> None:
-    """Raise for what would give a posterior other than the model's."""
+    """Raise if a site would lead to a posterior other than the model's."""
     from numpyro import distributions
 
     if site["type"] in ("deterministic", "mutable"):
@@ -490,7 +487,7 @@ def _check_site(name: str, site: Any, is_data: bool) -> None:
 
 
 def _support(name: str, distribution: Any) -> str:
-    """Return the support of a parameter in the words of `noiseaware.Parameter`."""
+    """Return the support of a parameter, named as in `noiseaware.Parameter`."""
     from numpyro.distributions import constraints
 
     constraint = distribution.support

@@ -1,4 +1,4 @@
-"""`Noisy` for NumPyro: a distribution of a number that was published with noise."""
+"""`Noisy` for NumPyro: the distribution of a number published with noise."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ __all__ = ["Noisy", "true_values"]
 
 
 def Noisy(distribution: Any, mechanism: Any) -> Any:
-    """Return the NumPyro distribution of what a local mechanism publishes of a draw.
+    """Return the NumPyro distribution of what a local mechanism publishes about a draw.
 
-    Its log density has the true number summed out, to the precision of the arithmetic, or
-    integrated, if the distribution is continuous; see `noiseaware.interop.noisy`. It goes wherever
-    a distribution goes: with `obs=` in any model, in plates, under `jit`, `grad` and NUTS.
+    Its log density sums over the true number to machine precision, or integrates over it if the
+    distribution is continuous; see `noiseaware.interop.noisy`. Use it like any distribution: with
+    `obs=`, in plates, under `jit`, `grad` and NUTS.
 
     Parameters
     ----------
     distribution : numpyro.distributions.Distribution
-        Of the true numbers: counts from 0 on, or continuous ones; no event dimensions.
+        The distribution of the true numbers: counts from 0, or continuous; no event dimensions.
     mechanism : mechanism
-        A local one of `queries.Value()`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`,
+        A local mechanism of `queries.Value()`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`,
         `LocalDiscreteGaussian`, with one scale or one for each value; `RandomRounding`, `CellKey`,
         `LocalExact`.
 
     Returns
     -------
     numpyro.distributions.Distribution
-        Its values are what `Release` takes, NaN where nothing was published. The values must be
-        known when the model is traced: arrays, not arguments of a function that is being compiled.
+        Observed values are as for `Release`, NaN where nothing was published. They must be arrays,
+        known when the model is traced, not arguments of a function being compiled.
 
     Notes
     -----
-    Without `numpyro.enable_x64()` JAX, and this, computes in single precision.
+    JAX computes in single precision unless `numpyro.enable_x64()` is called.
 
     Examples
     --------
@@ -57,13 +57,13 @@ def Noisy(distribution: Any, mechanism: Any) -> Any:
 
 @functools.cache
 def _noisy_class() -> Any:
-    """Make the class; NumPyro is not imported before somebody asks for it."""
+    """Make the class, importing NumPyro only when needed."""
     import jax
     import jax.numpy as jnp
     from numpyro.distributions import Distribution, constraints
 
     class NoisyDistribution(Distribution):
-        """What is published of a draw from `base`."""
+        """The distribution of what is published about a draw from `base`."""
 
         support = constraints.real
         arg_constraints: dict[str, Any] = {}  # noqa: RUF012
@@ -128,7 +128,7 @@ def _read(published: Any, value: Any) -> noisy.Read:
 
 
 def _log_mass(base: Any) -> Callable[[Any], Any]:
-    """Return log f of counts, -inf where the distribution has none."""
+    """Return the function log f of counts, -inf outside the support."""
     import jax.numpy as jnp
 
     def log_mass(x: Any) -> Any:
@@ -140,7 +140,7 @@ def _log_mass(base: Any) -> Callable[[Any], Any]:
 
 
 def _coordinate(base: Any) -> noisy.Coordinate:
-    """Return the coordinate in which NumPyro itself would move such a value."""
+    """Return NumPyro's own unconstrained coordinate of such a value."""
     import jax
     import jax.numpy as jnp
     from numpyro.distributions import biject_to
@@ -174,7 +174,7 @@ def true_values(
     random_seed: int | None = None,
     **kwargs: Any,
 ) -> dict[str, NDArray[Any]]:
-    """Draw the true numbers given what was published, one draw for each draw of the parameters.
+    """Draw the true numbers given the published ones, once for each draw of the parameters.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def true_values(
     samples : mapping
         Draws of its parameters, ``mcmc.get_samples()``.
     *args, **kwargs
-        What the model was fitted with.
+        The model's arguments in the fit.
     random_seed : int, optional
-        For the draws.
+        The seed of the draws.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def true_values(
 
 
 def _draw(model: Any, sample: Any, key: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Trace the model at a draw of its parameters, and draw the numbers behind each `Noisy`."""
+    """Trace the model at a draw of its parameters and draw the numbers behind each `Noisy`."""
     import jax
     from numpyro import handlers
 

@@ -1,31 +1,30 @@
 """Releases made by OpenDP (0.16 or newer).
 
-OpenDP writes a measurement as a tree of constructor calls (`opendp.prelude.serialize`): each node
-has the name of the constructor, `__function__`, and its arguments, `__kwargs__`. A measurement
-that adds noise is `make_chain_mt(measurement1=noise, transformation0=what was asked)`. This module
-walks that tree and takes from it, without computing any of them again:
+OpenDP describes a measurement as a tree of constructor calls (`opendp.prelude.serialize`): each
+node has the constructor's name, `__function__`, and its arguments, `__kwargs__`. A measurement that
+adds noise is `make_chain_mt(measurement1=noise, transformation0=what was asked)`. This module reads
+from the tree, without recomputing anything:
 
 - the noise: `make_laplace`, `make_gaussian`, `make_noise`, with its scale;
-- the query: `make_count`, `make_sum`, `make_mean`, `make_count_by_categories`, and what comes
+- the query: `make_count`, `make_sum`, `make_mean`, `make_count_by_categories`, and the steps
   before it: `make_clamp`, `make_is_equal`, `make_cast_default`, `make_find_bin`;
-- the bounds, from `make_clamp` or from the domain, and the size of the data, if it is known;
-- the type of the output. Noise on integers is the discrete Laplace or Gaussian; an unsigned
-  integer cannot be negative, so a negative answer is released as 0.
+- the bounds, from `make_clamp` or the domain, and the size of the data, if known;
+- the type of the output. Noise on integers is discrete Laplace or Gaussian; for an unsigned integer
+  a negative answer is released as 0.
 
-A few facts about OpenDP that matter for the likelihood:
+Facts about OpenDP that matter for the likelihood:
 
-- an integer type ends somewhere. A release at such an end (other than 0 of an unsigned type) is
-  an answer that was cut off, and is an error here;
-- floating-point noise lives on a grid of width 2^k. The default k is so fine that the noise is
-  continuous for every purpose; a coarse k also rounds the answer before the noise, and is an
-  error here;
+- integer types are bounded. A value at such a bound (other than 0 of an unsigned type) was cut off,
+  and is an error here;
+- floating-point noise lives on a grid of width 2^k. With the default k the noise is effectively
+  continuous; a coarse k also rounds the answer before the noise, and is an error here;
 - a mean is the sum divided by the known size n. It is read as a release of the sum: n times the
   value, with n times the scale;
-- `symmetric_distance` counts added and removed records. When the size is known, neighbours differ
-  by one changed record (a distance of 2), so the relation is `"change"`; otherwise `"add-remove"`.
+- `symmetric_distance` counts added and removed records. If the size is known, neighbours differ by
+  one changed record (a distance of 2), so the relation is `"change"`; otherwise `"add-remove"`.
 
-`serialize` of OpenDP 0.16 stops at `make_count_by_categories` ("does not handle L1Distance"), so
-give a histogram's measurement itself, not its text.
+`serialize` of OpenDP 0.16 fails on `make_count_by_categories` ("does not handle L1Distance"), so
+pass a histogram's measurement itself, not its text.
 
 Reference
 ---------
@@ -49,7 +48,7 @@ from noiseaware.release import Release
 __all__ = ["frame", "release"]
 
 OLDEST = (0, 16)
-# The integer types of OpenDP, with the smallest and the largest number that each can hold.
+# The integer types of OpenDP, with their smallest and largest numbers.
 BITS = (8, 16, 32, 64, 128)
 INTEGERS = {
     **{f"i{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in BITS},
@@ -58,7 +57,7 @@ INTEGERS = {
 }
 FLOATS = ("f32", "f64")
 MEASURES = {"max_divergence": "laplace", "zero_concentrated_divergence": "gaussian"}
-# Wrappers that change the way in which the privacy is counted, and nothing in the numbers.
+# Wrappers that change the privacy accounting but not the numbers.
 ACCOUNTING = (
     "make_zCDP_to_approxDP",
     "make_pureDP_to_zCDP",
@@ -66,7 +65,7 @@ ACCOUNTING = (
     "make_approximate",
     "make_fixed_approxDP_to_approxDP",
 )
-# Why the others are not read, where it is known.
+# Why other constructors are not read, where known.
 REASONS = {
     "make_variance": "squares about the mean of the records, which are no sum over records",
     "make_count_distinct": "the number of different values is no sum over records",
@@ -80,19 +79,19 @@ REASONS = {
         "noiseaware.mechanisms.RandomizedResponse",
     ),
 }
-# A grid this much finer than the scale of the noise cannot be told from a continuum.
+# A grid this much finer than the scale of the noise counts as continuous.
 FINE = 1e-9
 
 
 class Call(NamedTuple):
-    """One constructor call of the tree."""
+    """A constructor call in the tree."""
 
     function: str
     arguments: dict[str, Any]
 
 
 class Data(NamedTuple):
-    """What is known of the data at one place in a chain of transformations."""
+    """What is known about the data at one place in a chain of transformations."""
 
     kind: str  # the type of a record, such as "i32"
     size: int | None
@@ -103,7 +102,7 @@ class Data(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The query, the type of its answer, and how the released values are its totals."""
+    """The query, the type of its answer, and how released values become its totals."""
 
     query: Any
     kind: str
@@ -119,30 +118,30 @@ def release(
     Parameters
     ----------
     measurement
-        An OpenDP measurement, or the JSON text that `opendp.prelude.serialize` made of it.
+        An OpenDP measurement, or its JSON text from `opendp.prelude.serialize`.
     values
-        What the measurement returned: a number, or a list of numbers.
-        Of a composition, a list of what its measurements returned.
+        What the measurement returned: a number or a list of numbers. For a composition, a list of
+        what its measurements returned.
     n_records
-        The number of confidential records. If the measurement knows the size of its data, it must
-        agree; if neither is known, the release is of an unknown number of records.
+        The number of confidential records. It must agree with the size in the measurement, if there
+        is one; if neither is known, the release is of an unknown number of records.
     query
-        What was asked of the n records, such as `noiseaware.queries.Count(value=1)`: for
+        What was asked of the n records, such as `noiseaware.queries.Count(value=1)`. Needed for
         `make_count` of a known number of records; for `make_is_equal` with a value that is not a
-        number; and for noise alone, without a transformation (whose guarantee is then stated for
-        `"change"`). An error for the others, which say themselves what was asked. Of a composition,
-        a list, with None where nothing is to be said.
+        number; and for noise without a transformation (the guarantee is then stated for
+        `"change"`). An error otherwise, because the measurement says what was asked. For a
+        composition, a list, with None where not needed.
 
     Returns
     -------
     Release
-        In a histogram over categories, category j is the level j; a record that is in none of
-        them has the level after the last.
+        In a histogram over categories, category j is the level j; a record in none of them has the
+        level after the last.
 
     Raises
     ------
     ValueError
-        For what cannot be read, with the way to write the release by hand.
+        If the measurement cannot be read; the message says how to write the release by hand.
     """
     parts = _parts(_root(measurement))
     if len(parts) == 1:
@@ -162,14 +161,13 @@ def release(
 
 
 def _parts(node: Any) -> list[Any]:
-    """Return the measurements of a composition, or the one that it is."""
+    """Return the measurements of a composition, or else the one measurement."""
     call = _noisy(node)
     composed = call.function in ("make_composition", "make_basic_composition")
     return list(call.arguments["measurements"]) if composed else [node]
 
 
 def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Release:
-    """Read one measurement."""
     steps, noise = _chain(node)
     if steps:
         data, neighbours = _input(steps[0])
@@ -188,7 +186,7 @@ def _read(node: Any, values: ArrayLike, n_records: int | None, query: Any) -> Re
 
 
 def _root(measurement: Any) -> Any:
-    """Return the tree: the parsed text, or the measurement itself, whose nodes are objects."""
+    """Return the tree: the parsed text, or the measurement itself."""
     if not isinstance(measurement, str | bytes):
         if not hasattr(measurement, "__opendp_dict__"):
             advice = ": give query.resolve()" if hasattr(measurement, "resolve") else ""
@@ -211,7 +209,7 @@ def _root(measurement: Any) -> Any:
 
 
 def _call(node: Any) -> Call:
-    """Return the constructor call that a node of the tree stands for."""
+    """Return the constructor call at a node of the tree."""
     entries = node if isinstance(node, dict) else getattr(node, "__opendp_dict__", None)
     if not isinstance(entries, dict) or "__function__" not in entries:
         raise cannot_read(f"the measurement has a part that is no constructor call: {node!r:.80}")
@@ -219,7 +217,7 @@ def _call(node: Any) -> Call:
 
 
 def _noisy(node: Any) -> Call:
-    """Return the call of a measurement, without what only changes the accounting."""
+    """Return the call of a measurement, without its accounting wrappers."""
     call = _call(node)
     while call.function in ACCOUNTING:
         call = _call(call.arguments["measurement"])
@@ -227,7 +225,7 @@ def _noisy(node: Any) -> Call:
 
 
 def _chain(node: Any) -> tuple[list[Call], Call]:
-    """Return the transformations, first one first, and the noise."""
+    """Return the transformations in order, and the noise."""
     call = _noisy(node)
     if call.function == "make_chain_mt":
         noise = _call(call.arguments["measurement1"])
@@ -251,7 +249,7 @@ def _transformations(node: Any) -> list[Call]:
 
 
 def _input(step: Call) -> tuple[Data, Any]:
-    """Return what the first transformation says of the data, and the neighbour relation."""
+    """Return what the first transformation says about the data, and the neighbour relation."""
     metric = _input_of(step.arguments["input_metric"], "metric").function
     data = _domain(step.arguments["input_domain"])
     if metric in ("symmetric_distance", "insert_delete_distance"):
@@ -262,7 +260,7 @@ def _input(step: Call) -> tuple[Data, Any]:
 
 
 def _input_of(node: Any, what: str) -> Call:
-    """Return a domain or a metric; a query of OpenDP's Context says "that of the compositor"."""
+    """Return a domain or a metric; a query of OpenDP's Context refers to its compositor's."""
     call = _call(node)
     while call.function == f"measurement_input_{what}":
         whole = _call(call.arguments["this"])
@@ -288,7 +286,7 @@ def _domain(node: Any) -> Data:
 
 
 def _not_read(what: str, call: Call, where: str = "") -> ValueError:
-    """Return the error for a constructor, with the reason why it is not read, where it is known."""
+    """Return the error for a constructor that is not read, with the reason if known."""
     reason = REASONS.get(call.function)
     why = f" ({reason})" if reason else ""
     return cannot_read(f"{what} {call.function}{where}{why}", by_hand=reason is None)
@@ -300,7 +298,7 @@ def _pair(bounds: Any) -> tuple[float, float]:
 
 
 def _after(step: Call, data: Data) -> Data:
-    """Return what is known of the data behind one transformation that is not the last."""
+    """Return what is known about the data after a transformation before the last."""
     function, arguments = step.function, step.arguments
     if function == "make_clamp":
         bounds = _pair(arguments["bounds"])
@@ -376,7 +374,7 @@ def _histogram(step: Call, data: Data, kind: str) -> Asked:
             raise cannot_read(
                 f"the categories after make_find_bin are {categories}, not all of its bins"
             )
-        # Every number falls into a bin, so the count of the others is noise about 0.
+        # Every number is in a bin, so the null category is pure noise.
         query = queries.Histogram(edges=[-np.inf, *data.edges, np.inf])
         return Asked(query, kind, extra=int(null))
     if null:
@@ -423,7 +421,7 @@ def _totals(values: ArrayLike, asked: Asked) -> NDArray[np.float64]:
 
 
 def _mechanism(noise: Call, asked: Asked, neighbours: Any) -> Any:
-    """Return the noise, with the scale that is written in the measurement."""
+    """Return the noise, with the scale stated in the measurement."""
     arguments = noise.arguments
     family = noise.function.removeprefix("make_")
     if family == "noise":

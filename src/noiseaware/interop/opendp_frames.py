@@ -1,7 +1,7 @@
 """Releases made by OpenDP's Polars API: `query.summarize()` and the released frame.
 
-A query of a frame, `context.query().select(...)` or `.group_by(...).agg(...)`, says by its method
-`summarize` what each column of its answer is:
+The method `summarize` of a query, `context.query().select(...)` or `.group_by(...).agg(...)`,
+describes each column of its answer:
 
     column  aggregate     distribution     scale  threshold
     len     Frame Length  Integer Laplace  2.0    null
@@ -16,14 +16,14 @@ Both tables are read; neither OpenDP nor Polars is imported.
 | `Sum` with a `Length`    | a mean: read if the length has no noise, as n times the mean     |
 | `Count`, `Null Count`    | your query, `queries={"column": ...}`                            |
 
-Facts that matter for the likelihood. A column of an unsigned type was clamped at 0. A group is in
-the frame if its noisy length is *above* the threshold, so a missing one is a censored count; its
-other columns were then not published, whatever they were, and say nothing more. Records are the
-rows that the query was asked of: after a `filter`, and with one of the keys.
+Facts that matter for the likelihood: a column of an unsigned type was clamped at 0. A group is in
+the frame if its noisy length is *above* the threshold, so a missing group is a censored count; its
+other columns were withheld whatever their values, and are uninformative. Records are the rows that
+the query saw: after a `filter`, and with one of the keys.
 
-**The form of a record.** With sums of one column it is that number, (n,); of several columns,
-(n, w), in the order of their appearance. With lengths by groups only, it is the level of the key,
-(n,), or of each of several keys, (n, K). With sums by groups the group comes first, (n, 1 + w).
+**The form of a record.** For sums of one column, records are (n,); of several columns, (n, w), in
+order of appearance. For lengths by groups alone, a record is the level of the key, (n,), or of each
+of several keys, (n, K). For sums by groups the group comes first, (n, 1 + w).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LENGTHS = ("Frame Length", "Length")
 
 
 class Column(NamedTuple):
-    """One column of a released frame, with what the summary says of it."""
+    """One column of a released frame, with its entry in the summary."""
 
     name: str
     aggregate: str
@@ -66,7 +66,7 @@ class Column(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a record is: the levels of each key, and the columns that are summed."""
+    """The form of a record: the levels of each key, and the summed columns."""
 
     keys: dict[str, list[str]]
     sums: list[str]
@@ -88,23 +88,23 @@ def frame(
     Parameters
     ----------
     summary
-        What `query.summarize()` returned: a frame, or a mapping of its columns. For several queries
-        of one context a list of them, which become one joint release.
+        What `query.summarize()` returned: a frame, or a mapping of its columns. A list of them, for
+        several queries of one context, becomes one joint release.
     released
-        What `query.release().collect()` returned; for several queries a list of them.
+        What `query.release().collect()` returned, or a list of them.
     bounds
-        The bounds of each sum or mean, by the name of its column: `{"age": (0, 60)}`.
+        The bounds of each sum or mean, by column name: `{"age": (0, 60)}`.
     keys
-        All levels of each key, where groups are missing from the frame because they are below the
-        threshold. Otherwise the levels are those of the frame, in sorted order.
+        All levels of each key, if a threshold may have removed groups from the frame. By default
+        the levels in the frame, sorted.
     n_records
-        The number of rows, if it is known; None gives a release of an unknown number of records.
+        The number of rows; None if unknown.
     queries
-        What a `Count` or `Null Count` counts among the records, by the name of its column.
+        What a `Count` or `Null Count` counts among the records, by column name.
     signed
-        Whether counts may be negative, where the table does not say by its types: in a mapping.
+        Whether counts may be negative, if column types do not say so, as in a mapping.
     neighbours
-        The relation that the guarantee is about; `"change"` if the number of rows is public.
+        The relation of the guarantee; `"change"` if the number of rows is public.
 
     Examples
     --------
@@ -136,7 +136,6 @@ def frame(
 
 
 def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) -> list[Column]:
-    """Return the columns of one frame."""
     table, says = columns_by_name(released), columns_by_name(summary)
     for field in ("column", "aggregate", "distribution", "scale"):
         if field not in says:
@@ -162,10 +161,10 @@ def _columns(summary: Any, released: Any, signed: bool | None, n: int | None) ->
 
 
 def _read_line(lines: list[dict[str, Any]], grouped: bool, n: int | None) -> tuple[Any, float]:
-    """Return the line of the summary that is about a column, and what the answer is times.
+    """Return a column's line of the summary, and the factor that turns its answer into a total.
 
-    A mean has two lines, of its sum and of its length, and only their ratio is released. If the
-    length has no noise, n times the mean is the noisy sum.
+    A mean has two lines, its sum and its length, and only their ratio is released. If the length
+    has no noise, n times the mean is the noisy sum.
     """
     first, name = lines[0], lines[0]["column"]
     if first["distribution"] not in NOISE:
@@ -197,7 +196,7 @@ def _read_line(lines: list[dict[str, Any]], grouped: bool, n: int | None) -> tup
 
 
 def _unsigned(name: str, column: Any, line: dict[str, Any], signed: bool | None) -> bool:
-    """Whether a column was clamped at 0: by its type, or as the caller says."""
+    """Whether a column was clamped at 0, by its type or by `signed`."""
     if not line["distribution"].startswith("Integer"):
         return False
     kind = str(getattr(column, "dtype", "")).lower()
@@ -238,7 +237,7 @@ def _shape(found: list[Column], given: Mapping[str, Sequence[Any]]) -> Shape:
 
 
 def _order(level: str) -> tuple[float, str]:
-    """Return what levels are sorted by: numbers as numbers, then texts."""
+    """Return the sort key of levels: numbers by value, then texts."""
     try:
         return float(level), level
     except ValueError:
@@ -246,7 +245,7 @@ def _order(level: str) -> tuple[float, str]:
 
 
 def _asked(column: Column, shape: Shape, bounds: Any, given: Any) -> list[tuple[str, Any, list]]:
-    """Return the parts that a column becomes: a label, the query and the numbers of each."""
+    """Return the parts that a column becomes, each with its label, query and numbers."""
     if column.aggregate in LENGTHS:
         query: Any = queries.Count(value=None)
     elif column.aggregate == "Sum":
@@ -267,7 +266,7 @@ def _asked(column: Column, shape: Shape, bounds: Any, given: Any) -> list[tuple[
 
 
 def _by_group(column: Column, shape: Shape, query: Any) -> list[tuple[str, Any, list]]:
-    """Return a column of groups; NaN for a group that was withheld."""
+    """Return the parts of a column of groups, with NaN for a withheld group."""
     mine = {key: shape.keys[key] for key in column.keys}
     groups = list(product(*mine.values()))
     numbers = [column.rows.get(group, np.nan) for group in groups]

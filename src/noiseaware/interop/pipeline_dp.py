@@ -1,11 +1,11 @@
-"""Results of PipelineDP that say the standard deviation of their noise.
+"""Results of PipelineDP that state the standard deviation of their noise.
 
-With `output_noise_stddev=True` in `AggregateParams`, PipelineDP puts `count_noise_stddev`,
-`privacy_id_count_noise_stddev` or `sum_noise_stddev` beside the metric. The noise is that of
-Google's library, continuous for every purpose; if all numbers are whole, they are read as rounded.
+With `output_noise_stddev=True` in `AggregateParams`, PipelineDP adds `count_noise_stddev`,
+`privacy_id_count_noise_stddev` or `sum_noise_stddev` to the metric. The noise is that of Google's
+library, effectively continuous; if all numbers are whole, they are read as rounded.
 
-Partitions must be public (`public_partitions`): which ones a private selection leaves out depends
-on the records in a way that is not read here.
+Partitions must be public (`public_partitions`): private selection depends on the records in a way
+that is not read here.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["release"]
 
 
 def release(result: Any, metric: str = "count", noise_kind: Any = "laplace") -> Release:
-    """Read one metric of a result of PipelineDP: every partition is a record.
+    """Read one metric of a PipelineDP result: every partition is a record.
 
     Parameters
     ----------
     result
-        The pairs (partition, metrics) that were collected, in order; or a frame with the columns
-        `metric` and `metric_noise_stddev`.
+        The collected pairs (partition, metrics), in order; or a frame with the columns `metric` and
+        `metric_noise_stddev`.
     metric
         `"count"`, `"privacy_id_count"` or `"sum"`.
     noise_kind

@@ -1,4 +1,4 @@
-"""`Noisy` for PyMC: a variable that was published with noise, the true number summed out."""
+"""`Noisy` for PyMC: a variable published with noise, the true number summed out."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["Noisy", "true_values"]
 
 
 def Noisy(name: str, distribution: Any, mechanism: Any, *, observed: Any, **kwargs: Any) -> Any:
-    """Add to the model what a local mechanism published of draws from a distribution.
+    """Add to the model what a local mechanism published about draws from a distribution.
 
-    The true number is summed out to the precision of the arithmetic, or integrated, if the
-    distribution is continuous; see `noiseaware.interop.noisy`. The log density has a gradient, so
-    that `pymc.sample` uses NUTS.
+    The true number is summed out to machine precision, or integrated out if the distribution is
+    continuous; see `noiseaware.interop.noisy`. The log density has a gradient, so `pymc.sample`
+    uses NUTS.
 
     Parameters
     ----------
     name : str
-        Of the variable.
+        The name of the variable.
     distribution : TensorVariable
-        Of the true numbers, without a name: ``pm.Poisson.dist(mu)``. Counts from 0 on, or
-        continuous ones.
+        The distribution of the true numbers, without a name: ``pm.Poisson.dist(mu)``. Counts from
+        0, or continuous.
     mechanism : mechanism
-        A local one of `queries.Value()`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`,
+        A local mechanism of `queries.Value()`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`,
         `LocalDiscreteGaussian`, with one scale or one for each value; `RandomRounding`, `CellKey`,
         `LocalExact`.
     observed : array_like
-        The released values, as `Release` takes them: NaN where nothing was published. PyMC would
-        take a NaN as one to be imputed, so it is shown these as -inf.
+        The released values, as for `Release`: NaN where nothing was published. PyMC would impute
+        NaN, so it is given -inf instead.
     **kwargs
-        For `pymc.CustomDist`: `dims`, for example.
+        Passed to `pymc.CustomDist`, such as `dims`.
 
     Returns
     -------
@@ -97,10 +97,10 @@ def _is_distribution(variable: Any) -> bool:
 
 
 def _with_shapes(distribution: Any, model: Any) -> Any:
-    """Return the distribution with the shapes of its parts worked out from their parameters.
+    """Return the distribution with the shapes of its parts derived from their parameters.
 
-    PyMC makes the parts of a mixture as large as the largest one, by the shape of a draw of it. In
-    log p(s) that would be a random variable of which the model has no value.
+    PyMC broadcasts the parts of a mixture to the largest one by the shape of a draw of it, which in
+    log p(s) would be a random variable without a value in the model.
     """
     import pytensor.tensor as pt
     from pytensor.graph.fg import FunctionGraph
@@ -120,10 +120,10 @@ def _with_shapes(distribution: Any, model: Any) -> Any:
 
 
 def _parameters(node: Any, model: Any) -> list[Any]:
-    """Return what a distribution depends on, each once.
+    """Return the parameters of a distribution, each once.
 
-    The parts of a mixture, and what is censored, are distributions without a name. Their parameters
-    are meant, and not they.
+    The parts of a mixture, and the base of a censored distribution, are unnamed distributions; they
+    are replaced by their own parameters.
     """
     from pytensor.tensor.type import TensorType
 
@@ -139,11 +139,10 @@ def _parameters(node: Any, model: Any) -> list[Any]:
 
 
 def _published(mechanism: Any, true: Any) -> Any:
-    """Return the released values of true numbers, drawn by the mechanism."""
     from pytensor.tensor.random.op import RandomVariable
 
     class Published(RandomVariable):
-        """What is published of a number."""
+        """What is published about a number."""
 
         name = "published"
         signature = "()->()"
@@ -175,7 +174,7 @@ def _log_mass(distribution: Any) -> Callable[[Any], Any]:
 
 
 def _coordinate(distribution: Any) -> noisy.Coordinate:
-    """Return the coordinate in which PyMC itself would move such a value."""
+    """Return PyMC's own unconstrained coordinate of such a value."""
     import pymc as pm
     import pytensor.tensor as pt
     from pymc.distributions.distribution import support_point
@@ -215,16 +214,16 @@ def _coordinate(distribution: Any) -> noisy.Coordinate:
 
 
 def true_values(idata: Any, model: Any = None, *, random_seed: int | None = None) -> Any:
-    """Draw the true numbers given what was published, one draw for each draw of the parameters.
+    """Draw the true numbers given the published ones, once for each draw of the parameters.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         What `pymc.sample` returned.
     model : pymc.Model, optional
-        With `Noisy` variables; by default, the one whose `with` block this is in.
+        The model with `Noisy` variables; by default that of the enclosing `with` block.
     random_seed : int, optional
-        For the draws.
+        The seed of the draws.
 
     Returns
     -------
@@ -260,7 +259,7 @@ def true_values(idata: Any, model: Any = None, *, random_seed: int | None = None
 
 
 def _compiled_draw(model: Any, rng: np.random.Generator) -> tuple[Any, list[str], list[str]]:
-    """Return a function of the free variables and of uniforms, and the names of both."""
+    """Return a function of free variables and uniforms, and the names of free and noisy ones."""
     import pytensor.tensor as pt
     from pymc.distributions.shape_utils import change_dist_size
     from pymc.pytensorf import compile as compile_graph

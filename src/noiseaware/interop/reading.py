@@ -1,4 +1,4 @@
-"""What readers share: the error for what cannot be read, and releases of several parts."""
+"""Helpers of the readers: the error for what cannot be read, and joint releases."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BY_HAND = (
 
 
 def cannot_read(what: str, by_hand: bool = True) -> ValueError:
-    """Return the error to raise: what cannot be read, and what to do instead.
+    """Return the error that says what cannot be read, and what to do instead.
 
-    `by_hand` is False for what no release can state: a ratio, or a choice among candidates.
+    `by_hand` is False for what no release can state, such as a ratio.
     """
     return ValueError(f"{what}. {BY_HAND}" if by_hand else what)
 
 
 def joint(values: Any, parts: list[Any], n_records: int | None, labels: Any = None) -> Release:
-    """Return the release of several mechanisms about the same records, or of the only one."""
+    """Return one release of one or several mechanisms about the same records."""
     made = parts[0] if len(parts) == 1 else mechanisms.Several(parts, labels=labels)
     return Release(values, made, n_records)

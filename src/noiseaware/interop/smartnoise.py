@@ -1,13 +1,14 @@
-"""Results of SmartNoise SQL: a frame, and the accuracy that the reader states for a column.
+"""Results of SmartNoise SQL: a frame, and the accuracy that its reader states for a column.
 
-`reader.get_simple_accuracy(query, alpha)` says for each column how far its noise is from 0 with
-probability 1 - alpha. For Laplace noise P(|e| > a) = exp(-a / b), so b = a / log(1 / alpha); for
-Gaussian noise P(|e| > a) = 2 (1 - Phi(a / sigma)), so sigma = a / Phi^-1(1 - alpha / 2).
+`reader.get_simple_accuracy(query, alpha)` gives for each column the bound a that the noise stays
+within with probability 1 - alpha. For Laplace noise P(|e| > a) = exp(-a / b), so
+b = a / log(1 / alpha); for Gaussian noise P(|e| > a) = 2 (1 - Phi(a / sigma)), so
+sigma = a / Phi^-1(1 - alpha / 2).
 
-SmartNoise sets counts below 0 to 0 (`clamp_counts`), and leaves out groups whose noisy number of
+SmartNoise sets negative counts to 0 (`clamp_counts`) and omits groups whose noisy number of
 individuals is not above a threshold (`censor_dims`), `reader.tau`. In version 1.0.10 counts have
-continuous noise and are then cut to whole numbers, a law that is not read; a sum of a float column
-is.
+continuous noise and are then truncated to whole numbers, which is not read; sums of float columns
+are.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ def release(
     Parameters
     ----------
     result
-        What `execute` returned (a list, the names first) or `execute_df`, with all groups: NaN
-        in `column` for one that is not there.
+        What `execute` returned (a list, the names first) or `execute_df`, with a row for every
+        group: NaN in `column` for those omitted.
     column
         The name of the column.
     accuracy, alpha
-        What `get_simple_accuracy(query, alpha)` says of the column.
+        What `get_simple_accuracy(query, alpha)` says about the column.
     law
         `"laplace"`, `"gaussian"`; `"geometric"` for counts of old versions.
     clamped
-        Whether numbers below 0 were set to 0.
+        Whether negative numbers were set to 0.
     threshold
-        Up to what a row was withheld, if this column is the number of individuals.
+        The threshold up to which rows were withheld, if this column is the number of individuals.
     """
     if isinstance(result, list):
         names, *rows = result

@@ -6,7 +6,7 @@
 
 Every row is a record with its own noise, as for `noiseaware.models.CountRegression`. The columns:
 
-- `value`: the published number; empty if nothing was published;
+- `value`: the published number, or empty;
 - one of `scale` (b of exp(-abs(e) / b) for Laplace laws, sigma for Gaussian ones), `sd` (the
   standard deviation of the noise) and `variance`;
 - `law`: `laplace`, `gaussian`, `discrete laplace` (or `geometric`), `discrete gaussian`;
@@ -14,9 +14,9 @@ Every row is a record with its own noise, as for `noiseaware.models.CountRegress
 - `name`, if the cells have names.
 
 The standard deviation of Laplace noise is sqrt(2) b. The variance of discrete Laplace noise is
-v = 2 p / (1 - p)^2 with p = exp(-1 / b), so that 1 + 1 / v = (p + 1 / p) / 2 = cosh(1 / b), and
-b = 1 / arccosh(1 + 1 / v). Discrete Gaussian noise has a standard deviation of sigma, up to 4e-6 of
-it where sigma is at least 0.9; smaller ones are refused.
+v = 2 p / (1 - p)^2 with p = exp(-1 / b), so 1 + 1 / v = (p + 1 / p) / 2 = cosh(1 / b), and
+b = 1 / arccosh(1 + 1 / v). The standard deviation of discrete Gaussian noise equals sigma to within
+4e-6 of it for sigma of at least 0.9; smaller ones are refused.
 """
 
 from __future__ import annotations
@@ -69,11 +69,10 @@ def release(
     table
         A path (CSV, TSV, Parquet, JSON lines), a pandas or polars frame, or a mapping of columns.
     value, law, scale, sd, variance, threshold, name
-        The names of the columns. `law` may be the law itself, such as `"laplace"`, if the table has
-        no column for it. One of `scale`, `sd` and `variance` must be there.
+        The names of the columns. `law` may be a law, such as `"laplace"`, if the table has no such
+        column. Exactly one of `scale`, `sd` and `variance` must exist.
     clamp, step
-        What was done to all noisy numbers after the noise, if anything: kept between two numbers,
-        rounded to multiples.
+        Steps applied to all noisy numbers: clamping to two bounds, rounding to multiples.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def release(
 
 
 def scale_of(kind: type, sd: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scale of noise with this standard deviation; the formulas are above."""
+    """Return the scale of noise with this standard deviation."""
     if kind is mechanisms.LocalLaplace:
         return sd / math.sqrt(2.0)
     if kind is mechanisms.LocalGeometric:
@@ -120,10 +119,10 @@ def scale_of(kind: type, sd: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rows_of(path: str | Path, needed: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the rows of a CSV, TSV, Parquet, JSON lines or JSON file, by the names of the columns.
+    """Return the rows of a CSV, TSV, Parquet, JSON lines or JSON file, by column names.
 
-    Text may be compressed (`.gz`). JSON is a list of lists, the names first. Parquet is read by
-    pandas, which needs pyarrow; the path may be a folder of partitions.
+    Text may be compressed (`.gz`). JSON is a list of lists, the names first. Parquet, which may be
+    a folder of partitions, requires pandas and pyarrow.
     """
     path = Path(path)
     suffix = [part.lower() for part in path.suffixes if part.lower() != ".gz"][-1:]
@@ -192,7 +191,7 @@ def _law(columns: Mapping[str, Any], law: str) -> Any:
 
 
 def numbers_of(name: str, column: Any) -> NDArray[np.float64]:
-    """Return a column as numbers; what is empty is NaN."""
+    """Return a column as numbers, NaN where empty."""
     blank = {"", "nan", "none", "null", "na", "<na>"}
     try:
         return np.array(

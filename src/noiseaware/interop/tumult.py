@@ -5,10 +5,10 @@ for a query and a privacy budget), such as
 
     [{"noise_mechanism": <_NoiseMechanism.GEOMETRIC: 2>, "noise_parameter": 2.0}]
 
-This module reads such a dictionary; it does not import Tumult. The mechanism may be Tumult's own
-enumeration or its name as text, so that the information can travel in a JSON file.
+This module reads such a dictionary without importing Tumult. The mechanism may be Tumult's
+enumeration or its name as text, so that it can be stored as JSON.
 
-What `noise_parameter` is depends on the mechanism:
+The meaning of `noise_parameter` depends on the mechanism:
 
 | noise_mechanism     | noise_parameter                             | here               |
 |---------------------|---------------------------------------------|--------------------|
@@ -40,7 +40,7 @@ from noiseaware.release import Release
 
 __all__ = ["release", "table"]
 
-# The noise in the words of OpenDP's summaries, and whether its scale is the parameter's root.
+# The noise as named in OpenDP's summaries, and whether its scale is the parameter's square root.
 NOISE = {
     "LAPLACE": ("Float Laplace", False),
     "GEOMETRIC": ("Integer Laplace", False),
@@ -56,7 +56,7 @@ def release(
     n_records: int,
     neighbours: Neighbours = "add-remove",
 ) -> Release:
-    """Read the noise information of Tumult Analytics and the values that were released.
+    """Read the noise information of Tumult Analytics and the released values.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def table(
     column: str = "count",
     n_records: int | None = None,
 ) -> Release:
-    """Read a table of counts by groups, as Tumult's `evaluate` gives it, with its keys as names.
+    """Read a table of counts by groups from Tumult's `evaluate`, with its keys as names.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def table(
     released
         The table: a frame, a mapping or a CSV file, with the keys and `column`.
     column
-        The counts; all the other columns are keys.
+        The counts; all other columns are keys.
     n_records
-        The number of records, if it is known.
+        The number of records, if known.
     """
     law, scale = _read(noise_info)
     said = {"column": [column], "aggregate": ["Frame Length"], "distribution": [law]}
@@ -101,7 +101,7 @@ def table(
 
 
 def _read(noise_info: Any) -> tuple[str, float]:
-    """Return the noise, in the words of OpenDP's summaries, and its scale."""
+    """Return the noise, as named in OpenDP's summaries, and its scale."""
     listed = [noise_info] if isinstance(noise_info, Mapping) else noise_info
     if not isinstance(listed, Sequence) or isinstance(listed, str):
         raise TypeError(f"noise_info must be a dictionary or a list; got {noise_info!r}")

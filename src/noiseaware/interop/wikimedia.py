@@ -2,9 +2,9 @@
 
 A file has a row for each page whose noisy count is above a threshold: tab-separated without a
 header (country, its code, project, page id, title, Wikidata item, count; without the item before
-9 February 2017), or with a header and commas. A page that is not in it was viewed so often that its
-noisy count is at most the threshold: a withheld cell, NaN. Which pages could have been in it is
-public: those with more than 150 views in the world on that day.
+9 February 2017), or with a header and commas. A missing page had a noisy count of at most the
+threshold: a withheld cell, NaN. The eligible pages are public: those with more than 150 views in
+the world on that day.
 
 The noise depends on the day (README files beside the data):
 
@@ -14,12 +14,12 @@ The noise depends on the day (README files beside the data):
 | 2017-02-09 - 2023-02-05 | discrete Laplace, scale 30                   | 450             |
 | from 2023-02-06         | discrete Gaussian, rho = 0.015: sigma = 18.3 | 90              |
 
-In the last period a person counts with up to ten views, each of another page, so that the l2
-sensitivity is sqrt(10), and rho = 10 / (2 sigma^2) gives sigma. (The README also says "noise scale:
-10", which as sigma would be rho = 0.05; whoever knows that it is meant gives `scale=10`.) Seven
-days of 2023 were made anew with the noise of the period before. From 15 February 2024 countries
-have tiers: those of medium and higher risk are published above 550 and 1000, with more noise, whose
-sigma you give. Rows of the United States until 19 September 2023 are of both kinds, and refused.
+In the last period a person contributes up to ten views of different pages, so the l2 sensitivity is
+sqrt(10), and rho = 10 / (2 sigma^2) gives sigma. (The README also says "noise scale: 10", which as
+sigma would mean rho = 0.05; if you know that to be right, give `scale=10`.) Seven days of 2023 were
+regenerated with the noise of the previous period. From 15 February 2024 countries have tiers: those
+of medium and higher risk are published above 550 and 1000, with more noise, whose sigma you must
+give. United States rows until 19 September 2023 were made in two ways, and are refused.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = ["Noise", "noise_of", "release"]
 
 
 COLUMNS = ("country", "country_code", "project", "page_id", "page_title", "item_id", "count")
-"""Of a file without a header; `item_id` is not there before 9 February 2017."""
+"""The columns of a file without a header; `item_id` is absent before 9 February 2017."""
 
 
 class Noise(NamedTuple):
-    """The noise of the files of some days; a count is in the file if it is above the threshold."""
+    """The noise of a period's files; a noisy count above the threshold is published."""
 
     discrete_laplace: bool
     scale: float
@@ -68,8 +68,8 @@ def noise_of(
 ) -> Noise:
     """Return the noise of a day's file.
 
-    `tier` is the country's, for days from 15 February 2024; `scale` is sigma where the tier is not
-    the lower one.
+    `tier` is the country's, needed from 15 February 2024; `scale` is sigma, needed above the lower
+    tier.
     """
     when = day if isinstance(day, date) else date(*map(int, day.split("-")))
     if when < date(2015, 7, 1):
@@ -112,13 +112,13 @@ def release(
     path
         A day's file, as downloaded; it may be compressed (`.gz`).
     country
-        Its name or its code, as in the file.
+        Its name or code, as in the file.
     pages
-        The titles of the pages, all of which could have been in the file.
+        The titles of the pages, all of them eligible.
     project, day
-        The wiki; the day, if the name of the file does not begin with it.
+        The wiki, and the day, if the file name does not contain it.
     tier, scale
-        As `noise_of` has them.
+        As in `noise_of`.
     """
     found = re.search(r"\d{4}-\d{1,2}-\d{1,2}", Path(path).name)
     if day is None and found is None:

@@ -1,27 +1,27 @@
-"""How the answer to a query was made private.
+"""Mechanisms: how the answer to a query was made private.
 
-A mechanism knows the law of the released values s_dp given the total T of the records'
-statistics: `log_density(values, total)` is log g(s_dp, T), the one place where the noise enters
-the posterior. It also knows what it promises (`guarantee`) and can simulate a release
+A mechanism gives the density of the released values s_dp given the total T of the records'
+statistics: `log_density(values, total)` is log g(s_dp, T), the only place where the noise enters
+the posterior. It also states its privacy promise (`guarantee`) and simulates releases
 (`privatize`). The mechanisms, by file:
 
 - `additive`: `Laplace` (pure differential privacy, by the l1 sensitivity), `Gaussian` ((epsilon,
   delta), rho-zCDP or mu-GDP, by the l2 sensitivity), `DiscreteLaplace` and `DiscreteGaussian` for
-  totals that are integers; `Exact`, no noise, for what was held invariant beside noisy numbers;
-- `after_noise`: `Clamped`, `Thresholded`, `Rounded`, what was done after the noise;
-- `forced`: `Truncated`, `Folded`, noise that was forced into a range;
+  integer totals; `Exact`, no noise, for totals held invariant;
+- `after_noise`: `Clamped`, `Thresholded`, `Rounded`, post-processing of noisy numbers;
+- `forced`: `Truncated`, `Folded`, noise forced into a range;
 - `several`: `Several`, releases about the same records as one; `Attributes`, one for each column;
-- `local`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`, every record
-  with its own noise; `local_tables`: `RandomizedResponse`, and `RandomRounding`, `CellKey` and
-  `LocalExact`, the same mathematics and no guarantee;
-- `exponential`: `Exponential`, one of finitely many outputs, by its utility; `KNorm`, noise that
-  follows the l1, l2 or l-infinity ball;
+- `local`: `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`, separate
+  noise for every record; `local_tables`: `RandomizedResponse`, and `RandomRounding`, `CellKey` and
+  `LocalExact`, which have no guarantee;
+- `exponential`: `Exponential`, one of finitely many outputs, by its utility; `KNorm`, noise shaped
+  by the l1, l2 or l-infinity ball;
 - `minimisers`: `KNormGradient`, `ObjectivePerturbation`, a minimiser of a summed loss (`losses`);
 - `functional`: `Functional`, the noisy coefficients of a polynomial objective.
 
-Behind them: `terms` and `joint` (the log density for compiled code), `guarantee` (the promises),
-`calibrate` (from a promise to a scale), `acceptance` (what a promise says of a run), `ready` (what
-all of them share). `noiseaware.contract.Mechanism` says what a mechanism of your own must have.
+Supporting modules: `terms` and `joint` (compiled log densities), `guarantee` (privacy promises),
+`calibrate` (from promise to scale), `acceptance` (acceptance rates implied by a promise), `ready`
+(the shared base class). To write your own mechanism, see `noiseaware.contract.Mechanism`.
 
 References
 ----------

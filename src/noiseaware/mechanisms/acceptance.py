@@ -1,15 +1,14 @@
-"""How often a proposal is accepted, from the promise of privacy alone.
+"""Bounds on the acceptance rate that follow from the privacy promise alone.
 
 Under pure epsilon-DP every acceptance probability is at least exp(-epsilon) (the paper's
-Proposition 3.1). Under weaker promises no such floor exists: the log ratio of g is unbounded. What
-remains true is said here in two numbers, both about a record that is changed:
+Proposition 3.1). Weaker promises leave the log ratio of g unbounded, so no such floor exists. Two
+numbers take its place, both for a change of one record:
 
-- `likely_acceptance`: a level that the acceptance probability stays above, except with a small
-  probability;
-- `mean_acceptance`: a level that the mean acceptance probability stays above.
+- `likely_acceptance`: the acceptance probability is above this level with high probability;
+- `mean_acceptance`: a lower bound on the mean acceptance probability.
 
-Both are averages over the noise of the release, not theorems about each release, so falling below
-them proves nothing. `docs/acceptance.md` has the derivations, and says what the averages mean for
+Both average over the noise of the release. They do not hold for each release, so falling below
+them proves nothing. `docs/acceptance.md` derives them and explains what the averages mean for
 imputed databases.
 
 With Z = log g(s, T) - log g(s, T*) for s drawn by the mechanism at T, the acceptance probability is
@@ -38,16 +37,16 @@ from noiseaware.mechanisms.calibrate import probability
 from noiseaware.mechanisms.guarantee import Guarantee, gaussian_delta
 
 MISS = 1e-3
-"""How often a sweep may fall below the level that a posterior's checks show."""
+"""How often a sweep may fall below the level shown in a posterior's checks."""
 
 
 def likely_acceptance(guarantee: Guarantee, miss: float) -> float | None:
-    """Return a level that an acceptance probability is below with probability at most `miss`.
+    """Return a level that the acceptance probability falls below with probability at most `miss`.
 
-    The probability is over the noise of the release, for a record that is changed without a look
-    at the release. Under pure epsilon-DP the level is exp(-epsilon), which is never missed. None
-    if the promise says nothing at this `miss`, between 0 and 1: it is unknown, or it is (epsilon,
-    delta)-DP with a delta that is not below `miss`.
+    The probability is over the noise of the release, for a record changed independently of the
+    release. Under pure epsilon-DP the level is exp(-epsilon), which is never missed. Return None
+    if the promise implies nothing at this `miss`, a number between 0 and 1: it is unknown, or
+    (epsilon, delta)-DP with delta >= `miss`.
     """
     miss = probability("miss", miss)
     changed = guarantee.for_change()
@@ -65,9 +64,9 @@ def likely_acceptance(guarantee: Guarantee, miss: float) -> float | None:
 
 
 def mean_acceptance(guarantee: Guarantee) -> float | None:
-    """Return a level that the mean acceptance probability is not below, or None if unknown.
+    """Return a lower bound on the mean acceptance probability, or None if unknown.
 
-    The mean is over the noise of the release, for a record that is changed without a look at it.
+    The mean is over the noise of the release, for a record changed independently of it.
     """
     changed = guarantee.for_change()
     distances = []
@@ -76,7 +75,7 @@ def mean_acceptance(guarantee: Guarantee) -> float | None:
     if changed.mu is not None:
         distances.append(gaussian_delta(0.0, changed.mu))
     if changed.rho is not None:
-        # Pinsker's inequality, and that of Bretagnolle and Huber where it says more.
+        # Pinsker's inequality, or Bretagnolle and Huber's where it is tighter.
         distances.append(min(math.sqrt(changed.rho / 2.0), math.sqrt(-math.expm1(-changed.rho))))
     if changed.kind == "approximate":
         epsilon, delta = _approximate(changed)
@@ -85,7 +84,7 @@ def mean_acceptance(guarantee: Guarantee) -> float | None:
 
 
 def _approximate(guarantee: Guarantee) -> tuple[float, float]:
-    """Return epsilon and delta of an (epsilon, delta) promise; a delta of 1 for any other kind."""
+    """Return the epsilon and delta of an (epsilon, delta) promise; delta is 1 for other kinds."""
     if guarantee.kind != "approximate":
         return math.inf, 1.0
     assert guarantee.epsilon is not None

@@ -1,47 +1,45 @@
-"""Additive noise: Laplace, Gaussian and their discrete forms; and no noise at all.
+"""Additive noise: Laplace, Gaussian, their discrete forms, and none at all.
 
 An additive mechanism releases T + e: T is the query summed over the records, (d,), and e has
-independent coordinates with one law, and one scale or one for each. The four differ in that law and
-in the sensitivity that turns a promise into a scale.
+independent coordinates with one distribution and either a common scale or one each. The
+distribution decides which sensitivity turns a promise into a scale.
 
-**Laplace** (Dwork et al. 2006): e_j has the density exp(-|e| / scale) / (2 scale). Moving T by at
-most Delta_1 in the l1 norm moves the log density by at most Delta_1 / scale, so that
+**Laplace** (Dwork et al. 2006): e_j has the density exp(-|e| / scale) / (2 scale), and
 
-    epsilon = Delta_1 / scale,
+    log g(s_dp, T) = -sum_j |s_dp[j] - T_j| / scale.
 
-and there is an output that attains it. log g(s_dp, T) = -sum_j |s_dp[j] - T_j| / scale.
+Moving T by at most Delta_1 in the l1 norm moves log g by at most epsilon = Delta_1 / scale, which
+some output attains.
 
-The discrete Laplace, or geometric, mechanism (Ghosh et al. 2009) is for queries whose total is a
-vector of integers: e_j is an integer, with
+The discrete Laplace, or geometric, mechanism (Ghosh et al. 2009) adds integer noise to integer
+totals:
 
     P(e) = exp(-|e| / scale) tanh(1 / (2 scale)).
 
-Up to a constant this is the Laplace density at the integers, so the posterior uses the same
-log g, and epsilon = Delta_1 / scale again.
+Up to a constant this is the Laplace density at the integers: log g and epsilon are the same.
 
 **Gaussian**: e_j ~ N(0, scale^2), so that
 
     log g(s_dp, T) = -sum_j (s_dp[j] - T_j)^2 / (2 scale^2).
 
-With Delta_2 the l2 sensitivity, the mechanism is exactly mu-GDP with mu = Delta_2 / scale (Dong,
-Roth and Su 2022), and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016). It is (epsilon,
-delta)-DP along the whole curve `guarantee.delta_at(epsilon)`, which is how Balle and Wang (2018)
-find the scale for (epsilon, delta). It is never purely private: the sampler's acceptance has no
-lower bound exp(-epsilon) under it.
+With l2 sensitivity Delta_2 it is exactly mu-GDP with mu = Delta_2 / scale (Dong, Roth and Su 2022),
+and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016). It is (epsilon, delta)-DP along the whole
+curve `guarantee.delta_at(epsilon)`, from which Balle and Wang (2018) find the scale for (epsilon,
+delta). It is never pure DP, so the acceptance rate has no floor exp(-epsilon).
 
-The discrete Gaussian mechanism (Canonne, Kamath and Steinke 2020) is for totals that are integers,
-with P(e) proportional to exp(-e^2 / (2 scale^2)). The standard deviation is a little
-smaller than `scale` when that is small. Up to a constant this is the Gaussian density at the
-integers, so the posterior uses the same log g, and rho is the same. Unlike continuous noise it is
-not mu-GDP with mu = Delta_2 / scale: its delta at a small epsilon is a little larger than that
-would allow. So (epsilon, delta) comes from rho, by a bound (`zcdp_delta`): the scale is safe, and
-6 to 9% larger than the scale of continuous noise at delta = 1e-6 and epsilon between 0.1 and 5.
+The discrete Gaussian mechanism (Canonne, Kamath and Steinke 2020) adds integer noise to integer
+totals, with P(e) proportional to exp(-e^2 / (2 scale^2)). The standard deviation is slightly below
+`scale` when `scale` is small. Up to a constant this is the Gaussian density at the integers: log g
+and rho are the same. But it is not mu-GDP with mu = Delta_2 / scale: at small epsilon its delta is
+slightly larger than that allows. So (epsilon, delta) comes from rho by a bound (`zcdp_delta`). The
+resulting scale is safe: 6 to 9% above that of continuous noise at delta = 1e-6 and epsilon between
+0.1 and 5.
 
-**Exact.** A census publishes some totals as they are, beside noisy ones. log g is 0 if the total is
-the published number and minus infinity if not: the records are those that give it. A chain has to
-begin at such a table and stay on them, by its counts (`noiseaware.counts`) or, beside a joint or a
-local mechanism, by exchanges of records (`moves.ExchangeMove`); a model whose records are not of
-finitely many kinds is refused.
+**Exact.** A census publishes some totals without noise, beside noisy ones. log g is 0 if the total
+equals the published number, otherwise minus infinity. A chain must start at a table with the
+published totals and preserve them, by updating counts (`noiseaware.counts`) or, beside a joint or
+local mechanism, by exchanging records (`moves.ExchangeMove`). Records must be of finitely many
+kinds.
 
 An exact number has no privacy. The guarantee of noisy numbers beside it compares only databases
 that agree on it.
@@ -77,19 +75,19 @@ from noiseaware.registry import MECHANISMS
 
 
 class SeparableMechanism(ReadyMechanism):
-    """A mechanism whose log density is a sum over the coordinates of T."""
+    """Base class of mechanisms whose log density is a sum over the coordinates of T."""
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return the log density, coordinate by coordinate, for compiled code."""
         raise NotImplementedError
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant free of T: released values and total, (d,)."""
+        """Return log g(s_dp, T) up to a constant free of T, for released values and total, (d,)."""
         return log_density(self.terms(values), total)
 
 
 class AdditiveNoise(SeparableMechanism):
-    """T plus independent noise; a subclass gives the law of the noise and sets the scale."""
+    """T plus independent noise; a subclass defines the distribution and sets the scale."""
 
     needed = ("scale", "query")
     noisy_totals = True
@@ -98,7 +96,7 @@ class AdditiveNoise(SeparableMechanism):
     in_words: ClassVar[str]  # the noise, for the report
     spread: ClassVar[float | None]  # its sd in units of the scale, if that is a constant
     calibrated: ClassVar[Callable[..., tuple[float, Guarantee]]]
-    """From the query, its neighbours and a promise or a scale to the scale and the guarantee."""
+    """Maps the query, its neighbours and a promise or a scale to the scale and the guarantee."""
     can_withhold: ClassVar[bool] = False
     scale: Any  # one number, or one for each coordinate, (d,)
 
@@ -114,11 +112,11 @@ class AdditiveNoise(SeparableMechanism):
 
     @staticmethod
     def log_constant(scale: Any) -> Any:
-        """Return c such that noise e has log density, or log mass, phi(e) + c; for each scale."""
+        """Return, for each scale, c such that noise e has log density or log mass phi(e) + c."""
         raise NotImplementedError
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks to be normalised in s_dp."""
+        """Return the constant to add to log g to normalise it in s_dp."""
         return self.log_constants(np.ones(len(self.check_values(values)), dtype=bool))
 
     def log_constants(self, lacks: NDArray[np.bool_]) -> float:
@@ -129,11 +127,11 @@ class AdditiveNoise(SeparableMechanism):
         return drawn_by_scale(self.draw, self.scale, size, rng)
 
     def _calibrate(self, **given: Any) -> None:
-        """Set the scale and the guarantee from one of the ways to give them.
+        """Set the scale and the guarantee from the one argument given.
 
-        Noise with a scale b_j for each coordinate is that of the query T_j / b_j with the scale 1,
-        so that the guarantee follows from the largest norm of (Delta T_j / b_j)_j. Where a query
-        does not know it, that is at most its sensitivity over the smallest scale.
+        Noise with a scale b_j for each coordinate is unit-scale noise on T_j / b_j, so the
+        guarantee follows from the largest norm of (Delta T_j / b_j)_j. For a query that cannot
+        compute this norm, its sensitivity divided by the smallest scale is an upper bound.
         """
         scale, query = given.get("scale"), self.query
         each = None if scale is None or np.ndim(scale) == 0 else _scales(scale, len(query.names))
@@ -156,7 +154,7 @@ class AdditiveNoise(SeparableMechanism):
         return total + self._noise(len(total), rng)
 
     def with_scale(self, scale: float) -> AdditiveNoise:
-        """Return the same mechanism with noise of another scale."""
+        """Return the same mechanism with a different noise scale."""
         other = copy.copy(self)
         other._calibrate(scale=scale)
         return other
@@ -170,7 +168,7 @@ class AdditiveNoise(SeparableMechanism):
             return value
         return super()._read(name, value)
 
-    # What a step after the noise asks of what is inside (`after_noise`).
+    # The interface that a step after the noise uses (`after_noise`).
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -178,11 +176,11 @@ class AdditiveNoise(SeparableMechanism):
         return self
 
     def _interval(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        """Return the interval of the noisy numbers that is known; integers for discrete noise."""
+        """Return the interval known to hold the noisy numbers; integer ends for discrete noise."""
         return (np.ceil(low), np.floor(high)) if self.discrete else (low, high)
 
     def _wanted(self) -> list[str]:
-        """Return what is right for a value, in words."""
+        """Return in words what a value must be."""
         return ["integers"] if self.discrete else []
 
 
@@ -202,7 +200,7 @@ def _scales(value: Any, d: int) -> Floats:
 
 
 def drawn_by_scale(draw: Any, scale: Any, size: int, rng: np.random.Generator) -> Floats:
-    """Return the noise of `size` numbers, all of one scale drawn together."""
+    """Draw `size` noise values, those of equal scale together."""
     if not np.ndim(scale):
         return draw(scale, size, rng)
     noise = np.empty(size)
@@ -213,12 +211,12 @@ def drawn_by_scale(draw: Any, scale: Any, size: int, rng: np.random.Generator) -
 
 
 def is_additive(mechanism: Any) -> bool:
-    """Whether this is plain additive noise, with no step after it."""
+    """Whether this is additive noise with no step after it."""
     return isinstance(mechanism, AdditiveNoise)
 
 
 def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
-    """ValueError if discrete noise would be added to what is no integer."""
+    """Raise ValueError if discrete noise would be added to non-integers."""
     if mechanism.discrete and not query_abilities(query).integer_valued:
         choice = "integer_valued" in inspect.signature(type(query)).parameters
         whole = ", or integer_valued=True if the numbers are whole" if choice else ""
@@ -229,7 +227,7 @@ def check_noise_query(mechanism: Any, query: Query, instead: str) -> None:
 
 
 def noise_words(law: Any, scale: Any, where: str) -> str:
-    """Return the sentence that says which noise was added to what."""
+    """Return the sentence saying which noise was added to what."""
     if np.ndim(scale):
         own = f"a scale of its own ({np.min(scale):.4g} to {np.max(scale):.4g})"
         return f"Random {law.in_words} was added to {where}, with {own}."
@@ -260,11 +258,11 @@ class Laplace(LaplaceNoise):
     Parameters
     ----------
     query
-        What was asked of the database.
+        The query whose total is released.
     epsilon
-        The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
+        Pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
     scale
-        Or the scale itself, as published beside a release: a number, or one for each coordinate.
+        Alternatively, the published scale: a number, or one for each coordinate.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -290,9 +288,9 @@ class Laplace(LaplaceNoise):
 
 
 def discrete_laplace(scale: float, size: int, rng: np.random.Generator) -> Floats:
-    """Integers with P(e) proportional to exp(-|e| / scale), as float64 (size,).
+    """Draw integers with P(e) proportional to exp(-|e| / scale), as float64 (size,).
 
-    The difference of two independent geometric numbers with ratio exp(-1 / scale).
+    Each is the difference of two independent geometric variables with ratio exp(-1 / scale).
     """
     first, second = rng.geometric(-math.expm1(-1.0 / scale), size=(2, size))
     return (first - second).astype(float)
@@ -304,7 +302,7 @@ class DiscreteLaplace(LaplaceNoise):
     Parameters
     ----------
     query
-        What was asked of the database; its totals are integers.
+        The query whose total is released; an integer-valued one.
     epsilon, scale, neighbours
         As for `Laplace`; P(e) is proportional to exp(-|e| / scale).
     """
@@ -340,21 +338,20 @@ class GaussianNoise(AdditiveNoise):
 class Gaussian(GaussianNoise):
     """Gaussian noise on every coordinate of the query's total.
 
-    Give exactly one of: the scale, epsilon with delta, rho, mu.
+    Give exactly one of scale, epsilon with delta, rho, mu.
 
     Parameters
     ----------
     query
-        What was asked of the database.
+        The query whose total is released.
     scale
-        The standard deviation of the noise, as published beside a release: a number, or one for
-        each coordinate.
+        The published standard deviation of the noise: a number, or one for each coordinate.
     epsilon, delta
-        The approximate differential privacy to reach, with the smallest noise that does.
+        Approximate differential privacy to reach, with the smallest sufficient noise.
     rho
-        The zero-concentrated differential privacy to reach: scale = (l2 sensitivity) / sqrt(2 rho).
+        Zero-concentrated differential privacy to reach: scale = (l2 sensitivity) / sqrt(2 rho).
     mu
-        The Gaussian differential privacy to reach: scale = (l2 sensitivity) / mu.
+        Gaussian differential privacy to reach: scale = (l2 sensitivity) / mu.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -381,15 +378,15 @@ class Gaussian(GaussianNoise):
 
 
 def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> Floats:
-    """Integers with P(e) proportional to exp(-e^2 / (2 scale^2)), as float64 (size,).
+    """Draw integers with P(e) proportional to exp(-e^2 / (2 scale^2)), as float64 (size,).
 
-    Rejection from discrete Laplace noise y of scale t = floor(scale) + 1 (Canonne, Kamath and
-    Steinke 2020, algorithm 3). The ratio of the two masses is proportional to
+    Rejection sampling from discrete Laplace noise y of scale t = floor(scale) + 1 (Canonne, Kamath
+    and Steinke 2020, algorithm 3). The ratio of the two masses is proportional to
 
-        exp(-y^2 / (2 scale^2) + |y| / t) = exp(-(|y| - scale^2/t)^2 / (2 scale^2)) * constant,
+        exp(-y^2 / (2 scale^2) + |y| / t) = exp(-(|y| - scale^2/t)^2 / (2 scale^2)) * constant.
 
-    and the exponential on the right, which is at most 1, is the probability to keep y. At
-    least 44% are kept at every scale.
+    y is kept with probability equal to the right-hand exponential, which is at most 1. At least
+    44% are kept at every scale.
     """
     t = math.floor(scale) + 1.0
     draws = np.empty(size)
@@ -397,7 +394,7 @@ def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> Floa
     while filled < size:
         proposals = discrete_laplace(t, size - filled, rng)
         distance = (np.abs(proposals) - scale * scale / t) / scale
-        # A standard exponential number exceeds c with probability exp(-c).
+        # A standard exponential variable exceeds c with probability exp(-c).
         kept = proposals[rng.standard_exponential(len(proposals)) > 0.5 * distance * distance]
         draws[filled : filled + len(kept)] = kept
         filled += len(kept)
@@ -407,18 +404,18 @@ def discrete_gaussian(scale: float, size: int, rng: np.random.Generator) -> Floa
 class DiscreteGaussian(GaussianNoise):
     """Integer Gaussian noise on every coordinate of an integer-valued query's total.
 
-    Give exactly one of: the scale, epsilon with delta, rho.
+    Give exactly one of scale, epsilon with delta, rho.
 
     Parameters
     ----------
     query
-        What was asked of the database; its totals are integers.
+        The query whose total is released; an integer-valued one.
     scale, rho, neighbours
         As for `Gaussian`; P(e) is proportional to exp(-e^2 / (2 scale^2)).
     epsilon, delta
-        The approximate differential privacy to reach, by way of zCDP.
+        Approximate differential privacy to reach, via zCDP.
     mu
-        Not available for discrete noise: an error that says so.
+        Not available for discrete noise; raises an error.
     """
 
     discrete = True
@@ -430,8 +427,8 @@ class DiscreteGaussian(GaussianNoise):
     def log_constant(scale: Any) -> Any:
         """Return minus the log of sum_e exp(-e^2 / (2 scale^2)).
 
-        By Poisson's summation the sum is scale sqrt(2 pi) sum_k exp(-2 (pi scale k)^2). Of the two
-        series the one that falls off faster is added up: terms with |k| > 8 are below 1e-80.
+        By Poisson summation the sum is scale sqrt(2 pi) sum_k exp(-2 (pi scale k)^2). The series
+        that falls off faster is used: its terms with |k| > 8 are below 1e-80.
         """
         k, sigma = np.arange(-8, 9), np.asarray(scale, dtype=np.float64)[..., np.newaxis]
         few = np.exp(-0.5 * (k / sigma) ** 2).sum(axis=-1)
@@ -450,7 +447,7 @@ class Exact(SeparableMechanism):
     Parameters
     ----------
     query
-        What was asked of the database; its totals are integers.
+        The query whose total is published; an integer-valued one.
 
     Examples
     --------
@@ -483,11 +480,11 @@ class Exact(SeparableMechanism):
         return additive_terms(EXACT, self.check_values(values), 1.0)
 
     def exact_parts(self, values: ArrayLike) -> list[tuple[Query, Floats]]:
-        """Return what was published without noise: the query and its totals."""
+        """Return the query and its totals, which were published without noise."""
         return [(self.query, self.check_values(values))]
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return 0: of all releases, the total itself has probability 1."""
+        """Return 0: the release equals the total with probability 1."""
         return 0.0
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:

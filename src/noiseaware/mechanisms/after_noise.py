@@ -1,13 +1,12 @@
-"""What was done to the numbers after the noise: clamped, withheld, rounded.
+"""Post-processing of noisy numbers: clamped, withheld, rounded.
 
-A release is often changed once more before it is published. The noisy numbers are
-Y_j = T_j + e_j, with one of the four additive mechanisms; what is seen is made from Y_j. A
-likelihood that takes the published number for Y_j is wrong.
+Noisy numbers Y_j = T_j + e_j, from any of the four additive mechanisms, are often changed again
+before publication. A likelihood that treats the published number as Y_j is then wrong.
 
-The published v is a nondecreasing function of Y_j, so to see v
-is to know that Y_j is one number, or that it lies in an interval A:
+The published v is a nondecreasing function of Y_j, so v either determines Y_j or places it in an
+interval A:
 
-| step          | published v            | what is known of Y_j                    |
+| step          | published v            | what v says about Y_j                   |
 |---------------|------------------------|-----------------------------------------|
 | `Clamped`     | lower < v < upper      | Y = v                                   |
 |               | v = lower              | Y <= lower (an atom, not a density)     |
@@ -16,15 +15,16 @@ is to know that Y_j is one number, or that it lies in an interval A:
 |               | withheld (NaN)         | Y <= threshold                          |
 | `Rounded`     | v = m step             | abs(Y - m step) <= step / 2             |
 
-Given T, the probability of v is therefore P(T_j + e_j in A) for an interval, a sum for discrete
-noise, and the density of the noise at v - T_j for a point. The two kinds meet in one release, and
-that is no difficulty: whether v is an atom does not depend on T, so densities with respect to
-"length plus atoms" have the right ratios for every T. These steps read nothing but Y, so they keep
-the promise of the mechanism (differential privacy is closed under post-processing: Dwork and Roth
-2014, proposition 2.1). They may be put on one another, and are applied from the inside out:
-`Clamped(Rounded(Laplace(...), 5), lower=0)` is rounded first; A is found from the outside in.
+Given T, the likelihood of v is P(T_j + e_j in A) for an interval (a sum for discrete noise), and
+the noise density at v - T_j for a point. One release may mix the two: whether v is an atom does
+not depend on T, so densities with respect to "length plus atoms" have the right ratios for every T.
 
-Noise that was forced into a range is different: how likely that was depends on T (`forced`).
+These steps use only Y, so the mechanism's promise still holds (differential privacy is closed under
+post-processing: Dwork and Roth 2014, proposition 2.1). Steps can be nested and apply from the
+inside out: `Clamped(Rounded(Laplace(...), 5), lower=0)` rounds first. A is found from the outside
+in.
+
+Forcing noise into a range is different, because its probability depends on T (`forced`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from noiseaware.registry import MECHANISMS
 
 
 class AfterNoise(SeparableMechanism):
-    """A step after the noise, with its query and scale; a subclass says which."""
+    """Base class of what happens to noisy numbers; keeps the query and scale of the noise."""
 
     noisy_totals = True
     left_out = ("inf", "-inf")
@@ -73,17 +73,17 @@ class AfterNoise(SeparableMechanism):
         self.neighbours, self.guarantee = self.noise.neighbours, mechanism.guarantee
 
     def _wanted(self) -> list[str]:
-        """Return what is right for a value, in words."""
+        """Return in words what a value must be."""
         raise NotImplementedError
 
     def _terms(self, values: Floats) -> tuple[SeparableDensity, NDArray[np.bool_]]:
-        """Return the density, and which of the values can be a release at all, (d,)."""
+        """Return the density, and which values are possible, (d,)."""
         raise NotImplementedError
 
     def _terms_in_range(
         self, code: int, values: Floats, low: Any, high: Any
     ) -> tuple[SeparableDensity, NDArray[np.bool_]]:
-        """Do the same for numbers from `low` to `high` and a formula that takes both ends."""
+        """Return the same for numbers in [low, high], by a formula that uses both ends."""
         family, parameters = additive_terms(code, values, self.scale)
         parameters[:, 2], parameters[:, 3] = low, high
         possible = (values >= low) & (values <= high)
@@ -93,13 +93,13 @@ class AfterNoise(SeparableMechanism):
 
     @property
     def can_withhold(self) -> bool:
-        """Whether one of the steps withholds values."""
+        """Whether any step withholds values."""
         return self.mechanism.can_withhold
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (d,); NaN is a withheld value.
 
-        ValueError if their number is not the query's, or one cannot come out of these steps.
+        Raises ValueError if their number differs from the query's, or a value is impossible.
         """
         names = self.query.names
         array = check_values(values, names, integers=False, withheld=self.can_withhold)
@@ -111,10 +111,10 @@ class AfterNoise(SeparableMechanism):
         return self._terms(self.check_values(values))[0]
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the noise's constant for each value whose formula leaves it out.
+        """Return the sum of the noise's constants over the values whose formula omits it.
 
-        Those are points; intervals if the noise is discrete, as its sums are not normalised; and
-        truncated values if it is not, as a ratio of two such sums is.
+        These are points; intervals of discrete noise, whose sums are not normalised; and truncated
+        values of continuous noise (for discrete noise the constants cancel in the ratio).
         """
         family = self.terms(values).family
         points, truncated = family < BETWEEN, (family >= TRUNCATED) & (family < FOLDED)
@@ -123,7 +123,7 @@ class AfterNoise(SeparableMechanism):
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
-        """Read an entry of a file: in a list of bounds, "inf" is infinity."""
+        """Read a file entry; in a list of bounds, "inf" is infinity."""
         if isinstance(value, list):
             return [float(b) if b in ("inf", "-inf") else b for b in value]
         return super()._read(name, value)
@@ -139,24 +139,23 @@ class AfterNoise(SeparableMechanism):
 
 
 class Step(AfterNoise):
-    """A step that reads only the noisy numbers: post-processing."""
+    """Post-processing: a step that uses only the noisy numbers."""
 
     def _apply(self, values: Floats) -> Floats:
-        """Apply this step alone to the numbers that `mechanism` made, (d,)."""
+        """Apply this step alone to the output of `mechanism`, (d,)."""
         raise NotImplementedError
 
     def _pull(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        """Return the interval of this step's input for which its output is in [low, high].
+        """Return the interval of inputs that this step maps into [low, high]; all (d,).
 
-        All (d,); an interval with low > high is empty. Which values were withheld is for the step
-        that withholds.
+        Intervals with low > high are empty. Only `Thresholded` uses `withheld`.
         """
         raise NotImplementedError
 
     def _interval(self, low: Floats, high: Floats, withheld: NDArray[np.bool_]) -> tuple[Any, Any]:
-        """Return the interval of the noisy numbers Y that gives each value; low = high is a point.
+        """Return the interval of noisy numbers Y behind each value; low = high is a point.
 
-        From the outermost step inwards.
+        Works from the outermost step inwards.
         """
         low, high = self._pull(low, high, withheld)
         return self.mechanism._interval(low, high, withheld)
@@ -171,17 +170,17 @@ class Step(AfterNoise):
 
 
 class Clamped(Step):
-    """Noisy numbers moved to the nearest end of a range if they are outside.
+    """Noisy numbers clamped to a range.
 
-    The ends are atoms: a published `lower` says that the noisy number was at most `lower`. A
+    The ends are atoms: a published `lower` means that the noisy number was at most `lower`. A
     library that returns counts as unsigned integers clamps at 0.
 
     Parameters
     ----------
     mechanism
-        An additive mechanism, or one with another step.
+        An additive mechanism, or another step.
     lower, upper
-        The range: numbers, or one for each value, (d,). Infinite for no end.
+        The range: numbers, or one for each value, (d,); infinite for no bound.
 
     Examples
     --------
@@ -215,14 +214,14 @@ class Clamped(Step):
 class Thresholded(Step):
     """Noisy numbers withheld unless they are above a threshold.
 
-    A withheld value is NaN in `values` (null in a file). It is information: the noisy number was
-    at most the threshold. A library that also publishes a number equal to the threshold has, for
-    integers, the threshold less 1; for continuous noise it makes no difference.
+    A withheld value is NaN in `values` (null in a file). It is informative: the noisy number was at
+    most the threshold. If a library also publishes numbers equal to its threshold, subtract 1 from
+    the threshold of integers; for continuous noise it makes no difference.
 
     Parameters
     ----------
     mechanism
-        An additive mechanism, or one with another step.
+        An additive mechanism, or another step.
     threshold
         A number, or one for each value, (d,).
 
@@ -262,13 +261,13 @@ class Thresholded(Step):
 class Rounded(Step):
     """Noisy numbers rounded to the nearest multiple of a step.
 
-    An integer half way between two multiples goes to the even one, as in Python and NumPy: with
-    step 10, 5 becomes 0 and 15 becomes 20. It matters for discrete noise only.
+    Ties go to the even multiple, as in Python and NumPy: with step 10, 5 becomes 0 and 15 becomes
+    20. This matters only for discrete noise.
 
     Parameters
     ----------
     mechanism
-        An additive mechanism, or one with another step.
+        An additive mechanism, or another step.
     step
         A positive number; an integer for discrete noise.
     """
@@ -295,7 +294,7 @@ class Rounded(Step):
 def interval_terms(noise: Any, low: Floats, high: Floats, scale: Any) -> SeparableDensity:
     """Return the formulas for noisy numbers known to be in [low, high]; low = high is a point.
 
-    `noise` is an additive mechanism, or its class.
+    `noise` is an additive mechanism or its class.
     """
     found, between = additive_terms(noise.family, low, scale), low < high
     found.family[between] = BETWEEN + noise.family + 2 * noise.discrete
@@ -304,7 +303,7 @@ def interval_terms(noise: Any, low: Floats, high: Floats, scale: Any) -> Separab
 
 
 def read_step(step: Any, discrete: bool) -> float:
-    """Return what numbers are rounded to multiples of."""
+    """Return the rounding step, checked."""
     number = positive("step", step)
     if discrete and number != math.floor(number):
         raise ValueError(f"step must be an integer under discrete noise; got {step!r}")
@@ -312,7 +311,7 @@ def read_step(step: Any, discrete: bool) -> float:
 
 
 def clamped_from(low: Floats, high: Floats, lower: Any, upper: Any) -> tuple[Floats, Floats]:
-    """Return the interval of numbers that are clamped into [low, high]; empty is low > high."""
+    """Return the interval that is clamped into [low, high]; empty if its low > high."""
     empty = (high < lower) | (low > upper)
     low, high = np.where(low <= lower, -np.inf, low), np.where(high >= upper, np.inf, high)
     return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
@@ -321,9 +320,9 @@ def clamped_from(low: Floats, high: Floats, lower: Any, upper: Any) -> tuple[Flo
 def thresholded_from(
     low: Floats, high: Floats, withheld: NDArray[np.bool_], threshold: Any, discrete: bool
 ) -> tuple[Floats, Floats]:
-    """Return the interval of numbers that are published in [low, high], or withheld.
+    """Return the interval that is published in [low, high]; up to the threshold if withheld.
 
-    A withheld value was not seen by the steps outside; here it is all up to the threshold.
+    Outer steps leave withheld values alone.
     """
     if discrete:
         above = np.maximum(low, np.floor(threshold) + 1.0)
@@ -333,25 +332,25 @@ def thresholded_from(
 
 
 def rounded(values: Floats, step: float) -> Floats:
-    """Return the nearest multiples of a step; ties go to even ones."""
+    """Return the nearest multiples of a step; ties go to the even one."""
     return np.rint(values / step) * step + 0.0  # not -0.0
 
 
 def rounded_from(low: Floats, high: Floats, step: float, discrete: bool) -> tuple[Floats, Floats]:
-    """Return the interval of numbers that are rounded into [low, high]."""
+    """Return the interval that is rounded into [low, high]."""
     first, last = low / step, high / step
     first, last = np.ceil(first - _rounding(first)), np.floor(last + _rounding(last))
     empty = first > last
     low, high = (first - 0.5) * step, (last + 0.5) * step
     if discrete:
-        # A tie belongs to the even multiple: the cells of odd ones are open at both ends.
+        # Ties go to the even multiple, so intervals of odd ones are open at both ends.
         low = np.where(_odd(first), np.floor(low) + 1.0, np.ceil(low))
         high = np.where(_odd(last), np.ceil(high) - 1.0, np.floor(high))
     return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
 
 
 def _rounding(multiple: Floats) -> Floats:
-    """Return how far from an integer v / step may be: multiples of 0.1 are not exact floats."""
+    """Return how far v / step may be from an integer: multiples of 0.1 are not exact floats."""
     return 1e-9 + 4e-16 * np.where(np.isfinite(multiple), np.abs(multiple), 0.0)
 
 
@@ -361,7 +360,7 @@ def _odd(multiple: Floats) -> NDArray[np.bool_]:
 
 
 def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
-    """Return a bound as a float or as floats (d,), or an error that names the argument."""
+    """Return a bound as a float or as floats (d,); errors name the argument."""
     d, right = len(step.query.names), f"{name} must be a number, or one for each value"
     if isinstance(value, bool):
         raise TypeError(f"{right}; got {value!r}")
@@ -374,7 +373,7 @@ def read_bound(step: AfterNoise, name: str, value: Any) -> Any:
 
 
 def read_range(step: AfterNoise, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Return both ends of a range, lower not above upper."""
+    """Return both ends of a range; ValueError unless lower <= upper."""
     low, high = read_bound(step, "lower", lower), read_bound(step, "upper", upper)
     if not np.all(np.asarray(low) <= high) or np.any(np.isposinf(low) | np.isneginf(high)):
         raise ValueError(f"lower must be at most upper; got {lower!r} and {upper!r}")

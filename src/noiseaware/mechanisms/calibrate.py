@@ -1,9 +1,8 @@
-"""From the arguments of a mechanism to its scale and its guarantee.
+"""Computes the scale and the guarantee of a mechanism from its arguments.
 
-The user speaks in privacy terms (an epsilon, a rho) or gives the scale that was published
-beside a release. Either way one number follows from the other through the query's sensitivity:
-the most that T can move, in l1 norm for Laplace noise and in l2 norm for Gaussian noise, between
-neighbouring databases.
+The user gives a privacy promise (an epsilon, a rho) or the published scale. Either determines the
+other through the query's sensitivity: the most that T can differ between neighbouring databases,
+in l1 norm for Laplace noise and l2 norm for Gaussian noise.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ def laplace_noise(
     epsilon: float | None = None,
     scale: float | None = None,
 ) -> tuple[float, Guarantee]:
-    """Return the scale and guarantee of Laplace noise (of noise by another norm: `KNorm`).
+    """Return the scale and guarantee of Laplace noise, or of `KNorm` noise by another norm.
 
-    epsilon = Delta_1 / scale. With a scale that is given, this is the epsilon that the scale and
-    the sensitivity really give, whatever was intended.
+    epsilon = Delta_1 / scale.
     """
     check_one_way("epsilon and scale", epsilon=epsilon, scale=scale)
     if scale is not None:
@@ -52,9 +50,9 @@ def utility_noise(
 ) -> tuple[float, Guarantee]:
     """Return the scale b and the guarantee where g is proportional to exp(utility / b).
 
-    If one record moves the utility of every output by at most Delta, then the numerator moves by
-    at most exp(Delta / b). So does its sum over all outputs, the normaliser, unless it is known to
-    move by exp(normaliser) at most:
+    If one record moves the utility of every output by at most Delta, it changes exp(utility / b) by
+    a factor of at most exp(Delta / b). The normaliser, the sum over all outputs, changes by no more
+    than that, nor by more than exp(normaliser) where that bound is known:
 
         epsilon = Delta / b + min(Delta / b, normaliser).
 
@@ -88,8 +86,8 @@ def gaussian_noise(
     """Return the scale and guarantee of Gaussian noise, continuous or discrete.
 
     With strength = Delta_2 / scale, both are zCDP with rho = strength^2 / 2. Continuous noise is
-    also GDP with mu = strength, and its (epsilon, delta) is exact (`gaussian_mu`); for discrete
-    noise (epsilon, delta) goes through rho, by a bound (`zcdp_rho`).
+    also GDP with mu = strength, and its (epsilon, delta) is exact (`gaussian_mu`). For discrete
+    noise (epsilon, delta) is a bound from rho (`zcdp_rho`).
     """
     if discrete and mu is not None:
         raise ValueError(
@@ -134,7 +132,7 @@ def gaussian_noise(
 
 
 def check_one_way(ways: str, **given: Any) -> None:
-    """ValueError unless exactly one of the `ways` of setting the noise is given, not None."""
+    """Raise ValueError unless exactly one of the `ways` of setting the noise is not None."""
     used = [name for name, value in given.items() if value is not None]
     if len(used) != 1:
         got = " and ".join(used) if used else "none of them"
@@ -142,9 +140,9 @@ def check_one_way(ways: str, **given: Any) -> None:
 
 
 def scale_for(query: Any, norm: float, neighbours: Neighbours, strength: float) -> float:
-    """Return the scale at which the query's sensitivity is `strength` times the scale.
+    """Return the query's sensitivity divided by `strength`.
 
-    ValueError if the query does not know its sensitivity, or it is 0 or infinite.
+    Raises ValueError if the sensitivity is unknown, 0 or infinite.
     """
     sensitivity = float(query.sensitivity(norm, neighbours=neighbours))
     scale = sensitivity / strength if strength > 0.0 else math.inf
@@ -157,9 +155,9 @@ def scale_for(query: Any, norm: float, neighbours: Neighbours, strength: float) 
 
 
 def known_sensitivity(query: Any, norm: float, neighbours: Neighbours) -> tuple[float | None, str]:
-    """Return the query's sensitivity or None, and the reason for a None.
+    """Return the query's sensitivity, or None with a reason.
 
-    Where the scale is given that is no error, for the posterior needs no sensitivity: only the
+    None is no error if the scale is given: the posterior needs no sensitivity, and only the
     guarantee is unknown.
     """
     try:

@@ -1,25 +1,25 @@
 """The exponential mechanism over finitely many outputs, and the K-norm mechanism.
 
-**Exponential** (McSherry and Talwar 2007). A curator scores every candidate output k by a utility,
+**Exponential** (McSherry and Talwar 2007). The curator scores every candidate output k by a utility
 summed over the records, and releases one candidate, drawn with
 
     P(k) = exp(T_k / b) / sum_l exp(T_l / b),            T_k = sum_i u_k(x_i).
 
-T is the vector of all utilities, so that the query has one coordinate for each candidate. The
-normaliser in the denominator depends on the records: it is part of g, and a sampler that leaves it
-out targets something else. If one record moves every T_k by at most Delta (l-infinity), then
-numerator and denominator each move by at most exp(Delta / b):
+T is the vector of all utilities, so the query has one coordinate per candidate. The denominator
+depends on the records and therefore belongs to g; without it a sampler has the wrong target. If one
+record moves every T_k by at most Delta (l-infinity), numerator and denominator each change by a
+factor of at most exp(Delta / b), so
 
     epsilon = 2 Delta / b.
 
-**K-norm: noise that follows the shape of a ball** (Hardt and Talwar 2010). The release is T + e,
-and the noise has density proportional to exp(-||e||_K / b), for the norm whose unit ball is K.
-Moving T by at most Delta_K in that norm moves the log density by at most Delta_K / b, so that
+**K-norm** (Hardt and Talwar 2010). The release is T + e, with noise density proportional to
+exp(-||e||_K / b) for the norm with unit ball K. Moving T by at most Delta_K in that norm moves the
+log density by at most Delta_K / b, so
 
     epsilon = Delta_K / b,        log g(s_dp, T) = -||s_dp - T||_K / b.
 
-With the l1 ball this is the Laplace mechanism. With the l2 and l-infinity balls the coordinates of
-the noise are not independent: the density is joint. `joint.ball_noise` derives how it is drawn.
+The l1 ball gives the Laplace mechanism. With the l2 and l-infinity balls the noise coordinates are
+dependent, and the density is joint. `joint.ball_noise` draws the noise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from noiseaware.registry import MECHANISMS
 
 
 class OutputQuery:
-    """The question "which output?": one released value, made from the utilities of a query."""
+    """The question "which output?": one released value, chosen by a query of utilities."""
 
     names = ("output",)
     integer_valued = False
@@ -61,15 +61,15 @@ class Exponential(JointMechanism):
     Parameters
     ----------
     query
-        The utilities: one coordinate for each output, larger is better.
+        The utilities, one coordinate per output; larger is better.
     outputs
-        The candidates, different numbers; None numbers them from 0.
+        The candidates, distinct numbers; by default 0, 1, ...
     epsilon
-        The pure differential privacy to reach: scale = 2 sensitivity / epsilon.
+        Pure differential privacy to reach: scale = 2 sensitivity / epsilon.
     sensitivity
-        The most that one record moves any utility; None asks the query (l-infinity).
+        The most that one record moves any utility; by default the query's (l-infinity).
     scale
-        Or the scale itself: P(k) is proportional to exp(utility / scale).
+        Alternatively, the scale: P(k) is proportional to exp(utility / scale).
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -139,7 +139,7 @@ class Exponential(JointMechanism):
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:
         total = self.utilities.statistic(records).sum(axis=0)
-        # The largest of T_k / b + Gumbel noise is k with the probability above.
+        # The Gumbel trick: the argmax of T_k / b plus Gumbel noise is a draw from P.
         chosen = int(np.argmax(total / self.scale + rng.gumbel(size=len(total))))
         return self.outputs[chosen : chosen + 1]
 
@@ -162,13 +162,13 @@ class KNorm(JointMechanism):
     Parameters
     ----------
     query
-        What was asked of the database.
+        The query whose total is released.
     norm
         1, 2 or inf.
     epsilon
-        The pure differential privacy to reach: scale = (sensitivity in the norm) / epsilon.
+        Pure differential privacy to reach: scale = (sensitivity in the norm) / epsilon.
     scale
-        Or the scale itself, as published beside a release.
+        Alternatively, the published scale.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -203,7 +203,7 @@ class KNorm(JointMechanism):
         return joint.density(joint.K_NORM, joint.norm_code(self.norm), 1.0 / self.scale, -values)
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks to be normalised in s_dp."""
+        """Return the constant to add to log g to normalise it in s_dp."""
         return joint.log_ball_constant(len(self.check_values(values)), self.norm, self.scale)
 
     def _draw(self, records: NDArray[Any], rng: np.random.Generator) -> Floats:

@@ -1,33 +1,33 @@
-"""Noise forced into a range: truncated, by drawing it again, and folded, by mirrors at the bounds.
+"""Noise forced into a range: truncated by redrawing it, or folded by mirrors at the bounds.
 
-**Truncated.** Noise is drawn until T_j + e_j lies in [lower, upper], so that the density is
-renormalised by a number that depends on the confidential T_j,
+**Truncated.** Noise is drawn until T_j + e_j lies in [lower, upper]. This renormalises the density
+by a number that depends on the confidential T_j,
 
     log g = sum_j  log p(v_j - T_j) - log P(lower <= T_j + e_j <= upper).
 
-The second part belongs to the likelihood, and it costs privacy: for Laplace noise each of the two
-parts moves by at most epsilon between neighbours, so 2 epsilon is promised (Holohan, Antonatos,
-Braghin and Mac Aonghusa 2020 find the scale that brings it back to epsilon). For Gaussian noise
-nothing of the kind holds for every T, and the guarantee is "unknown".
+The second term belongs to the likelihood and costs privacy. For Laplace noise the two terms each
+move by at most epsilon between neighbours, so the promise is 2 epsilon (Holohan, Antonatos, Braghin
+and Mac Aonghusa 2020 find the scale that restores epsilon). For Gaussian noise no such bound holds
+for every T, and the guarantee is "unknown".
 
-**Folded.** The noisy number Y = T + e is replaced by 2 lower - Y if it is below `lower`, by
-2 upper - Y if it is above `upper`, and so on until it is inside (diffprivlib's `LaplaceFolded`,
-`GeometricFolded`). The numbers that end at the released value v are v itself and its mirror images:
-with the width D = upper - lower they are v + 2 k D and 2 lower - v + 2 k D for every integer k. So
+**Folded.** The noisy number Y = T + e becomes 2 lower - Y if it is below `lower`, 2 upper - Y if
+above `upper`, and so on until it is inside (diffprivlib's `LaplaceFolded`, `GeometricFolded`). With
+D = upper - lower, the numbers that fold to the released value v are v + 2 k D and
+2 lower - v + 2 k D for every integer k. So
 
     g(v, T) = sum_k [ h(v + 2 k D - T) + h(2 lower - v + 2 k D - T) ],
 
-with h(e) proportional to exp(-|e| / b). The sum has a period of 2 D in T and is the same at T and
+with h(e) proportional to exp(-|e| / b). The sum has period 2 D in T and is the same at T and
 2 lower - T, so T can be folded into the range first. Then a = |v - T| and c = v + T - 2 lower are
 between 0 and 2 D, and both sums over k are geometric series:
 
     g(v, T)  is proportional to  e^(-a/b) + e^(-(2D - a)/b) + e^(-c/b) + e^(-(2D - c)/b),
 
-where the factor 1 / (1 - e^(-2D/b)) is free of T. With one infinite bound there is one mirror, and
-two terms. For integers the same formula holds: at a bound the two series are the same numbers
-counted twice, which is a factor of 2 that is free of T. Bounds may then be halves of integers.
+with a factor 1 / (1 - e^(-2D/b)) free of T. An infinite bound leaves one mirror and two terms.
+The formula also holds for integers: at a bound both series count the same numbers, a factor of 2
+free of T. Bounds of discrete noise may be half-integers.
 
-Folding is done after the noise, so the guarantee is that of the noise.
+Folding is post-processing, so the guarantee is that of the noise.
 
 Example
 -------
@@ -57,15 +57,15 @@ from noiseaware.registry import MECHANISMS
 class Truncated(AfterNoise):
     """Noise drawn until the noisy number lies in a range.
 
-    Not `Clamped`: there are no atoms, and the density is renormalised, by a number that depends on
+    Unlike `Clamped` this has no atoms, and the density is renormalised by a number that depends on
     the confidential total.
 
     Parameters
     ----------
     mechanism
-        An additive mechanism; its other steps, if any, cannot come first.
+        An additive mechanism, with no step after it.
     lower, upper
-        The range: numbers, or one for each value, (d,). Infinite for no end.
+        The range: numbers, or one for each value, (d,); infinite for no bound.
 
     Examples
     --------
@@ -120,12 +120,12 @@ class Truncated(AfterNoise):
 def draw_between(noise, inverse, low, high, total, u):
     """Return y with P(low <= Y <= y) = u P(low <= Y <= high), for 0 < u <= 1 and Y = T + e.
 
-    With a uniform u this is Y, given that it is in the range; drawing until it is there may take
-    for ever. By bisection, down to neighbouring numbers; for discrete noise, to the least integer
-    with a probability that is not below. `noise` is an `AdditiveNoise.kind`.
+    A uniform u makes y a draw of Y given that it is in the range, where redrawing might take for
+    ever. Bisection ends at neighbouring floats or, for discrete noise, at the smallest integer with
+    at least this probability. `noise` is an `AdditiveNoise.kind`.
     """
     goal = math.log(u) + log_between(noise, low, high, inverse, total)
-    # Beyond 45 scale from the likeliest number, the probability is below 1e-19.
+    # Beyond 45 scales from the most likely number, the probability is below 1e-19.
     likeliest, reach = min(max(total, low), high), math.ceil(45.0 / inverse)
     below, above = max(low, likeliest - reach), min(high, likeliest + reach)
     discrete = noise >= 2
@@ -159,10 +159,10 @@ class Folded(AfterNoise):
     Parameters
     ----------
     mechanism
-        The noise: a `Laplace` or a `DiscreteLaplace`.
+        A `Laplace` or a `DiscreteLaplace`.
     lower, upper
-        The range of the released values; one of them may be infinite. Under discrete noise,
-        integers or halves of integers.
+        The range of the released values; either may be infinite. For discrete noise, integers or
+        half-integers.
     """
 
     needed, optional_arguments = ("mechanism",), ("lower", "upper")
@@ -183,10 +183,10 @@ class Folded(AfterNoise):
         return self._terms_in_range(FOLDED, values, self.lower, self.upper)
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the noise's constant, and what the sum over images leaves out.
+        """Return the constant to add to log g: the noise's, and that of the sum over images.
 
-        Between two mirrors, images repeat with the period; of the geometric series only the first
-        terms are added up. An integer on a mirror is its own image, and was counted twice.
+        Between two mirrors, log g has only the first terms of the geometric series. An integer on a
+        mirror is its own image and was counted twice.
         """
         checked = self.check_values(values)
         constant = self.noise.log_constants(np.ones(len(checked), dtype=bool))
@@ -206,7 +206,7 @@ class Folded(AfterNoise):
 
 
 def fold(values: Floats, lower: float, upper: float) -> Floats:
-    """Return the values, mirrored at the bounds until they are inside."""
+    """Return the values reflected at the bounds until they are inside."""
     if math.isinf(upper):
         return values if math.isinf(lower) else lower + np.abs(values - lower)
     if math.isinf(lower):

@@ -1,8 +1,8 @@
 """The functional mechanism: the noisy coefficients of a polynomial objective (Zhang et al. 2012).
 
-Write the summed loss as a polynomial of the weights w: each coefficient is a sum over the records,
-and Laplace noise on the coefficients makes the whole objective private. For records (x, y), without
-an intercept, as in the paper:
+Written as a polynomial in the weights w, the summed loss has coefficients that are sums over the
+records. Laplace noise on these makes the whole objective private. For records (x, y), without an
+intercept, as in the paper:
 
     linear:    sum (y - x'w)^2
                = sum y^2 - sum_j (sum 2 y x_j) w_j + sum_jk (sum x_j x_k) w_j w_k
@@ -10,21 +10,20 @@ an intercept, as in the paper:
                polynomial at 0, log 2 + z / 2 + z^2 / 8:
                n log 2 + sum_j (sum (1/2 - y) x_j) w_j + sum_jk (sum x_j x_k / 8) w_j w_k
 
-(w_j w_k and w_k w_j are one monomial: its coefficient has both; n log 2 is public.) What is
-released are these coefficients plus Laplace noise, so g is that of `Laplace`, coordinate by
-coordinate, and the records enter through `ObjectiveCoefficients`. The Taylor polynomial is what was
-released about the records; no approximation is made in the inference.
+(w_j w_k and w_k w_j are one monomial, whose coefficient combines both; n log 2 is public.) The
+release is these coefficients plus Laplace noise, so g is that of `Laplace`, and the records enter
+through `ObjectiveCoefficients`. The Taylor polynomial defines the released statistic, so inference
+involves no approximation.
 
-Sensitivity: a record's coefficients have l1 norm at most S, so that changing one moves the total by
-at most 2 S, an upper bound that the paper uses as well. Features (and the linear response) are
-scaled to [-1, 1]: S = (1 + p)^2 for linear, and p / 2 + p^2 / 8 for logistic regression.
+Sensitivity: a record's coefficients have l1 norm at most S, so changing one moves the total by at
+most 2 S, the bound that the paper uses. Features (and the linear response) are scaled to [-1, 1]:
+S = (1 + p)^2 for linear, and p / 2 + p^2 / 8 for logistic regression.
 
-**A release of only the minimiser is not covered.** The minimiser of the noisy objective is a
-function of the noisy coefficients, and there are more coefficients than weights: many objectives
-have the same minimiser. Its density is an integral over all of them, and the noisy quadratic form
-need not even be positive definite (the paper then repairs it, by a ridge and by cutting
-eigenvalues), so that the integral has no closed form and g cannot be evaluated. Ask the curator for
-the coefficients: they are private already, and say more.
+**A release of only the minimiser is not covered.** There are more coefficients than weights, so
+many noisy objectives share a minimiser, and its density is an integral over all of them. The noisy
+quadratic form need not be positive definite (the paper then repairs it with a ridge and by cutting
+eigenvalues), so the integral has no closed form and g cannot be evaluated. Ask the curator for the
+coefficients: they are private already, and more informative.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from noiseaware.registry import MECHANISMS, QUERIES
 
 @njit(cache=True, nogil=True)
 def objective_coefficients(linear, records, lower, upper, result):
-    """Fill each row of `result` with a record's coefficients; `records` (n, p + 1)."""
+    """Fill each row of `result` with the coefficients of a record; `records` is (n, p + 1)."""
     n, width = records.shape
     p = width - 1
     x = np.empty(width)
@@ -77,7 +76,7 @@ class ObjectiveCoefficients(RegressionRecords):
     loss
         `"linear"` or `"logistic"`.
     n_features
-        Features of a record; records are (n, n_features + 1), the response last (0 or 1 if
+        Number of features; records are (n, n_features + 1), the response last (0 or 1 if
         logistic).
     lower, upper
         Bounds: numbers, or one for each feature and, if linear, the response.
@@ -111,7 +110,7 @@ class ObjectiveCoefficients(RegressionRecords):
         return result
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return a bound on how far one record can move the total, in the l1 norm."""
+        """Return an upper bound on the l1 sensitivity."""
         check_norm(norm, neighbours)
         if norm != 1:
             raise ValueError(f"ObjectiveCoefficients knows its l1 sensitivity only; got {norm!r}")
@@ -123,16 +122,16 @@ class ObjectiveCoefficients(RegressionRecords):
 class Functional(Laplace):
     """Laplace noise on the coefficients of a regression's polynomial objective.
 
-    The released values are the noisy coefficients, not the minimiser; see the module.
+    The released values are the noisy coefficients, not the minimiser.
 
     Parameters
     ----------
     loss, n_features, lower, upper
         As in `ObjectiveCoefficients`.
     epsilon
-        The pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
+        Pure differential privacy to reach: scale = (l1 sensitivity) / epsilon.
     scale
-        Or the scale itself, as published beside a release.
+        Alternatively, the published scale.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 

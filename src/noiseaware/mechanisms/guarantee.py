@@ -1,27 +1,27 @@
-"""What a mechanism promises to the people in the database.
+"""Privacy promises.
 
-A promise is about neighbouring databases: either one record is changed and the number of
-records stays (`"change"`, the relation of the paper, where n is public), or one record is
-added or removed (`"add-remove"`). The kinds of promise here, for outputs M(x) and M(x'):
+A promise compares neighbouring databases: either one record is changed (`"change"`, the relation of
+the paper, where n is public), or one record is added or removed (`"add-remove"`). The kinds of
+promise, for outputs M(x) and M(x'):
 
-- pure: every output's log density changes by at most epsilon;
+- pure: the log density of every output changes by at most epsilon;
 - approximate: P(M(x) in S) <= e^epsilon P(M(x') in S) + delta for every set S;
 - zCDP: the Renyi divergence of every order alpha is at most alpha * rho (Bun and Steinke 2016);
 - GDP: telling x from x' is at least as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth and
   Su 2022).
 
-Only a pure promise bounds the sampler's acceptance probability below, by exp(-epsilon) where
-one record is changed (`Guarantee.change_epsilon`).
+Only a pure promise gives a lower bound on the sampler's acceptance probability: exp(-epsilon), for
+one changed record (`Guarantee.change_epsilon`).
 
-**Curves of (epsilon, delta).** Two families of promise have no closed form for the scale. Both are
-handled by writing delta as an increasing function of the strength of the signal relative to the
-noise, and finding by bisection the strongest signal whose delta is still small enough.
+**Curves of (epsilon, delta).** For Gaussian noise, continuous or discrete, (epsilon, delta) gives
+no closed form for the scale. delta increases with the signal-to-noise ratio, so bisection finds the
+largest ratio whose delta is small enough.
 
 Gaussian noise is exactly mu-GDP with mu = (l2 sensitivity) / scale, and mu-GDP is exactly a
 curve of (epsilon, delta) pairs: `gaussian_delta` (Balle and Wang 2018, theorem 8; Dong, Roth
-and Su 2022, corollary 1). Discrete Gaussian noise is known to be rho-zCDP, and rho-zCDP
-implies a curve of (epsilon, delta) pairs: `zcdp_delta` (Canonne, Kamath and Steinke 2020).
-The second curve is a bound: it promises a little less than the mechanism gives.
+and Su 2022, corollary 1). Discrete Gaussian noise is rho-zCDP, which implies a curve of (epsilon,
+delta) pairs: `zcdp_delta` (Canonne, Kamath and Steinke 2020). This second curve is a bound: the
+mechanism gives slightly more privacy than it promises.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from scipy.special import erfcx, log_ndtr
 
 from noiseaware.contract import Neighbours
 
-# exp(-x^2 / 2) is 0 in double precision from here on.
+# exp(-x^2 / 2) underflows beyond this x.
 _NORMAL_UNDERFLOW = 39.0
-# Below this mu the two terms of `gaussian_delta` nearly cancel, and it integrates instead.
+# Below this mu the two terms of `gaussian_delta` nearly cancel, so it integrates instead.
 _SMALL_MU = 0.5
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest x > 0 with `holds(x)`, for a condition that is true for small x only.
+    """Return the largest x > 0 with `holds(x)`, for a condition true up to some x only.
 
-    Bisection down to neighbouring floating-point numbers. The x returned is always on the
-    side where the condition is true, so a calibrated scale errs towards more privacy.
+    Bisects down to neighbouring floats. The condition holds at the x returned, so a calibrated
+    scale errs towards more privacy.
     """
     low = high = 1.0
     while not holds(low):
@@ -74,11 +74,11 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
         delta = Phi(-x) - e^epsilon Phi(-y),   x = epsilon/mu - mu/2,   y = x + mu.
 
-    Because y^2 - x^2 = 2 epsilon, the same delta is phi(x) (m(x) - m(y)) with phi the normal
-    density and m(t) = Phi(-t) / phi(t) the Mills ratio, whose derivative is t m(t) - 1. For a
-    small mu this difference is lost to rounding, and the integral of 1 - t m(t) from x to y is
-    taken instead. Both numbers are at least 0; at epsilon = 0, delta is the total variation
-    distance of the two output laws.
+    Because y^2 - x^2 = 2 epsilon, this equals phi(x) (m(x) - m(y)) with phi the normal density and
+    m(t) = Phi(-t) / phi(t) the Mills ratio, whose derivative is t m(t) - 1. For small mu this
+    difference is lost to rounding, and 1 - t m(t) is integrated from x to y instead. epsilon and mu
+    are at least 0; at epsilon = 0, delta is the total variation distance of the two output
+    distributions.
     """
     if mu == 0.0:
         return 0.0
@@ -104,13 +104,13 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def zcdp_delta(epsilon: float, rho: float) -> float:
     """Return a delta for which rho-zCDP is (epsilon, delta)-DP.
 
-    The smallest over a = alpha - 1 > 0 of the conversion from Renyi divergence of order alpha
+    It minimises, over a = alpha - 1 > 0, the conversion from Renyi divergence of order alpha
     (Canonne, Kamath and Steinke 2020),
 
         delta = exp(a ((a + 1) rho - epsilon)) / a * (1 - 1/(a + 1))^(a + 1).
 
-    The logarithm is convex in a, and its derivative, (2a + 1) rho - epsilon + log(a/(a + 1)),
-    is increasing, so the minimum is where the derivative changes sign.
+    The logarithm is convex in a; its derivative, (2a + 1) rho - epsilon + log(a/(a + 1)), changes
+    sign at the minimum.
     """
     if rho == 0.0:
         return 0.0
@@ -136,28 +136,28 @@ _NUMBERS = {
     "GDP": ("mu",),
     "unknown": (),
 }
-"""The numbers that each kind of promise is made of."""
+"""The numbers that define each kind of promise."""
 _IN_WORDS = {"zCDP": "zero-concentrated", "GDP": "Gaussian"}
 _NEIGHBOURS_IN_WORDS = {
     "change": "when one record is changed",
     "add-remove": "when one record is added or removed",
 }
-# Files hold rounded numbers: a stated promise may be this much stronger than the real one.
+# Numbers in files are rounded, so a stated promise may be this much stronger than the real one.
 _SLACK = 1e-6
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A promise of privacy, with the numbers that it is about.
+    """A privacy promise and its numbers.
 
-    Numbers beside those of the kind are also true of the mechanism: Gaussian noise set by
-    (epsilon, delta) has its mu and rho here too. None means that the number does not apply.
+    Other numbers may be set besides those that define the kind, and also hold for the mechanism:
+    Gaussian noise calibrated to (epsilon, delta) has mu and rho too. None means not applicable.
 
     Attributes
     ----------
     kind
-        `"pure"`, `"approximate"`, `"zCDP"` or `"GDP"`; or `"unknown"`, for noise whose scale
-        was given and whose query does not know its sensitivity.
+        `"pure"`, `"approximate"`, `"zCDP"` or `"GDP"`; or `"unknown"`, for example if the scale was
+        given and the query does not know its sensitivity.
     epsilon, delta, rho, mu
         The numbers of the promise.
     neighbours
@@ -195,24 +195,24 @@ class Guarantee:
 
     @property
     def pure_epsilon(self) -> float | None:
-        """The epsilon of pure differential privacy, or None if the promise is not pure."""
+        """The epsilon of a pure promise, or None."""
         return self.epsilon if self.kind == "pure" else None
 
     @property
     def change_epsilon(self) -> float | None:
-        """The epsilon of pure differential privacy when one record is changed, or None.
+        """The epsilon of a pure promise for one changed record, or None.
 
-        The sampler changes one record at a time, so this is the epsilon of its acceptance bound.
+        The sampler changes one record at a time, so its acceptance bound uses this epsilon.
         """
         return self.for_change().pure_epsilon
 
     def delta_at(self, epsilon: float) -> float:
         """Return a delta such that the mechanism is (epsilon, delta)-DP.
 
-        From the strongest number known: exact from mu (`gaussian_delta`), a bound from rho
-        (`zcdp_delta`). From a pure epsilon_0 alone, or (epsilon_0, delta_0) alone, it is the
-        value that holds for every mechanism with that promise: delta_0 if epsilon >= epsilon_0,
-        and otherwise delta_0 + (1 - delta_0) (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0)
+        It is exact from mu (`gaussian_delta`), or else a bound from rho (`zcdp_delta`). From a pure
+        epsilon_0 alone, or (epsilon_0, delta_0) alone, it is the value that holds for every
+        mechanism with that promise: delta_0 if epsilon >= epsilon_0, and otherwise
+        delta_0 + (1 - delta_0) (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0)
         (Kairouz, Oh and Viswanath 2015), with delta_0 = 0 for a pure promise.
         """
         if not (isinstance(epsilon, int | float) and epsilon >= 0):
@@ -232,9 +232,9 @@ class Guarantee:
     def for_change(self) -> Guarantee:
         """Return the promise for one changed record.
 
-        To change a record is to remove one and to add one. Under `"add-remove"` this doubles
-        epsilon and mu, and makes rho four times as large (Bun and Steinke 2016). Of two steps of
-        (epsilon, delta) the first delta is carried over the second step: delta (1 + e^epsilon).
+        Changing a record removes one and adds one. From `"add-remove"` this doubles epsilon and mu,
+        quadruples rho (Bun and Steinke 2016), and turns delta into delta (1 + e^epsilon): the two
+        deltas add, one of them multiplied by e^epsilon.
         """
         if self.neighbours == "change":
             return self
@@ -263,7 +263,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, entries: dict[str, Any]) -> Guarantee:
-        """Read back the guarantee that `to_dict` wrote."""
+        """Read a guarantee written by `to_dict`."""
         if not isinstance(entries, dict) or "kind" not in entries:
             raise ValueError(f"guarantee must be a dictionary with a 'kind'; got {entries!r}")
         known = [field.name for field in fields(cls)]
@@ -274,25 +274,25 @@ class Guarantee:
 
 
 def pure_or_unknown(epsilon: float | None, neighbours: Neighbours, reason: str) -> Guarantee:
-    """Return the pure promise of epsilon; with None, why there is no promise that is known."""
+    """Return the pure promise of epsilon; if that is None, an unknown one for this reason."""
     if epsilon is None:
         return Guarantee("unknown", neighbours=neighbours, reason=reason)
     return Guarantee("pure", epsilon=epsilon, neighbours=neighbours)
 
 
 def check_neighbours(neighbours: str) -> None:
-    """ValueError unless `neighbours` is one of the two relations."""
+    """Raise ValueError unless `neighbours` is one of the two relations."""
     if neighbours not in list(_NEIGHBOURS_IN_WORDS):
         raise ValueError(f"neighbours must be 'change' or 'add-remove'; got {neighbours!r}")
 
 
 def confirmed(real: Guarantee, stated: Guarantee) -> Guarantee:
-    """Return the guarantee to show for a mechanism that was read from a file.
+    """Return the guarantee to show for a mechanism read from a file.
 
-    `real` is what the scale in the file and the query's sensitivity give; `stated` is what the
-    file claims. A true claim keeps its kind, its epsilon and its delta, next to the real numbers.
-    A claim that is stronger than the real promise is an error, for then the query, the bounds or
-    the scale in the file did not make the release.
+    `real` follows from the scale in the file and the query's sensitivity; `stated` is the file's
+    claim. A true claim keeps its kind, epsilon and delta, next to the real numbers. A claim
+    stronger than the real promise is an error: the query, the bounds or the scale in the file are
+    not those of the release.
     """
     if "unknown" in (real.kind, stated.kind):
         return real
@@ -312,14 +312,14 @@ def confirmed(real: Guarantee, stated: Guarantee) -> Guarantee:
     kept = {}
     for name in ("epsilon", "delta", "rho", "mu"):
         true, claimed = getattr(real, name), getattr(stated, name)
-        # A stated number may stand for the real one: the same, or there is no real one.
+        # Keep a stated number that equals the real one, or for which there is no real one.
         if claimed is not None and (true is None or math.isclose(true, claimed, rel_tol=_SLACK)):
             kept[name] = claimed
     return replace(real, kind=stated.kind, **kept)
 
 
 def _holds(real: Guarantee, stated: Guarantee) -> bool:
-    """Whether the claim `stated` follows from `real`, up to the rounding of a file."""
+    """Whether the claim `stated` follows from `real`, up to rounding."""
     claims = [getattr(stated, name) * (1.0 + _SLACK) for name in _NUMBERS[stated.kind]]
     if stated.kind == "approximate":
         epsilon, delta = claims

@@ -1,23 +1,22 @@
-"""The probability that a noisy number lies in an interval, in logarithms, for compiled code.
+"""The log probability that a noisy number lies in an interval, for compiled code.
 
-Y = T + e is a total with noise. After the noise, a release may be clamped, withheld below a
-threshold or rounded; what is then known is that Y lies between two numbers, and the likelihood is
-P(low <= Y <= high). Truncation divides by the same probability. The four kinds of noise:
+If a noisy total Y = T + e was clamped, withheld below a threshold or rounded, Y is known only to
+lie in an interval, and the likelihood is P(low <= Y <= high). Truncation divides by the same
+probability. The four kinds of noise:
 
 - Laplace, with a = (low - T) / scale and b = (high - T) / scale: the distribution function is
   F(a) = exp(a)/2 below 0 and 1 - exp(-a)/2 above;
 - Gaussian: F is the normal distribution function Phi;
 - discrete Laplace: geometric sums, with q = exp(-1/scale);
-- discrete Gaussian: no closed form; the terms are added up from the largest one outwards until
-  they no longer count, about 9 scale in each direction. The cost grows with the scale.
+- discrete Gaussian: no closed form; terms are added from the largest outwards until they are
+  negligible, about 9 scale in each direction. The cost grows with the scale.
 
-Noise is symmetric, so an interval in the upper tail is turned over into the lower one, where a
-difference of two distribution functions keeps its digits; and everything is in logarithms, so
-that a total far outside of the interval gives a very negative number, not minus infinity.
+Noise is symmetric, so an interval in the upper tail is reflected into the lower one, where a
+difference of two distribution functions keeps its precision. Logarithms keep the result finite for
+a total far outside the interval.
 
-The discrete sums leave out the constant that makes the noise's probabilities add up to one: it
-does not depend on T. `low` and `high` may be infinite; for discrete noise they, and T, are
-integers.
+The discrete sums omit the normalising constant of the noise, which does not depend on T. `low` and
+`high` may be infinite; for discrete noise they and T are integers.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ def log_laplace_between(low, high, inverse, total):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_scaled_cdf(x):
-    """Log Phi(x) + x^2 / 2; by the asymptotic series where Phi itself is no floating-point number.
-
-    It has its digits where Phi has none.
-    """
+    """Log Phi(x) + x^2 / 2, by the asymptotic series where Phi underflows."""
     if x > -36.0:
         return math.log(0.5 * math.erfc(-x * _SQRT_HALF)) + 0.5 * x * x
     y = 1.0 / (x * x)
@@ -95,9 +91,8 @@ def log_discrete_laplace_between(low, high, inverse, total):
 def log_discrete_gaussian_between(low, high, inverse, total):
     """Log of the sum of exp(-((k - T) * inverse)^2 / 2) over the integers low <= k <= high.
 
-    With z the distance of the largest term from T, the term one further away is smaller by the
-    factor exp(-(2 z + 1) inverse^2 / 2), and each next factor is smaller again by
-    exp(-inverse^2).
+    With z the distance of the largest term from T, the next term outwards is smaller by the factor
+    exp(-(2 z + 1) inverse^2 / 2), and each further factor by another exp(-inverse^2).
     """
     if not -math.inf < total < math.inf:
         return -math.inf
@@ -122,15 +117,15 @@ def log_discrete_gaussian_between(low, high, inverse, total):
 
 @njit(cache=True, nogil=True)
 def log_folded_laplace(value, inverse, lower, upper, total):
-    """Log g at `value`, up to a constant, for Laplace noise of scale 1 / inverse that was folded.
+    """Log g at `value`, up to a constant, for folded Laplace noise of scale 1 / inverse.
 
-    `value` is between the bounds, lower < upper, of which one or both may be infinite; the total
-    may be anywhere. `forced` has the derivation.
+    `value` is between the bounds, lower < upper, either or both infinite; the total may be
+    anywhere. `forced` has the derivation.
     """
     if math.isinf(lower) and math.isinf(upper):
         return -abs(value - total) * inverse
     if math.isinf(lower) or math.isinf(upper):
-        # One mirror: the noisy number was the value, or the value's mirror image.
+        # One mirror: the noisy number was the value or its mirror image.
         mirror = upper if math.isinf(lower) else lower
         near = abs(value - total)
         far = abs(2.0 * mirror - value - total)

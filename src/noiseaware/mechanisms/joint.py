@@ -1,9 +1,8 @@
-"""The compiled form of a mechanism whose log density is joint: not a sum over coordinates.
+"""Compiled log densities that are joint: not a sum over coordinates.
 
-A `JointDensity` is a code that picks the formula of log g(s_dp, T) and a vector of numbers that
-fills it in. There is one compiled function, `log_joint`, for all codes: it calls the formula of the
-code. (Compiled functions that take another function as an argument cannot be kept on disk, and
-would be compiled anew in every session.)
+A `JointDensity` is a code that picks the formula of log g(s_dp, T) and a vector of its parameters.
+One compiled function, `log_joint`, dispatches on the code. (A compiled function that takes another
+function as an argument cannot be cached on disk.)
 
 | code                 | log g(s_dp, T)                                       | T                |
 |----------------------|------------------------------------------------------|------------------|
@@ -13,10 +12,10 @@ would be compiled anew in every session.)
 | `GRADIENT` = 3       | log noise density at the gradient + log det Hessian  | (q + q(q+1)/2,)  |
 | `SEVERAL` = 4        | the sum of the formulas of several parts             | one after another|
 
-Here b is a scale, k the position of the output that was released, and q the number of entries of
-an output. `KNorm`, `Exponential`, `KNormGradient` and `ObjectivePerturbation` derive the formulas.
-A mechanism offers its form by a method `joint(values) -> JointDensity`. One without it, a user's
-own, is scored by its `log_density` in Python.
+Here b is a scale, k the position of the released output, and q the number of entries of an output.
+`exponential` and `minimisers` derive the formulas. A mechanism provides its density by a method
+`joint(values) -> JointDensity`; a user's mechanism without it is scored by its `log_density` in
+Python.
 """
 
 from __future__ import annotations
@@ -42,14 +41,13 @@ SEVERAL = 4
 COORDINATES = -1  # a part of several that is a sum over its coordinates
 
 L_INFINITY, L1, L2, SQUARED = 0, 1, 2, 3
-"""How the noise measures a vector: by one of three norms, or by half the squared l2 norm, which
-makes it Gaussian."""
+"""How the noise measures a vector: one of three norms, or half the squared l2 norm (Gaussian)."""
 
 _NORMS = {1: L1, 2: L2, math.inf: L_INFINITY}
 
 
 class JointDensity(NamedTuple):
-    """A joint log density, for compiled code: which formula, and the vector of its numbers."""
+    """A joint log density for compiled code: the code of its formula, and the parameters."""
 
     code: int
     parameters: Floats
@@ -57,10 +55,10 @@ class JointDensity(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def size_of(kind, vector, begin, end, reference, shift, inverse):
-    """Return the size of (vector + reference) * inverse, for entries begin to end of `vector`.
+    """Return the size of (vector + reference) * inverse over entries begin to end of `vector`.
 
-    Entry j of `vector` meets entry j + `shift` of `reference`. `kind` is one of the codes
-    L_INFINITY, L1, L2 and SQUARED.
+    Entry j of `vector` is added to entry j + `shift` of `reference`. `kind` is L_INFINITY, L1, L2
+    or SQUARED.
     """
     result = 0.0
     for j in range(begin, end):
@@ -101,7 +99,7 @@ def log_exponential(parameters, total):
 def log_gradient_grid(parameters, total):
     """Parameters: [position of the output, 1 / scale, norm, q, fixed part of each gradient (K q)].
 
-    `total` has the summed gradients at the K outputs, one after another.
+    `total` holds the summed gradients at the K outputs, concatenated.
     """
     kind, q = int(parameters[2]), int(parameters[3])
     sizes = np.empty(len(total) // q)
@@ -114,7 +112,7 @@ def log_gradient_grid(parameters, total):
 def log_determinant(triangle, q, ridge):
     """Return log det of a symmetric matrix plus `ridge` times the identity.
 
-    `triangle` has the upper triangle row by row, (q (q + 1) / 2,). By Cholesky's factors; minus
+    `triangle` is the upper triangle row by row, (q (q + 1) / 2,). Uses the Cholesky factor; minus
     infinity if the matrix is not positive definite.
     """
     factor = np.empty((q, q))
@@ -129,7 +127,7 @@ def log_determinant(triangle, q, ridge):
             for k in range(i):
                 value -= factor[j, k] * factor[i, k]
             if i == j:
-                # Rounding leaves a singular matrix a little above or below zero.
+                # Rounding leaves the pivot of a singular matrix slightly above or below zero.
                 if not value > 1e-13 * (abs(triangle[position - 1]) + ridge):
                     return -np.inf
                 factor[i, i] = math.sqrt(value)
@@ -143,7 +141,7 @@ def log_determinant(triangle, q, ridge):
 def log_gradient(parameters, total):
     """Parameters: [norm, 1 / scale, q, ridge, fixed part of the gradient (q)].
 
-    `total` has the summed gradient (q), then the upper triangle of the summed Hessian.
+    `total` is the summed gradient (q), then the upper triangle of the summed Hessian.
     """
     q = int(parameters[2])
     log_noise = -size_of(int(parameters[0]), total, 0, q, parameters, 4, parameters[1])
@@ -152,7 +150,7 @@ def log_gradient(parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_coordinates(parameters, total):
-    """Parameters: [the family of each coordinate (d), then four numbers of each]."""
+    """Parameters: [the family of each coordinate (d), then four numbers for each]."""
     p, d, result = parameters, len(total), 0.0
     for j in range(d):
         at = d + 4 * j
@@ -162,7 +160,7 @@ def log_coordinates(parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_part(code, parameters, total):
-    """Return log g of any code but `SEVERAL`; NaN if there is no such code."""
+    """Return log g of any code but `SEVERAL`; NaN for an unknown code."""
     if code == K_NORM:
         return log_k_norm(parameters, total)
     if code == EXPONENTIAL:
@@ -178,9 +176,9 @@ def log_part(code, parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_several(parameters, total):
-    """Parameters: [number of parts, five numbers of each, then the parameters of each].
+    """Parameters: [number of parts, five numbers for each, then the parameters of each].
 
-    The five: its code, where its part of T begins and ends, and where its parameters do.
+    The five: its code, where its part of T begins and ends, where its parameters begin and end.
     """
     p, result = parameters, 0.0
     for k in range(int(parameters[0])):
@@ -194,7 +192,7 @@ def log_several(parameters, total):
 def log_joint(code, parameters, total):
     """Return log g(s_dp, T), up to a constant free of T, of a `JointDensity` at T, float64 (d,).
 
-    A code that does not exist gives NaN, so that a mistake is not silent.
+    An unknown code gives NaN, so that a mistake is not silent.
     """
     if code == SEVERAL:
         return log_several(parameters, total)
@@ -204,7 +202,7 @@ def log_joint(code, parameters, total):
 def several(
     parts: Sequence[SeparableDensity | JointDensity], lengths: Sequence[int]
 ) -> JointDensity:
-    """Return the sum of the log densities of parts, of totals of these lengths."""
+    """Return the sum of the parts' log densities, whose totals have these lengths."""
     flat = [one for part, length in zip(parts, lengths, strict=True) for one in _flat(part, length)]
     rows, begin, at = [], 0, 1 + 5 * len(flat)
     for code, content, length in flat:
@@ -215,7 +213,7 @@ def several(
 
 
 def _flat(part: SeparableDensity | JointDensity, length: int) -> list[tuple[int, Floats, int]]:
-    """Return the codes, parameters and lengths of a part: more than one if it is itself several."""
+    """Return the codes, parameters and lengths of a part, which may itself be several."""
     if not isinstance(part, JointDensity):
         return [(COORDINATES, np.concatenate([part.family, part.parameters.ravel()]), length)]
     if part.code != SEVERAL:
@@ -226,7 +224,7 @@ def _flat(part: SeparableDensity | JointDensity, length: int) -> list[tuple[int,
 
 
 def norm_of(norm: Any) -> float:
-    """Return a norm that a user or a file gave, "inf" as a number; ValueError for another."""
+    """Return a norm from a user or a file, with "inf" as a number; ValueError if unknown."""
     norm = math.inf if isinstance(norm, str) and norm == "inf" else norm
     if isinstance(norm, bool | str) or not isinstance(norm, int | float) or norm not in _NORMS:
         raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
@@ -234,12 +232,12 @@ def norm_of(norm: Any) -> float:
 
 
 def norm_code(norm: Any) -> int:
-    """Return the code of the l1, l2 or l-infinity norm; ValueError for another."""
+    """Return the code of the l1, l2 or l-infinity norm; ValueError if unknown."""
     return _NORMS[norm_of(norm)]
 
 
 def density(code: int, *numbers: ArrayLike) -> JointDensity:
-    """Return a `JointDensity` with these numbers and vectors, in the order of its formula."""
+    """Return a `JointDensity` whose parameters are these numbers and vectors, in order."""
     return JointDensity(code, np.hstack(numbers).astype(np.float64))
 
 
@@ -247,14 +245,14 @@ def ball_noise(d: int, norm: Any, scale: float, rng: np.random.Generator, size: 
     """Draw noise with density proportional to exp(-norm(e) / scale), (size, d).
 
     e = r u, with u uniform in the unit ball of the norm and r / scale from Gamma(d + 1). Proof:
-    given r, e is uniform in a ball whose volume is proportional to r^d, so that its density is
+    given r, e is uniform in a ball whose volume is proportional to r^d, so its density is
 
         integral over r > norm(e) of r^(-d) r^d exp(-r / scale) dr, proportional to
         exp(-norm(e) / scale)
 
-    (Hardt and Talwar 2010). A point of the ball is a point of its boundary, uniform by the cone
-    measure, times U^(1/d). The three boundaries: standard Laplace or Gaussian numbers divided by
-    their l1 or l2 norm; for l-infinity the whole cube is drawn at once.
+    (Hardt and Talwar 2010). A uniform point of the ball is U^(1/d) times a boundary point drawn
+    from the cone measure: standard Laplace (Gaussian) numbers divided by their l1 (l2) norm. For
+    l-infinity the cube is drawn directly.
     """
     kind = norm_code(norm)
     radius = scale * rng.gamma(d + 1.0, size=(size, 1))
@@ -271,9 +269,9 @@ def ball_noise(d: int, norm: Any, scale: float, rng: np.random.Generator, size: 
 def log_ball_constant(d: int, norm: Any, scale: float) -> float:
     """Return c such that exp(-norm(e) / scale + c) is the density of noise e in d dimensions.
 
-    The integral of exp(-norm(e) / b) is d! b^d times the volume of the unit ball of the norm (by
-    layers, as in `ball_noise`): 2^d / d! for l1, pi^(d/2) / Gamma(d/2 + 1) for l2, 2^d for
-    l-infinity.
+    The integral of exp(-norm(e) / b) is d! b^d times the volume of the unit ball of the norm
+    (integrate by layers, as in `ball_noise`): 2^d / d! for l1, pi^(d/2) / Gamma(d/2 + 1) for l2,
+    2^d for l-infinity.
     """
     log_volume = d * math.log(2.0)
     if norm_code(norm) == L1:
@@ -284,12 +282,12 @@ def log_ball_constant(d: int, norm: Any, scale: float) -> float:
 
 
 class JointMechanism(ReadyMechanism):
-    """A mechanism whose log density is one compiled formula of the whole total T."""
+    """Base class of mechanisms whose log density is one compiled formula of the whole total T."""
 
     scale: float
 
     def joint(self, values: ArrayLike) -> JointDensity:
-        """Return the log density of these released values, for compiled code."""
+        """Return the log density of these released values for compiled code."""
         raise NotImplementedError
 
     def total_length(self, values: Floats) -> int:
@@ -297,7 +295,7 @@ class JointMechanism(ReadyMechanism):
         return len(values)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant free of T: released values, total (d,)."""
+        """Return log g(s_dp, T) up to a constant free of T, for released values and total (d,)."""
         checked = self.check_values(values)
         total = as_total(total, self.total_length(checked))
         return float(log_joint(*self.joint(checked), total))

@@ -1,33 +1,33 @@
 """Local mechanisms: every record is released with its own noise.
 
-Here nobody holds the database: each person makes their own record private and sends that. The
+Nobody holds the database: each person privatises their own record and sends the result. The
 release has n values, and value i depends on record i alone,
 
     g(s_dp, x) = prod_i h(s_i | x_i),        log g = sum_i log h(s_i | x_i).
 
 This is record additive with one coordinate: t_i(x_i, s_dp) = log h(s_i | x_i), and log g is the
 total T itself (`terms.LINEAR`). t_i depends on the index, because record i is compared with its own
-value; this is why a mechanism may have `statistic(records, index, values)`. Changing a record
-changes one factor, so the guarantee is that of h, and the sampler's acceptance ratio for record i
-is h(s_i | x_i*) / h(s_i | x_i): the other records do not enter.
+value; hence the method `statistic(records, index, values)`. Changing a record changes one factor,
+so the guarantee is that of h, and the sampler's acceptance ratio for record i is
+h(s_i | x_i*) / h(s_i | x_i): the other records do not enter.
 
 - `LocalLaplace`, `LocalGaussian`, `LocalGeometric`, `LocalDiscreteGaussian`: s_i = t(x_i) + e_i,
-  with t a query of one coordinate (a clamped record, say, or `queries.Value()`) and e_i Laplace,
-  Gaussian, discrete Laplace or discrete Gaussian noise, of one scale or of one for each record. The
-  query's sensitivity under "change" is the largest |t(x) - t(x')|, and epsilon (mu for Gaussian
-  noise) is sensitivity / scale, as for a total; with several scales, the smallest counts.
-- After the noise, Y_i = t(x_i) + e_i may have been rounded, then clamped, then withheld: what is
-  published is then known to come from an interval, and h is the probability of that interval
-  (`after_noise` has the derivation). A value that is NaN was withheld if there is a threshold,
-  h = P(Y_i <= threshold); without one it was never asked for, and h = 1.
+  with t a query of one coordinate (such as a clamped record, or `queries.Value()`) and e_i Laplace,
+  Gaussian, discrete Laplace or discrete Gaussian noise, of one scale or one per record. The query's
+  sensitivity under "change" is the largest |t(x) - t(x')|, and epsilon (mu for Gaussian noise) is
+  sensitivity / scale, with the smallest scale if there are several.
+- Y_i = t(x_i) + e_i may have been rounded, then clamped, then withheld. The published value then
+  places it in an interval, and h is the probability of that interval (derived in `after_noise`).
+  NaN means withheld if there is a threshold, h = P(Y_i <= threshold); without one the value was
+  never asked for, and h = 1.
 - `RandomizedResponse`: k levels; the true level is released with probability p, each other one
-  with probability (1 - p) / (k - 1). The largest ratio of h is p (k - 1) / (1 - p), which is
-  exp(epsilon), so that p = exp(epsilon) / (exp(epsilon) + k - 1). Or any table of probabilities.
-- `RandomRounding`, `CellKey`: laws that depend on the true count, as tables; `LocalExact`: the
-  number as it is. None of them is differential privacy, and their guarantee says so.
+  with probability (1 - p) / (k - 1). The largest ratio of h is p (k - 1) / (1 - p) = exp(epsilon),
+  so p = exp(epsilon) / (exp(epsilon) + k - 1). Any table of probabilities can be given instead.
+- `RandomRounding`, `CellKey`: distributions given the true count, as tables; `LocalExact`: the
+  number itself. None is differentially private, and their guarantee says so.
 
-The number of records is seen in the release, so one that is added or removed is not hidden: the
-neighbour relation is always "change".
+The release shows the number of records, so adding or removing one is not hidden: the neighbour
+relation is always "change".
 
 References
 ----------
@@ -63,7 +63,7 @@ from noiseaware.registry import MECHANISMS
 
 
 class LocalMechanism(additive.SeparableMechanism):
-    """What all local mechanisms share; a subclass gives h, and draws from it."""
+    """Base class of local mechanisms; a subclass defines h and draws from it."""
 
     per_record: int = 1  # how many values each record has in a release
     can_withhold: bool = False
@@ -71,22 +71,22 @@ class LocalMechanism(additive.SeparableMechanism):
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
         """Return t_i(x_i, s_dp) = log h(s_i | x_i), up to a constant, (m, 1).
 
-        `records` are some of the records, `index` which ones, (m,), `values` all n released values.
+        `index`, (m,), says which records these are; `values` holds all n released values.
         """
         raise NotImplementedError
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
         """Return log g for compiled code: one coordinate, whose term is T itself."""
         parameters = np.zeros((1, terms.N_PARAMETERS))
-        # The factor stands where other families have 1 / scale. The sampler's tuning reads it so:
-        # the square of dT/dtheta, averaged over the posterior, is the information in T.
+        # The factor stands where other families have 1 / scale, and the sampler's tuning reads it
+        # as such: the posterior mean of the square of dT/dtheta is the information in T.
         parameters[0, 1] = 1.0
         return SeparableDensity(np.array([terms.LINEAR]), parameters)
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return the released values as a new float64 array (n,).
 
-        ValueError if they are not one-dimensional, not finite, or not what h can give.
+        Raises ValueError unless they are one-dimensional, finite and possible under h.
         """
         array = as_numbers(as_floats(values))
         if array.ndim != 1:
@@ -103,11 +103,11 @@ class LocalMechanism(additive.SeparableMechanism):
         return array
 
     def record_constants(self, values: Floats) -> Floats:
-        """Return what each log h lacks to be normalised, (n,): 0 for the log of a probability."""
+        """Return the constants that normalise each log h, (n,): 0 for a log probability."""
         return np.zeros(len(values))
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: that of all records."""
+        """Return the sum of `record_constants`."""
         return float(self.record_constants(self.check_values(values)).sum())
 
     @staticmethod
@@ -128,7 +128,7 @@ class LocalMechanism(additive.SeparableMechanism):
 def noise_scores(family, parameters, statistic, scores):
     """Fill in log h(s_i | x_i), (m, 1), up to a constant, for additive noise.
 
-    `family` and `parameters` are the formula of each record, `statistic` is t(x_i), (m, 1).
+    `family` and `parameters` give the formula of each record; `statistic` is t(x_i), (m, 1).
     """
     for i in range(family.shape[0]):
         p = parameters[i]
@@ -139,8 +139,8 @@ def noise_scores(family, parameters, statistic, scores):
 def noise_tails(noise, low, high, inverse, constant, total, out):
     """Fill in log P(Y < s), log P(Y = s) and log P(Y > s), (3, n), for Y = T + e.
 
-    What gives s is that Y is between `low` and `high`; NaN is nothing. `noise` is 0, 1, 2 or 3 as
-    in `log_between`, and `constant` what that lacks.
+    s is the event that Y is between `low` and `high`; NaN means nothing was seen. `noise` is 0, 1,
+    2 or 3 as in `log_between`, and `constant` its missing constant.
     """
     gap = 1.0 if noise >= 2 else 0.0  # the next whole number is another value
     for i in range(low.shape[0]):
@@ -158,7 +158,7 @@ def noise_tails(noise, low, high, inverse, constant, total, out):
 
 
 class LocalNoise(LocalMechanism):
-    """Additive noise on one coordinate of every record; a subclass gives the noise."""
+    """Additive noise on one coordinate of every record; a subclass defines the noise."""
 
     needed = ("scale", "query")
     optional_arguments = ("threshold", "step", "clamp", "guarantee")
@@ -172,7 +172,7 @@ class LocalNoise(LocalMechanism):
     clamp: tuple[float, float] | None = None
 
     def _hold(self, query: Query, threshold: Any, step: Any, clamp: Any) -> None:
-        """Keep the query, and what was done after the noise."""
+        """Keep the query and the steps after the noise."""
         check_query(query)
         name = type(self).__name__
         if len(query.names) != 1:
@@ -198,14 +198,14 @@ class LocalNoise(LocalMechanism):
                 raise ValueError("threshold must be below the upper end of clamp; it is not")
 
     def _set_noise(self, calibrate: Any, scale: Any, **others: Any) -> None:
-        """Set the scale and the guarantee: that of the record with the smallest scale."""
+        """Set the scale and the guarantee, which is that of the smallest scale."""
         scales = None if scale is None else one_or_each("scale", scale, positive=True)
         least = None if scales is None else float(np.min(scales))
         found, self.guarantee = calibrate(self.query, "change", scale=least, **others)
         self.scale = found if scales is None else scales
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values, (n,): NaN is no value, and there are as many as scales."""
+        """Return the released values, (n,), as many as scales; NaN is no value."""
         array = super().check_values(values)
         for name in ("scale", "threshold"):
             each = getattr(self, name)
@@ -224,10 +224,10 @@ class LocalNoise(LocalMechanism):
         return array
 
     def interval(self, values: Floats, index: Any) -> tuple[Floats, Floats]:
-        """Return the interval of the noisy numbers that gives each value, empty if none does.
+        """Return the interval of noisy numbers behind each value, empty if the value is impossible.
 
-        `index` are the numbers of these records. A point has low = high; NaN is a record of which
-        nothing is known. From the outermost step inwards, as in `after_noise`.
+        `index` says which records these are. A point has low = high; NaN means that nothing was
+        seen. Works from the outermost step inwards, as in `after_noise`.
         """
         low = high = values
         if self.threshold is not None:
@@ -244,7 +244,7 @@ class LocalNoise(LocalMechanism):
         return given[index] if np.ndim(given) else given
 
     def _rows(self, values: Floats, index: Any) -> tuple[NDArray[np.int64], Floats]:
-        """Return the formula of log h for each of these records, as `terms.formula` reads it."""
+        """Return the formula of log h for each of these records, for `terms.formula`."""
         low, high = self.interval(values, index)
         scale = self._each(self.scale, index)
         family, parameters = after_noise.interval_terms(self.law, low, high, scale)
@@ -260,13 +260,13 @@ class LocalNoise(LocalMechanism):
         return scores
 
     def record_constants(self, values: Floats) -> Floats:
-        """Return what each log h lacks, (n,): a point does, and an interval of discrete noise."""
+        """Return the missing constants, (n,), of points and of intervals of discrete noise."""
         family, parameters = self._rows(values, np.arange(len(values)))
         lacks = ((family < BETWEEN) | self.discrete) & (parameters[:, 1] > 0.0)
         return np.where(lacks, self.law.log_constant(self.scale), 0.0)
 
     def record_laws(self, values: Floats) -> CellLaws | None:
-        """Return log h(s_i | x_i) as a function of x_i, if the query is the record itself."""
+        """Return log h(s_i | x_i) as a function of x_i; None unless the query is the record."""
         if not query_abilities(self.query).is_value:
             return None
         family, parameters = self._rows(values, np.arange(len(values)))
@@ -284,7 +284,7 @@ class LocalNoise(LocalMechanism):
         return out
 
     def noise_sds(self, n: int) -> Floats:
-        """Return the standard deviation of the noise; a little less if that is discrete."""
+        """Return the standard deviation of the noise; slightly too large if it is discrete."""
         ratio = math.sqrt(2.0) if self.law.family == terms.LAPLACE else 1.0
         return np.broadcast_to(self.scale, n) * ratio
 
@@ -320,18 +320,18 @@ class LocalLaplace(LocalNoise):
     Parameters
     ----------
     query
-        The number that is asked of each record: a query of one coordinate, such as
+        The number asked of each record: a query of one coordinate, such as
         `queries.Sum(lower, upper)` for a clamped record, or `queries.Value()`.
     epsilon
-        The pure differential privacy to reach: scale = sensitivity / epsilon.
+        Pure differential privacy to reach: scale = sensitivity / epsilon.
     scale
-        Or the scale itself, as published: a number, or one for each record, (n,).
+        Alternatively, the published scale: a number, or one for each record, (n,).
     threshold
-        Values up to it were withheld, and are NaN in the release: a number, or one for each
-        record. Without a threshold, a value that is NaN was never asked for.
+        Values up to it were withheld and are NaN in the release: a number, or one for each
+        record. Without a threshold, NaN means that the value was never asked for.
     step, clamp
-        Noisy numbers were rounded to multiples of `step`, and kept between the two ends of `clamp`
-        (None for no end), in this order and before any was withheld.
+        Noisy numbers were rounded to multiples of `step`, then clamped to `clamp`, a pair (None for
+        no bound), then withheld.
 
     Examples
     --------
@@ -365,10 +365,10 @@ class LocalGeometric(LocalLaplace):
     Parameters
     ----------
     query
-        The integer that is asked of each record: an integer-valued query of one coordinate, such
-        as `queries.Sum(0, 10, integer_valued=True)`, or `queries.Value()`.
+        The integer asked of each record: an integer-valued query of one coordinate, such as
+        `queries.Sum(0, 10, integer_valued=True)`, or `queries.Value()`.
     epsilon
-        The pure differential privacy to reach: scale = sensitivity / epsilon.
+        Pure differential privacy to reach: scale = sensitivity / epsilon.
     scale, threshold, step, clamp
         As for `LocalLaplace`.
     """
@@ -381,20 +381,20 @@ class LocalGeometric(LocalLaplace):
 class LocalGaussian(LocalNoise):
     """Gaussian noise on every record.
 
-    Give exactly one of: the scale, epsilon with delta, rho, mu.
+    Give exactly one of scale, epsilon with delta, rho, mu.
 
     Parameters
     ----------
     query
-        The number that is asked of each record: a query of one coordinate.
+        The number asked of each record: a query of one coordinate.
     scale
-        The standard deviation of the noise, as published: a number, or one for each record.
+        The published standard deviation of the noise: a number, or one for each record.
     epsilon, delta
-        The approximate differential privacy to reach.
+        Approximate differential privacy to reach.
     rho
-        The zero-concentrated differential privacy to reach.
+        Zero-concentrated differential privacy to reach.
     mu
-        The Gaussian differential privacy to reach: scale = sensitivity / mu.
+        Gaussian differential privacy to reach: scale = sensitivity / mu.
     threshold, step, clamp
         As for `LocalLaplace`.
     """
@@ -423,18 +423,18 @@ class LocalGaussian(LocalNoise):
 class LocalDiscreteGaussian(LocalGaussian):
     """Integer Gaussian noise on every record.
 
-    P(e) is proportional to exp(-e^2 / (2 scale^2)), for integers e. Give exactly one of: the scale,
+    P(e) is proportional to exp(-e^2 / (2 scale^2)), for integers e. Give exactly one of scale,
     epsilon with delta, rho.
 
     Parameters
     ----------
     query
-        The integer that is asked of each record: an integer-valued query of one coordinate, such
-        as `queries.Value()`.
+        The integer asked of each record: an integer-valued query of one coordinate, such as
+        `queries.Value()`.
     scale, epsilon, delta, rho
-        As for `LocalGaussian`; (epsilon, delta) is reached by way of zCDP.
+        As for `LocalGaussian`; (epsilon, delta) is reached via zCDP.
     mu
-        Not available for discrete noise: an error that says so.
+        Not available for discrete noise; raises an error.
     threshold, step, clamp
         As for `LocalLaplace`.
     """
@@ -464,16 +464,15 @@ def one_or_each(name: str, value: Any, *, positive: bool = False) -> Any:
 
 
 MOST_TAILS = 20_000_000
-"""Numbers in all tables of `tails`; beyond it, tails are added up where they are needed."""
+"""The most numbers in all tables of `tails`; beyond it, tails are summed on demand."""
 
 
 def tails(family: NDArray[np.int64], parameters: Floats) -> Floats:
     """Return log P(T + e <= high) of discrete Gaussian noise, a table over high - T per scale.
 
-    There is no closed form, and a sum for each x of each record would cost as much as all else. A
-    withheld record gets the place of its table, plus 1, as its fourth parameter; see
-    `noiseaware.maths.cells.log_h`. The table of a scale goes from -38 to 9 scales, in whole
-    numbers.
+    There is no closed form, and a sum for each x of each record would cost too much. The fourth
+    parameter of a withheld record becomes the place of its table, plus 1; see
+    `noiseaware.maths.cells.log_h`. Tables hold the integers from -38 to 9 scales.
     """
     rows = np.flatnonzero((family == BETWEEN + 3) & (parameters[:, 0] == -np.inf))
     inverses = np.unique(parameters[rows, 1])

@@ -1,4 +1,4 @@
-"""Released levels and counts whose law is a table: randomized response, random rounding, cell keys.
+"""Local mechanisms defined by tables: randomized response, random rounding, cell keys.
 
 `local` has the derivation.
 """
@@ -24,7 +24,7 @@ from noiseaware.registry import MECHANISMS
 
 
 def drawn_columns(rows: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a column with the probabilities of each row of a table."""
+    """Draw a column for each row of a table of probabilities."""
     place = (rng.random(len(rows))[:, np.newaxis] >= np.cumsum(rows, axis=1)).sum(axis=1)
     return np.minimum(place, rows.shape[1] - 1)  # a sum may be a little below 1
 
@@ -33,7 +33,7 @@ def drawn_columns(rows: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
 def response_scores(log_matrix, records, index, values, scores):
     """Fill in log h(s_i | x_i) for randomized response, from the logarithms of its table.
 
-    `index` has the numbers of these records in the database, `values` all n released levels.
+    `index` says which records these are; `values` holds all n released levels.
     """
     for i in range(index.shape[0]):
         level = int(values[index[i]])
@@ -42,7 +42,7 @@ def response_scores(log_matrix, records, index, values, scores):
 
 
 def stochastic(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return a table whose rows are probabilities."""
+    """Return a table, or ValueError unless its rows are probabilities."""
     table = np.array(value, dtype=np.float64)
     if table.ndim != 2 or table.shape != shape:
         raise ValueError(f"{name} must be a table of shape {shape}; got shape {table.shape}")
@@ -62,13 +62,13 @@ class RandomizedResponse(LocalMechanism):
     n_levels
         k, at least 2. Records are integers of shape (n,).
     epsilon
-        The pure differential privacy to reach.
+        Pure differential privacy to reach.
     truth
-        Or the probability p with which the true level is released, as published. The other
-        levels are released with probability (1 - p) / (k - 1) each.
+        Alternatively, the published probability p of releasing the true level. Each other level is
+        released with probability (1 - p) / (k - 1).
     matrix
-        Or any probabilities, (k, k): row x has those of each released level, if the true one is x.
-        `matrix` is there in any case, and `truth` is then None.
+        Alternatively, any probabilities, (k, k): row x is the distribution of the released level if
+        the true one is x. The attribute `matrix` is always set; `truth` is None if this was given.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class RandomizedResponse(LocalMechanism):
         else:
             epsilon = positive("epsilon", epsilon)
             self.truth = 1.0 / (1.0 + others * math.exp(-epsilon))
-            # A probability so near to 1 does not hold epsilon any more: 1 - p is rounded off.
+            # So near to 1, p no longer determines epsilon: 1 - p is lost to rounding.
             if self.truth == 1.0 or _response_epsilon(self.truth, others) > epsilon * (1 + 1e-7):
                 raise ValueError(
                     f"epsilon must be small enough for another level to be released; got {epsilon}"
@@ -154,13 +154,13 @@ class RandomizedResponse(LocalMechanism):
 def _response_epsilon(truth: float, others: int) -> float:
     """Return the epsilon of randomized response: the log of its largest ratio of probabilities.
 
-    Where the truth is the rarest answer, the ratio is that of another level.
+    abs() covers the case where the true level is the least likely answer.
     """
     return abs(math.log(truth) + math.log(others) - math.log1p(-truth))
 
 
 def _matrix_guarantee(matrix: Floats) -> Guarantee:
-    """Return what any table of probabilities promises: the log of its largest ratio in a column."""
+    """Return the guarantee of a table: epsilon is the log of the largest ratio within a column."""
     low, high = matrix.min(axis=0), matrix.max(axis=0)
     if ((low == 0.0) & (high > 0.0)).any():
         reason = "a released level is impossible for one true level and possible for another"
@@ -170,7 +170,7 @@ def _matrix_guarantee(matrix: Floats) -> Guarantee:
 
 
 class CountLaw(LocalMechanism):
-    """A published count whose law depends on the true count; a subclass gives the table."""
+    """A published count whose distribution depends on the true count; a subclass defines it."""
 
     discrete = True
     can_withhold = True
@@ -183,7 +183,7 @@ class CountLaw(LocalMechanism):
         self.guarantee = Guarantee("unknown", reason=self.promise)
 
     def _possible(self, value: float) -> tuple[int, Floats]:
-        """Return the first true count that can give this value, and P(value | x) from it on."""
+        """Return the first true count that can give this value, and P(value | x) from there on."""
         raise NotImplementedError
 
     def check_values(self, values: ArrayLike) -> Floats:
@@ -195,7 +195,7 @@ class CountLaw(LocalMechanism):
         return array
 
     def record_laws(self, values: Floats) -> CellLaws:
-        """Return log P(s_i | x_i) as tables, one for each different value."""
+        """Return log P(s_i | x_i) as tables, one for each distinct value."""
         family = np.full(len(values), TABLE)
         parameters = np.zeros((len(values), N_PARAMETERS))
         nothing = np.isnan(values)
@@ -210,7 +210,7 @@ class CountLaw(LocalMechanism):
         return CellLaws(family, parameters, np.concatenate(tables))
 
     def record_tails(self, records: NDArray[Any], values: Floats) -> Floats:
-        """Return that s_i is certain, (3, n): it is so near the count that the count says all."""
+        """Return tails that treat s_i as certain, (3, n): it is nearly determined by the count."""
         return np.repeat([[-np.inf], [0.0], [-np.inf]], len(values), axis=1)
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
@@ -228,8 +228,8 @@ class CountLaw(LocalMechanism):
 class RandomRounding(CountLaw):
     """Counts rounded at random to a multiple of a base, up or down, so that the mean is kept.
 
-    A multiple stays as it is. Any other count x goes up with probability (x mod base) / base, and
-    down otherwise: Statistics New Zealand's random rounding to base 3, for example.
+    A multiple is kept. Any other count x goes up with probability (x mod base) / base, and down
+    otherwise: Statistics New Zealand's random rounding to base 3, for example.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ class CellKey(CountLaw):
     Parameters
     ----------
     probabilities
-        (K, D). Row x has the probabilities of the perturbations `lowest`, `lowest` + 1, ... of a
-        true count x; the last row is that of all larger counts.
+        (K, D). Row x holds the probabilities of the perturbations `lowest`, `lowest` + 1, ... of a
+        true count x; the last row also serves all larger counts.
     lowest
         The smallest perturbation.
 
@@ -316,7 +316,7 @@ class LocalExact(CountLaw):
     Parameters
     ----------
     integer_valued
-        Whether the numbers are counts or levels, from 0; otherwise they are any real numbers.
+        Whether the numbers are counts or levels, from 0, rather than any real numbers.
     """
 
     optional_arguments = ("integer_valued",)
@@ -331,7 +331,7 @@ class LocalExact(CountLaw):
         return (CountLaw if self.integer_valued else LocalMechanism).check_values(self, values)
 
     def record_laws(self, values: Floats) -> CellLaws:
-        """Return that x_i is s_i, or nothing."""
+        """Return the laws that fix x_i to s_i where there is one."""
         if self.integer_valued:
             return super().record_laws(values)
         nothing = np.isnan(values)
@@ -340,7 +340,7 @@ class LocalExact(CountLaw):
         return CellLaws(np.where(nothing, GAUSSIAN, EXACT), parameters, np.zeros(0))
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return 0 where x_i is s_i, or s_i is not there, and minus infinity elsewhere, (m, 1)."""
+        """Return 0 where x_i = s_i or s_i is missing, and minus infinity elsewhere, (m, 1)."""
         seen = values[index]
         right = np.isnan(seen) | (seen == np.asarray(records, dtype=np.float64))
         return np.where(right, 0.0, -np.inf)[:, np.newaxis]

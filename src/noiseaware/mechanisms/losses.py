@@ -1,9 +1,9 @@
-"""Losses: what a mechanism that releases a minimiser minimises.
+"""Losses for mechanisms that release a minimiser.
 
-A loss gives each record a convex function of the output s, with q entries; the summed gradient and
-Hessian at the released s_dp are all that the density of such a release needs. A loss of your own
-is a plain class; `noiseaware.contract.Loss` and `LossAbilities` say what it has. For a guarantee
-it needs `sensitivity` and, without a grid, `hessian_bound`.
+A loss assigns each record a convex function of the output s, with q entries. The density of the
+release needs only the summed gradient and Hessian at s_dp. Your own loss is a plain class with the
+attributes of `noiseaware.contract.Loss` and `LossAbilities`; a guarantee needs `sensitivity` and,
+without a grid, `hessian_bound`.
 
 Features are clamped to published bounds and scaled to [-1, 1], as in `queries.RegressionMoments`.
 """
@@ -35,15 +35,15 @@ from noiseaware.registry import LOSSES
 
 @njit(cache=True, nogil=True)
 def scaled(value, lower, upper):
-    """Return the value, clamped to its bounds, on a scale from -1 to 1."""
+    """Return the value clamped to its bounds and scaled to [-1, 1]."""
     return 2.0 * (min(max(value, lower), upper) - lower) / (upper - lower) - 1.0
 
 
 @njit(cache=True, nogil=True)
 def regression_derivatives(linear, records, s, lower, upper, intercept, result):
-    """Fill each row of `result` with gradient (q) and upper triangle of the Hessian at s.
+    """Fill each row of `result` with the gradient (q) and upper triangle of the Hessian at s.
 
-    `records` (n, p + 1), the response last; `lower`, `upper` (p + 1,).
+    `records` is (n, p + 1), the response last; `lower` and `upper` are (p + 1,).
     """
     n, width = records.shape
     p, q = width - 1, len(s)
@@ -56,7 +56,7 @@ def regression_derivatives(linear, records, s, lower, upper, intercept, result):
         if linear:
             first, second = score - scaled(records[i, p], lower[p], upper[p]), 1.0
         else:
-            # Both forms of the logistic function, so that exp never overflows.
+            # Two forms of the logistic function, so that exp never overflows.
             if score >= 0.0:
                 probability = 1.0 / (1.0 + math.exp(-score))
             else:
@@ -71,7 +71,7 @@ def regression_derivatives(linear, records, s, lower, upper, intercept, result):
 
 
 class RegressionRecords(Clamping):
-    """A loss of records (n, p + 1), the response last; 0 or 1 if the regression is logistic."""
+    """Records (n, p + 1), the response last; 0 or 1 if the regression is logistic."""
 
     linear: bool
     n_features: int
@@ -82,7 +82,7 @@ class RegressionRecords(Clamping):
     _upper: Floats
 
     def _hold_bounds(self, n_features: int, lower: ArrayLike, upper: ArrayLike) -> None:
-        """Keep the bounds; a list has that of the response only if the regression is linear."""
+        """Keep the bounds; lists include the response only if the regression is linear."""
         p = whole_number("n_features", n_features)
         low, high = as_bounds(lower, upper)
         bounded = p + self.linear
@@ -110,7 +110,7 @@ class RegressionRecords(Clamping):
 
 
 class RegressionLoss(RegressionRecords):
-    """What the regression losses share."""
+    """Base class of the regression losses."""
 
     intercept: bool
     example_arguments = {"n_features": 1, "lower": -1.0, "upper": 1.0}
@@ -127,7 +127,7 @@ class RegressionLoss(RegressionRecords):
         self._hold(intercept=bool(intercept), names=names)
 
     def derivatives(self, records: ArrayLike, s: Floats) -> Floats:
-        """Return gradient and upper triangle of the Hessian of each record, (n, q + q(q+1)/2)."""
+        """Return the gradient and upper triangle of the Hessian by record, (n, q + q(q+1)/2)."""
         array, s = as_float_records(records), np.ascontiguousarray(s, dtype=np.float64)
         q = len(self.names)
         result = np.empty((len(array), q + q * (q + 1) // 2))
@@ -149,12 +149,12 @@ class RegressionLoss(RegressionRecords):
 class LogisticLoss(RegressionLoss):
     """log(1 + exp(s'x)) - y s'x, for a response y of 0 or 1.
 
-    The gradient is (P(y = 1) - y) x, of norm at most that of x; the Hessian p (1 - p) x x'.
+    With p = P(y = 1), the gradient is (p - y) x, no longer than x, and the Hessian p (1 - p) x x'.
 
     Parameters
     ----------
     n_features
-        Features of a record; records are (n, n_features + 1), the response last.
+        Number of features; records are (n, n_features + 1), the response last.
     lower, upper
         Bounds of the features: numbers, or one for each feature.
     intercept
@@ -164,7 +164,7 @@ class LogisticLoss(RegressionLoss):
     linear = False
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the summed gradient; the supremum over s."""
+        """Return how far one record can move the summed gradient, the supremum over s."""
         check_norm(norm, neighbours)
         q = len(self.names)
         longest = float(q) ** (0.0 if math.isinf(norm) else 1.0 / norm)
@@ -176,25 +176,24 @@ class LogisticLoss(RegressionLoss):
 
 
 class RowNormLogisticLoss(RegressionLoss):
-    """log(1 + exp(s'x)) - y s'x, of rows shortened to a largest length, as in diffprivlib.
+    """log(1 + exp(s'x)) - y s'x, with rows x clipped to a largest length, as in diffprivlib.
 
-    A row x of features that is longer than `norm` (in the l2 norm) is replaced by x norm / ||x||.
-    An intercept is a 1 before the shortened row.
+    A feature row x longer than `norm` (in the l2 norm) becomes x norm / ||x||. An intercept is a 1
+    before the clipped row.
 
-    `free_intercept` is taken from the ridge of the intercept: each record adds
-    -free_intercept s_0^2 / 2, so that n records and the ridge r of `ObjectivePerturbation` leave
-    r - n free_intercept for it. What is minimised is convex as long as that is not negative.
+    Each record adds -free_intercept s_0^2 / 2, which reduces the ridge r of `ObjectivePerturbation`
+    to r - n free_intercept for the intercept. The objective is convex if that is not negative.
 
     Parameters
     ----------
     n_features
-        Features of a record; records are (n, n_features + 1), the response last, 0 or 1.
+        Number of features; records are (n, n_features + 1), the response last, 0 or 1.
     norm
-        The largest l2 norm of the features of a record.
+        The largest l2 norm of a record's features.
     intercept
         Whether s starts with an intercept.
     free_intercept
-        What each record takes from the ridge of the intercept.
+        How much each record takes off the ridge of the intercept.
     """
 
     linear = False
@@ -242,7 +241,7 @@ class RowNormLogisticLoss(RegressionLoss):
     def hessian_bound(self) -> tuple[float, int]:
         """Return the largest eigenvalue of a record's Hessian and its rank.
 
-        Infinite if a part of the ridge is taken away: the determinant is then not bounded by it.
+        Infinite with `free_intercept`, because the ridge then does not bound the determinant.
         """
         return (math.inf if self.free_intercept else 0.25 * self._longest**2), 1
 
@@ -257,17 +256,16 @@ class RowNormLogisticLoss(RegressionLoss):
 class LinearLoss(RegressionLoss):
     """(y - s'x)^2 / 2, with the response clamped and scaled to [-1, 1] like the features.
 
-    Its gradient grows with s without bound, so it has no sensitivity: a mechanism that uses it
-    takes its scale as published, and says that its guarantee is unknown. (A curator who restricts
-    s to a bounded set has a guarantee, but then releases a minimiser that can lie on the edge of
-    that set, which the densities here do not cover.)
+    Its gradient is unbounded in s, so it has no sensitivity: a mechanism that uses it needs the
+    published scale, and its guarantee is unknown. (Restricting s to a bounded set gives a
+    guarantee, but the minimiser can then lie on the edge, which the densities here do not cover.)
 
     Parameters
     ----------
     n_features
-        Features of a record; records are (n, n_features + 1), the response last.
+        Number of features; records are (n, n_features + 1), the response last.
     lower, upper
-        Bounds: numbers, or n_features + 1 of them, that of the response last.
+        Bounds: numbers, or n_features + 1 of them, the response last.
     intercept
         Whether s starts with an intercept.
     """
@@ -293,7 +291,7 @@ def check_scalars(records: ArrayLike) -> None:
 
 
 class MeanLoss(Clamping):
-    """(s - x)^2 / 2 for records x (n,), clamped to bounds: its minimiser is the clamped mean.
+    """(s - x)^2 / 2 for records x (n,) clamped to bounds; minimised by the clamped mean.
 
     Parameters
     ----------
@@ -339,15 +337,15 @@ class MeanLoss(Clamping):
 
 
 class QuantileLoss(Described):
-    """The pinball loss of records x (n,): its minimiser is a quantile.
+    """The pinball loss of records x (n,), minimised by a quantile.
 
-    (1{x <= s} - quantile) is a gradient of it (a subgradient at s = x). It has no Hessian, so it
-    is for releases over a grid of outputs only.
+    Its gradient is 1{x <= s} - quantile (a subgradient at s = x). It has no Hessian, so it needs a
+    grid of outputs.
 
     Parameters
     ----------
     quantile
-        Which one, strictly between 0 and 1.
+        The quantile's level, strictly between 0 and 1.
     """
 
     names = ("quantile",)
@@ -377,7 +375,7 @@ class QuantileLoss(Described):
 
 @functools.cache
 def _triangle(q: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows and columns of an upper triangle; kept, because finding them takes long."""
+    """Return the rows and columns of an upper triangle; cached, because it is slow."""
     return np.triu_indices(q)
 
 
@@ -391,9 +389,9 @@ def from_triangle(triangles: Floats, q: int) -> Floats:
 
 
 def derivatives(loss: Any, records: Any, s: Floats) -> Floats:
-    """Return (gradient, upper triangle of the Hessian) of each record at s, checked and in C order.
+    """Return the gradient and upper triangle of the Hessian of each record at s, checked, C order.
 
-    A loss that has a method `derivatives` gives both at once.
+    A loss with a method `derivatives` computes both at once.
     """
     at_once = loss_abilities(loss).derivatives
     if at_once is not None:
@@ -410,7 +408,7 @@ def derivatives(loss: Any, records: Any, s: Floats) -> Floats:
 
 
 def check_loss(loss: Any, *, hessian: bool = False) -> None:
-    """TypeError unless `loss` has what a mechanism asks of a loss."""
+    """Raise TypeError unless `loss` has what a mechanism needs."""
     lacks = missing(loss, Loss)
     if hessian and loss_abilities(loss).hessian is None:
         lacks.append("hessian")

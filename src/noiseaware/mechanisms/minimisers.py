@@ -9,58 +9,55 @@ ridge > 0 there is exactly one minimiser s_dp, where the slope is zero:
 
     e = -(G + ridge s_dp),        G = sum_i gradient of loss(s_dp; x_i).
 
-So s_dp determines e, smoothly, and the density of s_dp is that of the noise there times the
+So s_dp determines e, smoothly, and the density of s_dp is the noise density at e times the
 Jacobian of this map, the determinant of the Hessian of J:
 
     log g(s_dp, T) = log f_e(-(G + ridge s_dp)) + log det(H + ridge I),
     H = sum_i Hessian of loss(s_dp; x_i),       t_i = (gradient, Hessian) of record i at s_dp.
 
-T is additive over records, and the determinant is part of g: without it the posterior is wrong.
+T is additive over records, and the posterior is wrong without the determinant.
 
 *Noise.* f_e(e) proportional to exp(-||e|| / b), in the l2 norm in Chaudhuri et al.; or Gaussian.
 
-*Guarantee of the first kind.* Let the summed gradient move by at most Delta when a record is
-changed, and let a record's Hessian have eigenvalues of at most c and rank at most r. The noise
-density moves by at most exp(Delta / b). For the determinant, let A be the Hessian of J without the
+*Guarantee, unless Gaussian.* Let changing a record move the summed gradient by at most Delta, and
+let a record's Hessian have eigenvalues of at most c and rank at most r. The noise density changes
+by a factor of at most exp(Delta / b). For the determinant, let A be the Hessian of J without the
 record, h and h' the record's before and after: A has eigenvalues of at least ridge, h >= 0, and
 
     det(A + h') / det(A + h) <= det(A + h') / det(A) <= (1 + c / ridge)^r,
 
-so that epsilon = Delta / b + r log(1 + c / ridge). (Chaudhuri et al. have the square of
-1 + c / ridge, for r = 1.) In their notation ridge = n (Lambda + Delta_theirs) and b = 2 / epsilon',
-for features in the unit ball.
+so epsilon = Delta / b + r log(1 + c / ridge). (Chaudhuri et al. have the square of 1 + c / ridge,
+for r = 1.) In their notation ridge = n (Lambda + Delta_theirs) and b = 2 / epsilon', for features
+in the unit ball.
 
 *Gaussian noise* has an (epsilon, delta) guarantee under conditions on the loss and the order of the
-proof's steps; no number is stated here, and the guarantee says that it is unknown. The posterior
-does not need it.
+proof's steps. No number is stated here, so the guarantee is "unknown"; the posterior needs none.
 
-What must be released is the exact minimiser. An optimiser that stops early releases something
-else, and a minimum over a bounded set can lie on its edge: neither is covered.
+The release must be the exact minimiser. Neither early stopping nor minimisation over a bounded set,
+whose minimum can lie on the edge, is covered.
 
-**The K-norm gradient mechanism** (Reimherr and Awan 2019). The smaller the gradient of a summed
-convex loss at s, the better the output s. The mechanism draws s with density proportional to
+**The K-norm gradient mechanism** (Reimherr and Awan 2019) draws s with density proportional to
 
     exp(-||G(s)||_K / b),        G(s) = sum_i gradient of loss(s; x_i) + ridge s,
 
-an exponential mechanism whose utility is minus the norm of a gradient. The normaliser is an
-integral over s that depends on the records, so it is part of g. It is known in two cases.
+an exponential mechanism whose utility is minus the norm of the gradient. The normaliser, an
+integral over s, depends on the records and is part of g. It is known in two cases.
 
 *Quadratic losses.* Then G(s) = H s - c with the summed Hessian H (ridge included), and with
 e = H s - c,
 
     integral of exp(-||H s - c|| / b) ds = (integral of exp(-||e|| / b) de) / det H,
 
-so that log g(s_dp, T) = -||G(s_dp)|| / b + log det H, with t_i = (gradient, Hessian) of record i at
-s_dp. A release is drawn by s = H^(-1) (c + e), with e from `joint.ball_noise`.
+so log g(s_dp, T) = -||G(s_dp)|| / b + log det H, with t_i = (gradient, Hessian) of record i at
+s_dp. A release is drawn as s = H^(-1) (c + e), with e from `joint.ball_noise`.
 
-*A finite grid of outputs*, for any loss (quantiles: the pinball loss). Then the normaliser is a sum
-over the grid, and t_i has the gradients of record i at all its points.
+*A finite grid of outputs*, for any loss (such as the pinball loss for quantiles). The normaliser is
+a sum over the grid, and t_i holds the gradients of record i at all grid points.
 
-If one record moves G(s) by at most Delta, at any s, then numerator and normaliser each move by at
-most exp(Delta / b): epsilon = 2 Delta / b. For quadratic losses the normaliser is 1 / det H, which
-with a ridge moves by at most (1 + c / ridge)^r for Hessians with eigenvalues of at most c and rank
-at most r (as above), and not at all if the Hessian is the same for all records. The smaller
-bound is used.
+If one record moves G(s) by at most Delta at every s, numerator and normaliser each change by a
+factor of at most exp(Delta / b): epsilon = 2 Delta / b. For quadratic losses the normaliser is
+1 / det H. With a ridge it changes by a factor of at most (1 + c / ridge)^r, as above, and not at
+all if the Hessian is the same for all records. The smaller bound is used.
 """
 
 from __future__ import annotations
@@ -81,7 +78,7 @@ from noiseaware.registry import LOSSES, MECHANISMS
 
 
 class LossMechanism(JointMechanism):
-    """A mechanism that releases an output near the minimiser of a summed loss."""
+    """Base class of mechanisms that release an output near the minimiser of a summed loss."""
 
     loss: Any
     grid: Floats | None = None
@@ -93,7 +90,7 @@ class LossMechanism(JointMechanism):
         self.norm, self.ridge, self.neighbours = joint.norm_of(norm), ridge, neighbours
 
     def _sensitivity(self) -> tuple[float | None, str]:
-        """Return how far one record can move the summed gradient or None, and the reason."""
+        """Return how far one record can move the summed gradient, or None with a reason."""
         if self.gaussian:
             return None, "no guarantee is stated for objective perturbation with Gaussian noise"
         if loss_abilities(self.loss).sensitivity is None:
@@ -105,7 +102,7 @@ class LossMechanism(JointMechanism):
         return q + q * (q + 1) // 2
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return gradient and upper triangle of the Hessian at s_dp, (m, q + q(q+1)/2)."""
+        """Return the gradient and upper triangle of the Hessian at s_dp, (m, q + q(q+1)/2)."""
         return losses.derivatives(self.loss, records, values)
 
     def joint(self, values: ArrayLike) -> JointDensity:
@@ -116,7 +113,7 @@ class LossMechanism(JointMechanism):
         )
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what log g lacks: the constant of the noise, as a change of variables has none."""
+        """Return the constant of the noise; the change of variables adds none."""
         if self.grid is not None:
             return 0.0
         q = len(self.check_values(values))
@@ -125,7 +122,7 @@ class LossMechanism(JointMechanism):
         return joint.log_ball_constant(q, self.norm, self.scale)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T); ValueError if the summed Hessian is not positive definite."""
+        """Return log g(s_dp, T); ValueError if the Hessian is not positive definite."""
         result = super().log_density(values, total)
         if self.grid is None:
             check_definite(result, self.loss)
@@ -141,22 +138,22 @@ class LossMechanism(JointMechanism):
 
 
 class ObjectivePerturbation(LossMechanism):
-    """The minimiser of a summed convex loss, a ridge and a random slope.
+    """The minimiser of a summed convex loss plus a ridge and a random slope.
 
     Parameters
     ----------
     loss
         `LogisticLoss`, `LinearLoss`, or your own (see `noiseaware.mechanisms.losses`).
     ridge
-        The weight of ||s||^2 / 2, positive. It belongs to the sum over records, not to the mean.
+        The positive weight of ||s||^2 / 2 beside the sum (not the mean) of the losses.
     epsilon
-        The pure differential privacy to reach, by noise of the first kind.
+        Pure differential privacy to reach (not with Gaussian noise).
     scale
-        Or the scale of the noise itself.
+        Alternatively, the scale of the noise.
     norm
         1, 2 or inf: the density of the noise is proportional to exp(-||e|| / scale).
     gaussian
-        True: Gaussian noise with this scale as its standard deviation, instead.
+        True for Gaussian noise instead, with standard deviation `scale`.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -216,8 +213,7 @@ class ObjectivePerturbation(LossMechanism):
     def minimise(self, records: NDArray[Any], noise: Floats) -> Floats:
         """Return the minimiser of J for this noise e (q,), by Newton's method.
 
-        A step is halved until the gradient shrinks, which ends at the minimiser of a strictly
-        convex function.
+        Halving each step until the gradient shrinks ensures convergence, as J is strictly convex.
         """
         q = len(noise)
 
@@ -247,7 +243,7 @@ class ObjectivePerturbation(LossMechanism):
 
 
 def determinant_epsilon(loss: Any, ridge: float, neighbours: Neighbours) -> float:
-    """Return how far one record can move log det(H + ridge I); infinity if it is not known."""
+    """Return how far one record can move log det(H + ridge I); infinity if unknown."""
     able = loss_abilities(loss)
     if neighbours == "change" and able.constant_hessian:
         return 0.0
@@ -258,12 +254,12 @@ def determinant_epsilon(loss: Any, ridge: float, neighbours: Neighbours) -> floa
 
 
 def symmetric(triangle: Floats, q: int, ridge: float) -> Floats:
-    """Return the matrix (q, q) of an upper triangle, plus ridge times the identity."""
+    """Return the matrix (q, q) with this upper triangle, plus ridge times the identity."""
     return losses.from_triangle(triangle[np.newaxis], q)[0] + ridge * np.eye(q)
 
 
 def check_definite(log_density: float, loss: Any) -> None:
-    """ValueError if a log density is minus infinity because of the Hessian's determinant."""
+    """Raise ValueError if the Hessian's determinant makes a log density minus infinity."""
     if not np.isfinite(log_density):
         raise ValueError(
             f"the Hessian of {type(loss).__name__}, summed over the records, is not positive "
@@ -278,17 +274,17 @@ class KNormGradient(LossMechanism):
     Parameters
     ----------
     loss
-        What is minimised; quadratic (`LinearLoss`, `MeanLoss`, your own), or any with a grid.
+        A quadratic loss (`LinearLoss`, `MeanLoss`, your own), or any loss with a grid.
     grid
         The possible outputs, (K,) or (K, q); None for a quadratic loss.
     norm
         1, 2 or inf.
     epsilon
-        The pure differential privacy to reach (with a grid, or a constant Hessian).
+        Pure differential privacy to reach (with a grid, or a constant Hessian).
     scale
-        Or the scale itself: the density is proportional to exp(-||G(s)|| / scale).
+        Alternatively, the scale: the density is proportional to exp(-||G(s)|| / scale).
     ridge
-        The weight of ridge ||s||^2 / 2 beside the summed loss, at least 0.
+        The weight, at least 0, of ||s||^2 / 2 beside the summed loss.
     neighbours
         `"change"` (one record is changed) or `"add-remove"`.
 
@@ -340,7 +336,7 @@ class KNormGradient(LossMechanism):
         return super().total_length(values) if self.grid is None else self.grid.size
 
     def statistic(self, records: NDArray[Any], index: NDArray[np.int64], values: Floats) -> Floats:
-        """Return gradient and Hessian at s_dp, (m, q + q(q+1)/2), or the gradients on the grid."""
+        """Return the gradient and Hessian at s_dp, (m, q + q(q+1)/2), or gradients on the grid."""
         if self.grid is None:
             return super().statistic(records, index, values)
         at_once = loss_abilities(self.loss).gradients

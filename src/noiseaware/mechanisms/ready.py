@@ -1,7 +1,6 @@
-"""What the package's own mechanisms share: files, words, and the frame of a simulated release.
+"""The base class of the package's own mechanisms: files, words and simulated releases.
 
-A mechanism of yours does not inherit from `ReadyMechanism`; `noiseaware.contract` says what it
-needs.
+Your own mechanism need not inherit from `ReadyMechanism`; see `noiseaware.contract`.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from noiseaware.registry import LOSSES, MECHANISMS, QUERIES
 from noiseaware.release import Release
 
 _INSIDE = {"query": QUERIES.read, "loss": LOSSES.read, "mechanism": MECHANISMS.read}
-"""Fields of a file that hold a description of their own, and who reads it."""
+"""Fields of a file that hold a nested description, with the function that reads it."""
 
 Ready = TypeVar("Ready", bound="ReadyMechanism")
 
 
 class ReadyMechanism(WithExample):
-    """A mechanism that keeps each of its `needed` and `optional_arguments` under the same name."""
+    """Base class; each of `needed` and `optional_arguments` must also be an attribute."""
 
     needed: ClassVar[tuple[str, ...]]
-    """Arguments of the constructor that a file must have."""
+    """Constructor arguments that a file must have."""
     optional_arguments: ClassVar[tuple[str, ...]] = ("neighbours", "guarantee")
-    """Those that it may have; the guarantee is not an argument, but checked against the scale."""
+    """Those that it may have; the guarantee is no argument but is checked against the scale."""
     left_out: ClassVar[tuple[Any, ...]] = ()
-    """Entries that need not stand in a file, because they say nothing."""
+    """Entries omitted from files because they carry no information."""
     noisy_totals: ClassVar[bool] = False
     discrete: bool = False  # whether the released values are integers
 
@@ -57,8 +56,8 @@ class ReadyMechanism(WithExample):
     def check_values(self, values: Any) -> Floats:
         """Return the released values as a new float64 array (d,).
 
-        ValueError if their number is not the query's, one is not finite, or not an integer though
-        the noise is discrete.
+        Raises ValueError unless they are as many as the query's names, finite and, for discrete
+        noise, integers.
         """
         return check_values(values, tuple(self.query.names), integers=self.discrete)
 
@@ -69,9 +68,8 @@ class ReadyMechanism(WithExample):
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
         """Simulate a release of confidential records (the first axis) with noise from `rng`.
 
-        For simulation only: the noise is made with floating-point numbers and an ordinary
-        random generator, which are open to known attacks (Mironov 2012). To protect real
-        people, make the release with a vetted library such as OpenDP.
+        For simulation only: floating-point noise from an ordinary random generator is open to
+        known attacks (Mironov 2012). To protect real people, use a vetted library such as OpenDP.
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(
@@ -88,7 +86,7 @@ class ReadyMechanism(WithExample):
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism, ready for JSON; `noiseaware.mechanisms.from_dict` reads it back.
 
-        ValueError if the query or the loss is a function of the user's: a file cannot hold that.
+        Raises ValueError if the query or the loss cannot be written to a file, as functions cannot.
         """
         names = sorted((*self.needed, *self.optional_arguments), key=lambda name: name in _INSIDE)
         entries = {name: self._written(name) for name in names}
@@ -106,10 +104,10 @@ class ReadyMechanism(WithExample):
 
     @classmethod
     def from_dict(cls: type[Ready], entries: Mapping[str, Any]) -> Ready:
-        """Read back what `to_dict` wrote. The scale is read, never computed again.
+        """Read what `to_dict` wrote. The scale is read, never recomputed.
 
-        A guarantee in `entries` is checked against what the scale and the query's sensitivity
-        give, and one that promises more is an error.
+        A guarantee in `entries` that promises more than the scale and the query's sensitivity give
+        is an error.
         """
         for name in cls.needed:
             if name not in entries:
@@ -133,7 +131,7 @@ class ReadyMechanism(WithExample):
 
     @classmethod
     def _read(cls, name: str, value: Any) -> Any:
-        """Return an argument of the constructor from what stands in a file."""
+        """Return a constructor argument from its entry in a file."""
         if name == "scale":
             return positive("scale", value)
         return _INSIDE[name](value) if name in _INSIDE else value
@@ -143,7 +141,7 @@ class ReadyMechanism(WithExample):
         return [f"{type(self).__name__}: {first_line(self)}"]
 
     def __repr__(self) -> str:
-        """Write the call that makes it, with the scale that it has."""
+        """Write the call that makes it, with its actual scale."""
         names = [name for name in (*self.needed, *self.optional_arguments) if name != "guarantee"]
         values = {name: getattr(self, name) for name in names}
         shown = [repr(value) for name, value in values.items() if name in _INSIDE]
@@ -156,21 +154,21 @@ class ReadyMechanism(WithExample):
 
 
 def _shown(value: Any) -> str:
-    """Return an argument for `repr`; long arrays by their length."""
+    """Return an argument for `repr`; long arrays as their length."""
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= 8 else f"<{len(value)}>"
     return repr(value)
 
 
 def mechanism_words(mechanism: Any) -> list[str]:
-    """Return how numbers were made private: the mechanism's own words, or its first line."""
+    """Return the mechanism's own words, or else its first docstring line."""
     words = mechanism_abilities(mechanism).words
     name = type(mechanism).__name__
     return [f"{name}: {first_line(mechanism)}"] if words is None else list(words())
 
 
 def _scale_hint(fields: Iterable[str]) -> str:
-    """Return what to write instead of a promise, which leaves open how the scale was found."""
+    """Return a hint to write the scale instead of a promise, which does not determine it."""
     promises = [name for name in ("epsilon", "delta", "rho", "mu") if name in fields]
     if not promises:
         return ""
@@ -181,9 +179,9 @@ def _scale_hint(fields: Iterable[str]) -> str:
 
 
 def log_normaliser(mechanism: Any, values: ArrayLike) -> float:
-    """Return what a mechanism's log density lacks to be normalised; TypeError if it does not say.
+    """Return the constant that normalises a mechanism's log density; TypeError if unknown.
 
-    One of yours whose log density is normalised says so by a method that returns 0.
+    Your own mechanism with a normalised log density needs a method `log_normaliser` returning 0.
     """
     known = mechanism_abilities(mechanism).log_normaliser
     if known is None:
@@ -197,7 +195,7 @@ def log_normaliser(mechanism: Any, values: ArrayLike) -> float:
 def check_values(
     values: ArrayLike, names: tuple[str, ...], integers: bool, withheld: bool = False
 ) -> Floats:
-    """`values` as a new float64 array (d,), or a ValueError that names the bad coordinate.
+    """Return `values` as a new float64 array (d,); a ValueError names the bad coordinate.
 
     With `withheld`, NaN is allowed: a value that was not published.
     """
@@ -226,14 +224,14 @@ def check_values(
 
 
 def named(names: Sequence[str]) -> Callable[[int], str]:
-    """Return what `refuse` says of the place of a value that has a name."""
+    """Return the function that tells `refuse` the name of a value."""
     return lambda j: f"for {names[j]!r}"
 
 
 def as_numbers(values: ArrayLike, right: str = "values must be numbers") -> Floats:
-    """`values` as a new float64 array of any shape, or a TypeError with what would be right."""
+    """Return `values` as a new float64 array; a TypeError says what would be `right`."""
     try:
-        # NumPy would read the text "1" as a number, and drop an imaginary part.
+        # NumPy would read the text "1" as a number and drop an imaginary part.
         if np.asarray(values).dtype.kind not in "biufO":
             raise TypeError
         return np.array(values, dtype=np.float64)

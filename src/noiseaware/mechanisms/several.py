@@ -1,15 +1,16 @@
 """Several releases about the same records, as one joint release.
 
-A curator answers a histogram and a sum, or the same counts twice with two epsilons. Given the
-records, the noises are independent, so the joint density is a product,
+A curator releases a histogram and a sum, or the same counts twice with different epsilons. Given
+the records, the noise is independent, so the joint density is a product,
 
     log g((s_1, s_2, ...), (T_1, T_2, ...)) = sum_k log g_k(s_k, T_k),
 
 and T = (T_1, T_2, ...) is again a sum over records: nothing else changes for the sampler. A part
-whose log density is joint (objective perturbation, K-norm) keeps its formula for its own T_k; one
-that releases a value for each record (local noise) has T_k = sum_i log h(s_i | x_i). What
-does not work is to fit the releases one after another with the posterior of one as the prior of
-the next: they share the records, so they are not independent given theta.
+with a joint log density (objective perturbation, K-norm) keeps its formula for its own T_k. A part
+that releases a value for each record (local noise) has T_k = sum_i log h(s_i | x_i).
+
+Do not fit the releases sequentially, with the posterior of one as the prior of the next. They share
+the records, so they are not independent given theta.
 
 **The guarantee** of all parts together, by the composition theorems:
 
@@ -17,25 +18,25 @@ the next: they share the records, so they are not independent given theta.
 - Gaussian differential privacy: mu = sqrt(mu_1^2 + mu_2^2 + ...) (Dong, Roth and Su 2022);
 - zCDP: the rhos add up (Bun and Steinke 2016);
 - pure with zCDP: a pure epsilon is zCDP with rho = epsilon^2 / 2 (Bun and Steinke 2016,
-  proposition 1.4), so the rhos add up again;
+  proposition 1.4), and the rhos add up;
 - approximate with pure: the epsilons and the deltas add up.
 
-Parts that each ask one group only (`noiseaware.queries.InGroup`) touch different records. Those of
-one group are composed as above, and the groups together promise what the weakest of them does:
+Parts that each ask one group only (`noiseaware.queries.InGroup`) concern different records. Parts
+on the same group are composed as above, and the groups together promise what the weakest one does:
 parallel composition (McSherry 2009).
 
-Anything else is "unknown", with the promises of the parts as the reason. Parts with different
-neighbour relations are composed for one changed record: to change is to remove and to add, which
-doubles epsilon and mu and makes rho four times as large.
+Anything else is "unknown", with the parts' promises as the reason. Parts with different neighbour
+relations are composed for one changed record, that is one removed and one added: epsilon and mu
+double and rho quadruples.
 
-**Several attributes of every record**, each released by a local mechanism of its own. A person
-answers two questions by randomized response, an area has two noisy counts, one column is published
-as it is: record i has the released values s_i1, ..., s_ik, made independently from its columns,
+**Several attributes of every record**, each released by its own local mechanism: two questions
+answered by randomized response, two noisy counts of an area, a column published exactly. Record i
+has the released values s_i1, ..., s_ik, made independently from its columns,
 
     log g(s_dp, x) = sum_i sum_j log h_j(s_ij | x_i[c_j]),
 
-so t_i(x_i, s_dp) = sum_j log h_j(s_ij | x_i[c_j]), one number, as for each part alone (`local`).
-All of the values are about one person, so the promises of the parts are composed as above.
+so t_i(x_i, s_dp) = sum_j log h_j(s_ij | x_i[c_j]) is one number, as for each part alone (`local`).
+All values are about one person, so the promises are composed as above.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ from noiseaware.release import Release, check_values
 
 
 class Compound(ReadyMechanism):
-    """A mechanism made of others, each with a label; the guarantee is composed from theirs."""
+    """Base class of mechanisms made of labelled parts, whose guarantees are composed."""
 
     part_name: ClassVar[str]  # what messages call a part
     mechanisms: tuple[Any, ...]
@@ -88,11 +89,11 @@ class Compound(ReadyMechanism):
         self.labels = checked_labels(labels, len(self.mechanisms))
 
     def _parts(self, values: Any) -> list[Any]:
-        """Cut the released values into those of each part."""
+        """Split the released values into those of each part."""
         raise NotImplementedError
 
     def _checked(self, parts: Iterable[Any]) -> list[Floats]:
-        """Return the values of each part as its mechanism checks them."""
+        """Return the values of each part, checked by its mechanism."""
         checked = []
         for label, mechanism, part in zip(self.labels, self.mechanisms, parts, strict=True):
             try:
@@ -102,13 +103,13 @@ class Compound(ReadyMechanism):
         return checked
 
     def log_normaliser(self, values: ArrayLike) -> float:
-        """Return what the parts' log densities lack, added up."""
+        """Return the sum of the parts' normalising constants."""
         parts = zip(self.mechanisms, self._parts(self.check_values(values)), strict=True)
         return sum(log_normaliser(mechanism, part) for mechanism, part in parts)
 
     @classmethod
     def from_dict(cls: type[Ready], entries: Mapping[str, Any]) -> Ready:
-        """Read back what `to_dict` wrote; the guarantee is composed again from the parts."""
+        """Read what `to_dict` wrote; the guarantee is composed afresh from the parts."""
         return super().from_dict({k: v for k, v in entries.items() if k != "guarantee"})
 
     @classmethod
@@ -132,11 +133,11 @@ class Several(Compound):
     Parameters
     ----------
     mechanisms
-        Mechanisms of any kind, about the same records: additive ones, also clamped, thresholded,
-        rounded, truncated or folded; joint ones, such as objective perturbation and K-norm; local
-        ones; `Exact`; other `Several`; and yours.
+        Mechanisms of any kind about the same records: additive (also clamped, thresholded, rounded,
+        truncated or folded), joint (such as objective perturbation and K-norm), local, `Exact`,
+        `Several`, or your own.
     labels
-        A name for each part, put in front of its names; "1", "2", ... if not given.
+        A prefix for the names of each part; by default "1", "2", ...
 
     Examples
     --------
@@ -173,7 +174,7 @@ class Several(Compound):
         self._say_what_is_absent()
 
     def _say_what_is_absent(self) -> None:
-        """Set to None what these parts together cannot do."""
+        """Set to None the methods that these parts do not support together."""
         parts = self._abilities
         separable = all(able.terms for able in parts)
         present = {
@@ -186,7 +187,7 @@ class Several(Compound):
         vars(self).update({name: None for name, there in present.items() if not there})
 
     def n_values(self, n: int) -> int:
-        """Return how many values there are of n records: one of each in the local parts."""
+        """Return the number of values released for n records; local parts release one for each."""
         return sum(_n_values(able, n) for able in self._abilities)
 
     def _parts(self, values: ArrayLike) -> list[Any]:
@@ -204,19 +205,19 @@ class Several(Compound):
         return np.split(array, np.cumsum([_n_values(able, n) for able in self._abilities])[:-1])
 
     def check_values(self, values: ArrayLike) -> Floats:
-        """Return the released values as a new float64 array (d,), each part checked by its own."""
+        """Return the released values as a new float64 array (d,), checked part by part."""
         return np.concatenate(self._checked(self._parts(values)))
 
     def _able(self, values: ArrayLike) -> Iterator[tuple[MechanismAbilities, Any]]:
-        """Yield what each part can do, and its values."""
+        """Yield the abilities and the values of each part."""
         return zip(self._abilities, self._parts(values), strict=True)
 
     def terms(self, values: ArrayLike) -> SeparableDensity:
-        """Return the log density of all parts, one after another."""
+        """Return the log density of all parts, concatenated."""
         return joined([able.terms(part) for able, part in self._able(values)])  # type: ignore[misc]
 
     def joint(self, values: ArrayLike) -> joint.JointDensity:
-        """Return the log density of all parts, for compiled code."""
+        """Return the log density of all parts for compiled code."""
         made = [
             able.terms(part) if able.terms is not None else able.joint(part)  # type: ignore[misc]
             for able, part in self._able(values)
@@ -224,7 +225,6 @@ class Several(Compound):
         return joint.several(made, self._lengths(values))
 
     def _lengths(self, values: ArrayLike) -> list[int]:
-        """Return the length of each part's total."""
         return [_length(able, part) for able, part in self._able(values)]
 
     def total_length(self, values: ArrayLike) -> int:
@@ -242,23 +242,23 @@ class Several(Compound):
         return np.concatenate(made, axis=1)
 
     def log_density(self, values: ArrayLike, total: ArrayLike) -> float:
-        """Return log g(s_dp, T), up to a constant free of T: those of the parts, added up."""
+        """Return log g(s_dp, T) up to a constant free of T: the sum over the parts."""
         lengths = self._lengths(values)
         totals = np.split(as_total(total, sum(lengths)), np.cumsum(lengths)[:-1])
         each = zip(self.mechanisms, self._parts(values), totals, strict=True)
         return float(sum(mechanism.log_density(part, own) for mechanism, part, own in each))
 
     def exact_parts(self, values: ArrayLike) -> list[tuple[Any, Floats]]:
-        """Return what was published without noise: queries and their totals."""
+        """Return the queries published without noise, and their totals."""
         each = [able.exact_parts(part) for able, part in self._able(values) if able.exact_parts]
         return [held for parts in each for held in parts]
 
     def privatize(self, records: ArrayLike, rng: np.random.Generator) -> Release:
-        """Simulate all releases of these records. For simulation only."""
+        """Simulate all releases of these records; for simulation only."""
         return self.release([mechanism.privatize(records, rng) for mechanism in self.mechanisms])
 
     def release(self, releases: Sequence[Release]) -> Release:
-        """Join the parts' releases, in their order and of the same records, into one."""
+        """Join the parts' releases, in order and about the same records, into one."""
         if len(releases) != len(self.mechanisms):
             raise ValueError(
                 f"releases must be {len(self.mechanisms)}, one for each part; got {len(releases)}"
@@ -277,21 +277,19 @@ class Several(Compound):
 
 
 def _length(able: MechanismAbilities, values: Any) -> int:
-    """Return the length of a mechanism's total."""
     if able.terms is not None:
         return len(able.terms(values).family)
     return len(able.mechanism.query.names) if not able.total_length else able.total_length(values)
 
 
 def _n_values(able: MechanismAbilities, n: int) -> int:
-    """Return how many values a mechanism releases of n records."""
     if able.n_values is not None:
         return able.n_values(n)
     return n * able.per_record if able.per_record else len(able.mechanism.query.names)
 
 
 def _together(mechanisms: Sequence[Any]) -> Guarantee:
-    """Return what the parts promise together, those of different groups in parallel."""
+    """Return the composed guarantee, with parallel composition across groups."""
     promises = [_promise(mechanism) for mechanism in mechanisms]
     groups: dict[int | None, list[Guarantee]] = {None: []}
     for mechanism, promise in zip(mechanisms, promises, strict=True):
@@ -303,7 +301,7 @@ def _together(mechanisms: Sequence[Any]) -> Guarantee:
 
 
 def _promise(mechanism: Any) -> Guarantee:
-    """Return the guarantee of a part; unknown of a mechanism of yours that states none."""
+    """Return the guarantee of a part; unknown if a user's mechanism states none."""
     able = mechanism_abilities(mechanism)
     if able.guarantee is not None:
         return able.guarantee
@@ -311,15 +309,15 @@ def _promise(mechanism: Any) -> Guarantee:
 
 
 def in_parallel(parts: Sequence[Guarantee]) -> Guarantee:
-    """Return what mechanisms on groups with no common record promise: the weakest of them.
+    """Return the guarantee of mechanisms on groups with no common record: the weakest of theirs.
 
-    Where promises of different kinds have no weakest, their composition holds all the same.
+    If the kinds differ and none is the weakest, return their composition, which also holds.
     """
     return _combined(parts, max, max) or composed(parts)
 
 
 def composed(parts: Sequence[Guarantee]) -> Guarantee:
-    """Return what mechanisms with these guarantees promise together."""
+    """Return the guarantee of mechanisms with these guarantees together."""
     if len(parts) == 1:
         return parts[0]
     made = _combined(parts, math.fsum, lambda mus: math.hypot(*mus))
@@ -334,7 +332,7 @@ Numbers = Callable[[list[float]], float]
 
 
 def _combined(parts: Sequence[Guarantee], total: Numbers, total_mu: Numbers) -> Guarantee | None:
-    """Return the promise whose numbers are totals of the parts'; None if they have none in common.
+    """Return the promise whose numbers are totals of the parts'; None if no kind fits all parts.
 
     `total` is for epsilon, delta and rho, `total_mu` for mu.
     """
@@ -360,21 +358,21 @@ def _combined(parts: Sequence[Guarantee], total: Numbers, total_mu: Numbers) -> 
 
 
 def _known(numbers: Iterable[float | None]) -> list[float]:
-    """Return the numbers; none of them if one is not known."""
+    """Return the numbers, or an empty list if one is None."""
     listed = list(numbers)
     known = [number for number in listed if number is not None]
     return known if len(known) == len(listed) else []
 
 
 def _alike(parts: Sequence[Guarantee]) -> Sequence[Guarantee]:
-    """Return the promises for one relation: for a changed record, where theirs differ."""
+    """Return the promises for one neighbour relation: one changed record, if theirs differ."""
     if len({part.neighbours for part in parts}) == 1:
         return parts
     return [part.for_change() for part in parts]
 
 
 def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]:
-    """Return a different name for each part; numbers if there are none."""
+    """Return distinct labels for the parts; numbers by default."""
     if labels is None:
         return tuple(str(k + 1) for k in range(number))
     if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
@@ -385,18 +383,18 @@ def checked_labels(labels: Sequence[str] | None, number: int) -> tuple[str, ...]
 
 
 class Attributes(Compound, LocalMechanism):
-    """Several attributes of every record, each released by a local mechanism of its own.
+    """Several attributes of every record, each released by its own local mechanism.
 
     Parameters
     ----------
     mechanisms
         A local mechanism for each released value of a record: `RandomizedResponse`, `LocalLaplace`
-        and so on, `LocalExact` for an attribute that is published as it is.
+        and so on, or `LocalExact` for an attribute published exactly.
     labels
-        Their names; "1", "2", ... if not given.
+        Their names; by default "1", "2", ...
     columns
-        The column of a record that each of them is about; the first, the second, ... if not given.
-        A column that is not in the list is not released.
+        The column of a record that each releases; by default the first, the second, ... Other
+        columns are not released.
 
     Examples
     --------
@@ -446,12 +444,12 @@ class Attributes(Compound, LocalMechanism):
     def _columns(
         self, records: NDArray[Any], values: Floats
     ) -> Iterator[tuple[Any, NDArray[Any], Floats]]:
-        """Yield what each mechanism can do, its column of the records and its values."""
+        """Yield each mechanism's abilities, its column of the records and its values."""
         columns = (np.ascontiguousarray(records[:, column]) for column in self.columns)
         return zip(self._abilities, columns, self._parts(values), strict=True)
 
     def check_values(self, values: Any) -> Floats:
-        """Return the released values as a new float64 array, those of a record side by side."""
+        """Return the released values as a new float64 array, record by record."""
         array, k = as_table(values, self.labels), len(self.mechanisms)
         if array.ndim != 2 and not (array.ndim == 1 and array.size % k == 0):
             raise ValueError(f"values must have shape (n, {k}); got shape {array.shape}")
@@ -470,7 +468,8 @@ class Attributes(Compound, LocalMechanism):
     def column_laws(self, values: Floats, width: int) -> list[Any] | None:
         """Return log h of each column of a record as `CellLaws`, None for one not released.
 
-        None instead of the list if a column is released twice, or not as the number that it is.
+        Returns None instead of the list if a column is released twice, or its mechanism gives no
+        `CellLaws`.
         """
         laws: list[Any] = [None] * width
         each = zip(self._abilities, self.columns, self._parts(values), strict=True)

@@ -1,14 +1,13 @@
-"""The compiled form of a mechanism whose noise is added coordinate by coordinate.
+"""Compiled log densities that are a sum over the coordinates of the release.
 
-Such a mechanism has a log density that is a sum over the d coordinates of the release,
+For d coordinates,
 
     log g(s_dp, T) = sum_j phi_j(T_j),
 
-where T is the total of the records' statistics and phi_j is fixed by the released value
-s_dp[j]. The sampler scores a proposed record by the few phi_j that it changes, so phi_j has
-to be cheap and has to run inside compiled loops. A `SeparableDensity` is therefore two plain
-arrays: a family code that picks the formula of phi_j, and a row of four parameters that fills it
-in.
+where T is the total of the records' statistics and the released value s_dp[j] determines phi_j.
+The sampler scores a proposed record by the few phi_j that change, in compiled loops. A
+`SeparableDensity` is therefore two plain arrays: a family code for the formula of each phi_j, and a
+row of four parameters.
 
 | code           | phi_j(T_j)                      | parameters row                       |
 |----------------|---------------------------------|--------------------------------------|
@@ -20,18 +19,17 @@ in.
 | `EXACT` = 11   | 0 if T_j = v, else -inf         | [v, unused, unused, unused]          |
 | `LINEAR` = 20  | T_j * factor                    | [unused, factor, unused, unused]     |
 
-v is the released value and inverse is 1 / scale. Continuous and discrete noise share a code:
-a discrete Laplace (Gaussian) mass is the Laplace (Gaussian) density at an integer, up to a
-constant, and the posterior does not see constants. The rows in the middle are for a release that
-was changed after the noise (see `after_noise`): Y_j = T_j + e_j is the noisy number, of which only
-an interval is known (`BETWEEN`), or which was made to lie in one (`TRUNCATED`). There the four
-kinds of noise differ; in the order of the codes they are Laplace, Gaussian, discrete Laplace and
-discrete Gaussian, which is also that of `AdditiveNoise.kind`.
+v is the released value and inverse is 1 / scale. Continuous and discrete noise share the codes 0
+and 1: a discrete Laplace (Gaussian) mass is the Laplace (Gaussian) density at an integer, up to a
+constant that the posterior ignores. Codes 2 to 9 are for noisy numbers Y_j = T_j + e_j known only
+to lie in an interval (`BETWEEN`, from `after_noise`) or forced into one (`TRUNCATED`, from
+`forced`). There the four kinds of noise differ, in the order of `AdditiveNoise.kind`: Laplace,
+Gaussian, discrete Laplace, discrete Gaussian.
 
-The formulas of the codes 2 to 10 are long, and a call to them that is never made would still slow
-down the loops of the usual releases by a factor of three (measured). So a density that has such a
-code says so by its class, `ExtendedDensity`, and numba, which compiles a loop anew for another
-class, leaves the long formulas out of the loops for the others.
+The formulas of codes 2 to 10 are long: even a call that is never made slows the loops of ordinary
+releases by a factor of three (measured). Densities with such a code therefore have the class
+`ExtendedDensity`. numba compiles each loop separately for the two classes and omits the long
+formulas for the other.
 """
 
 from __future__ import annotations
@@ -66,29 +64,29 @@ N_PARAMETERS = 4  # columns of `SeparableDensity.parameters`
 
 
 class SeparableDensity(NamedTuple):
-    """The functions phi_j of a release, as arrays that compiled code can read."""
+    """The functions phi_j of a release, as arrays for compiled code."""
 
     family: NDArray[np.int64]
     """The code of each coordinate's formula, (d,): `LAPLACE`, `GAUSSIAN` or `LINEAR`."""
     parameters: NDArray[np.float64]
-    """The numbers that the formulas use, (d, 4), C-contiguous."""
+    """The parameters of the formulas, (d, 4), C-contiguous."""
 
 
 class CellLaws(NamedTuple):
-    """What is seen of each record, log h(s_i | x_i), as arrays that compiled code can read."""
+    """The functions log h(s_i | x_i) of each record, as arrays for compiled code."""
 
     family: NDArray[np.int64]
     """(n,): `LAPLACE`, `GAUSSIAN`, one of the four codes from `BETWEEN` on, or `TABLE`."""
     parameters: NDArray[np.float64]
-    """(n, 4): for `TABLE` [the first x, where its log h stands in `table`, how many there are,
-    unused]; log h is -inf elsewhere. Otherwise as in `SeparableDensity`; Gaussian with an inverse
-    of 0 is a record of which nothing is seen."""
+    """(n, 4): for `TABLE` [the first x, the place of its log h in `table`, the number of x,
+    unused]; log h is -inf elsewhere. Otherwise as in `SeparableDensity`; Gaussian with inverse 0
+    means that nothing is seen of the record."""
     table: NDArray[np.float64]
-    """All tables, one after another."""
+    """All tables, concatenated."""
 
 
 class ExtendedDensity(SeparableDensity):
-    """A `SeparableDensity` with any of the codes."""
+    """A `SeparableDensity` that may have any code."""
 
     __slots__ = ()
 
@@ -118,7 +116,7 @@ def after_noise_term(family, p0, p1, p2, p3, total):
 
 @njit(cache=True, nogil=True)
 def plain_formula(family, p0, p1, total):
-    """Return phi_j(T_j) for the codes without long formulas; NaN for another."""
+    """Return phi_j(T_j) for the codes with short formulas; NaN for others."""
     if family == LAPLACE:
         return -abs(p0 - total) * p1
     if family == GAUSSIAN:
@@ -133,9 +131,9 @@ def plain_formula(family, p0, p1, total):
 
 @njit(cache=True, nogil=True)
 def formula(family, p0, p1, p2, p3, total):
-    """Return phi_j(T_j) for the code `family`, p0 to p3 the row of parameters; `total` is T_j.
+    """Return phi_j(T_j) for the code `family` and parameters p0 to p3; `total` is T_j.
 
-    A code that does not exist gives NaN, so that a mistake is not silent.
+    An unknown code gives NaN, so that a mistake is not silent.
     """
     if BETWEEN <= family < TRUNCATED + 4:
         return after_noise_term(family, p0, p1, p2, p3, total)
@@ -145,10 +143,10 @@ def formula(family, p0, p1, p2, p3, total):
 
 
 def needs_long(density):
-    """Return True if the long formulas are needed, else None: the two are of different types.
+    """Return True if the long formulas are needed, else None: two types, so two compilations.
 
-    A loop takes this and the arrays out of a density before it begins. Inside, numba would count
-    references to both arrays each time, which costs more than a formula.
+    Loops call this and unpack the density's arrays before they begin. Inside a loop, numba would
+    count references to both arrays every time, which costs more than a formula.
     """
     return True if isinstance(density, ExtendedDensity) else None
 
@@ -167,7 +165,7 @@ def term_at(long, family, p0, p1, p2, p3, total):
     return formula(family, p0, p1, p2, p3, total)
 
 
-# Inlined, as is `add_terms`: a call that is handed arrays takes longer than a formula.
+# Inlined, like `add_terms`: a call with array arguments takes longer than a formula.
 @overload(term_at, inline="always")
 def _compiled_term_at(long, family, p0, p1, p2, p3, total):
     if not isinstance(long, types.NoneType):
@@ -176,7 +174,7 @@ def _compiled_term_at(long, family, p0, p1, p2, p3, total):
 
 
 def term(long, family, parameters, j, total):
-    """Return phi_j(T_j) of coordinate j, for T_j = `total`; `long` as `needs_long` says."""
+    """Return phi_j(T_j) of coordinate j, for T_j = `total` and `long` from `needs_long`."""
     p = parameters
     return term_at(long, family[j], p[j, 0], p[j, 1], p[j, 2], p[j, 3], total)
 
@@ -197,17 +195,17 @@ def add_terms(long, family, parameters, total):
 
 @njit(cache=True, nogil=True)
 def log_g(density, total):
-    """Return log g(s_dp, T) = sum_j phi_j(T_j), up to a constant free of T, for float64 T (d,)."""
+    """Return log g(s_dp, T), up to a constant free of T, for float64 T (d,)."""
     return add_terms(needs_long(density), density.family, density.parameters, total)
 
 
 def log_density(density: SeparableDensity, total: ArrayLike) -> float:
-    """Return `log_g` of this density at T, for callers that are not compiled."""
+    """Return `log_g` of this density at T, for Python callers."""
     return float(log_g(density, as_total(total, len(density.family))))
 
 
 def as_total(total: ArrayLike, d: int) -> NDArray[np.float64]:
-    """Return T as compiled code takes it; ValueError unless it has d entries."""
+    """Return T as compiled code needs it; ValueError unless it has d entries."""
     array = np.ascontiguousarray(total, dtype=np.float64)
     if array.shape != (d,):
         raise ValueError(f"total must have shape ({d},); got {array.shape}")
@@ -215,7 +213,7 @@ def as_total(total: ArrayLike, d: int) -> NDArray[np.float64]:
 
 
 def additive_terms(code: int, values: NDArray[np.float64], scale: Any) -> SeparableDensity:
-    """Return the density of released values (d,), by one formula; one scale, or one for each."""
+    """Return the density of released values (d,) by one formula, with one scale or one each."""
     parameters = np.zeros((len(values), N_PARAMETERS))
     parameters[:, 0] = values
     parameters[:, 1] = 1.0 / scale
@@ -223,7 +221,7 @@ def additive_terms(code: int, values: NDArray[np.float64], scale: Any) -> Separa
 
 
 def joined(parts: Sequence[SeparableDensity]) -> SeparableDensity:
-    """Return the density of several releases, the coordinates of one after those of another."""
+    """Return the density of several releases, with their coordinates concatenated."""
     extended = any(isinstance(part, ExtendedDensity) for part in parts)
     return (ExtendedDensity if extended else SeparableDensity)(
         np.concatenate([part.family for part in parts]),

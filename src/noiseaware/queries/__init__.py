@@ -1,30 +1,29 @@
 """Queries: what was asked of the confidential database.
 
-A query turns each record x_i into a vector of d numbers, its statistic t(x_i); the answer of
-the query is the total over the records, to which a mechanism then adds noise. (This is the
-paper's record additivity, in its simplest form.) A query also knows the names of its d
-coordinates and its sensitivity: by how much one record can move the total, which is what the
-noise has to hide. The sensitivities are proved in `docs/sensitivity.md`.
+A query maps each record x_i to a statistic t(x_i), a vector of d numbers. Its answer is the total
+over the records, to which a mechanism adds noise. (This is the simplest form of the paper's record
+additivity.) A query also knows the names of its d coordinates and its sensitivity: how far one
+record can move the total. `docs/sensitivity.md` proves the sensitivities.
 
 | query                | the total is                                                |
 |----------------------|-------------------------------------------------------------|
 | `RegressionMoments`  | the clamped sums and cross products of a linear regression  |
 | `Moments`            | the clamped sums and products of several columns            |
 | `ClassFeatureCounts` | a class-by-level table for each feature of a naive Bayes    |
-| `Count`              | the number of records that are equal to a value             |
+| `Count`              | the number of records equal to a value                      |
 | `Sum`                | the sum of clamped records                                  |
 | `Shares`             | the sums of shares that sum to 1 in every record            |
 | `Histogram`          | the number of records in each bin, or at each level         |
-| `ByGroup`            | a query of each group, where the groups are known           |
+| `ByGroup`            | a query of each group, where the groups are public          |
 | `InGroup`            | a query of one group                                        |
 | `InColumn`           | a query of one column                                       |
 | `Margins`            | any margins of a contingency table                          |
 | `Linear`             | weighted sums of the cells of a table: A x                  |
 | `Value`              | (of each record) its own number                             |
-| `Query`              | anything: any vectorised function of the user's             |
+| `Query`              | any vectorised function                                     |
 
-A class of one's own works as well: it has the attributes and methods of
-`noiseaware.contract.Query`, and inherits nothing.
+Your own class works too, without inheritance, if it has the attributes and methods of
+`noiseaware.contract.Query`.
 """
 
 from noiseaware import contract

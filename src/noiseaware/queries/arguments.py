@@ -52,7 +52,7 @@ def bound_array(bound: Bound, width: int) -> Floats:
 
 
 def check_norm(norm: float, neighbours: str) -> None:
-    """Raise ValueError unless the two arguments of `sensitivity` are known ones."""
+    """Raise ValueError unless both arguments of `sensitivity` are valid."""
     if norm not in (1, 2, math.inf):
         raise ValueError(f"norm must be 1, 2 or inf; got {norm!r}")
     if neighbours not in ("change", "add-remove"):
@@ -65,19 +65,19 @@ def vector_norm(vector: Sequence[float] | Floats, norm: float) -> float:
 
 
 def as_float_records(records: ArrayLike, query: Any = None) -> Floats:
-    """Return records as compiled code takes them; nothing is copied if they are so already."""
+    """Return records as compiled code needs them, copied only if necessary."""
     return np.ascontiguousarray(as_array(records, query), dtype=np.float64)
 
 
 def as_integer_records(records: ArrayLike, query: Any = None) -> NDArray[np.int64]:
-    """Return records as int64; floats are an error, because a cast would cut them off."""
+    """Return records as int64; floats are an error, because a cast would truncate them."""
     array = as_array(records, query)
     check_integer_dtype(array)
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def check_columns(records: NDArray[Any], width: int, columns: str = "") -> None:
-    """Raise ValueError unless the shape is (n, width); `columns` says which ones those are."""
+    """Raise ValueError unless the shape is (n, width); `columns` describes them."""
     if records.ndim != 2 or records.shape[1] != width:
         shape = records.shape
         raise ValueError(f"records must have shape (n, {width}){columns}; got shape {shape}")
@@ -90,19 +90,19 @@ def check_flat(records: NDArray[Any]) -> None:
 
 
 def check_real_dtype(records: NDArray[Any]) -> None:
-    """Raise ValueError unless the records are held as real numbers."""
+    """Raise ValueError unless the dtype holds real numbers."""
     if records.dtype.kind not in "fiub":
         raise ValueError(f"records must be real numbers; got dtype {records.dtype}")
 
 
 def check_integer_dtype(records: NDArray[Any]) -> None:
-    """Raise ValueError unless the records are held as integers."""
+    """Raise ValueError unless the dtype holds integers."""
     if records.dtype.kind not in "iub":
         raise ValueError(f"records must be integers; got dtype {records.dtype}")
 
 
 def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
-    """Raise ValueError unless the records are finite real numbers (and whole ones, if asked)."""
+    """Raise ValueError unless the records are finite real numbers (whole ones, if asked)."""
     array = np.asarray(records)
     check_real_dtype(array)
 
@@ -122,6 +122,6 @@ def check_numbers(records: ArrayLike, integer_valued: bool = False) -> None:
 
 
 def check_range(what: str, values: NDArray[Any], n_levels: int) -> None:
-    """Raise ValueError unless all values (one for each record) are in 0, ..., n_levels - 1."""
+    """Raise ValueError unless all values, one per record, are in 0, ..., n_levels - 1."""
     right, wrong = f"{what} must be from 0 to {n_levels - 1}", (values < 0) | (values >= n_levels)
     refuse(right, values, wrong, "in record {}".format)

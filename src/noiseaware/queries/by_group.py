@@ -1,16 +1,14 @@
 """A query asked of each group, of one group, or of one column of the records.
 
-A record is its group, an integer from 0, followed by the rest: (n, 2) for one number beside the
-group, (n, 1 + w) for w of them. The query inside sees the rest, (n,) or (n, w). The groups are
-public and fixed (so many people were treated, so many were not), and what is confidential is the
-rest of the record.
+A record is its group, an integer from 0, followed by the rest: records are (n, 2) or (n, 1 + w),
+and the inner query sees the rest, (n,) or (n, w). The groups are public and fixed (such as who was
+treated); the rest is confidential.
 
-One record is in one group. So whatever happens to it moves the coordinates of that group only, as
-far as it would move the query inside, and the sensitivities are those of the query inside: this is
-parallel composition (McSherry 2009), proved in `docs/sensitivity.md`.
+A record belongs to one group and moves only that group's coordinates. The sensitivities are
+therefore those of the inner query: this is parallel composition (McSherry 2009), proved in
+`docs/sensitivity.md`.
 
-`InColumn` asks the query inside of one column of the records, (n,). What happens to a record moves
-the total as far as it moves that query, so the sensitivities are the same again.
+`InColumn` asks the inner query of one column of the records, (n,), with the same sensitivities.
 
 Reference
 ---------
@@ -37,9 +35,9 @@ from noiseaware.registry import QUERIES
 
 @njit(cache=True, nogil=True)
 def place_rows(groups, rows, n_groups, placed):
-    """Write the column where the group of each row (n, d) begins, and the row, (n, 1 + d).
+    """Write the first column of each row's group, then the row (n, d), into `placed` (n, 1 + d).
 
-    Returns whether all groups are in range. If not, `placed` must not be used.
+    Returns whether all groups are in range; if not, `placed` must not be used.
     """
     d = rows.shape[1]
     for i in range(rows.shape[0]):
@@ -54,7 +52,7 @@ def place_rows(groups, rows, n_groups, placed):
 
 @njit(cache=True, nogil=True)
 def add_to_groups(groups, rows, totals):
-    """Add each row (n, d) to that of its group in `totals` (G, d). As `place_rows`."""
+    """Add each row (n, d) to its group's row of `totals` (G, d); returns as `place_rows`."""
     for i in range(rows.shape[0]):
         group = groups[i]
         if not 0 <= group < totals.shape[0]:
@@ -66,7 +64,7 @@ def add_to_groups(groups, rows, totals):
 
 @njit(cache=True, nogil=True)
 def spread_cells(groups, inner, d, n_groups, cells):
-    """Write the cells (n, k), of d, as cells of their groups; -1 stays. As `place_rows`."""
+    """Shift the cells (n, k), of d, to those of their groups; -1 stays. Returns as `place_rows`."""
     for i in range(inner.shape[0]):
         group = groups[i]
         if not 0 <= group < n_groups:
@@ -89,7 +87,7 @@ def _split(records: ArrayLike) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def _check_groups(records: ArrayLike, n_groups: int | None) -> None:
-    """Raise ValueError unless the first column holds groups, below `n_groups` if that is known."""
+    """Raise ValueError unless the first column holds groups, below `n_groups` if known."""
     _split(records)
     groups = as_array(records)[:, 0]
     wrong = (groups != np.floor(groups)) | (groups < 0)
@@ -101,9 +99,9 @@ def _check_groups(records: ArrayLike, n_groups: int | None) -> None:
 
 
 class GroupedQuery(Described):
-    """A query of groups of records; it has cells only if the query inside has them.
+    """A query of groups of records; it has cells only if the inner query has them.
 
-    What `to_dict` wrote of the query inside will do for it, as it stands in a file.
+    The inner query may be given as the mapping that its `to_dict` wrote.
     """
 
     query: Any
@@ -126,21 +124,21 @@ class GroupedQuery(Described):
         )
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cells that each record adds 1 to, (n, k)."""
+        """Return the cells to which each record adds 1, (n, k)."""
         raise NotImplementedError
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return how far one record can move the total: as far as that of the query inside."""
+        """Return how far one record can move the total: the inner query's sensitivity."""
         check_norm(norm, neighbours)
         return self.query.sensitivity(norm, neighbours=neighbours)
 
     def _inside(self, records: ArrayLike) -> NDArray[Any]:
-        """Return what the query inside sees of the records; ValueError if they do not fit."""
+        """Return what the inner query sees of the records; ValueError if they do not fit."""
         _check_groups(records, self.n_groups)
         return _split(records)[1]
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the query inside can be asked of what it sees."""
+        """Raise ValueError unless the records fit this query and the inner one."""
         inside, check = self._inside(records), query_abilities(self.query).check_records
         if check is not None:
             check(inside)
@@ -152,11 +150,11 @@ class ByGroup(GroupedQuery):
     Parameters
     ----------
     query
-        What is asked of each group; it sees the records without their first column.
+        The inner query; it sees the records without their first column.
     n_groups
         The number of groups; the first column of the records is 0, ..., n_groups - 1.
     labels
-        A name for each group; "group=0", "group=1", ... if not given.
+        The groups' names; by default "group=0", "group=1", ...
 
     Examples
     --------
@@ -187,7 +185,7 @@ class ByGroup(GroupedQuery):
         self._hold(n_groups=n_groups, labels=named, names=names)
 
     def statistic(self, records: ArrayLike) -> Floats:
-        """Return t of each record in the columns of its group, zeros elsewhere, (n, G d)."""
+        """Return t of each record in its group's columns, zeros elsewhere, (n, G d)."""
         rows = self._placed(records)
         columns = rows[:, :1].astype(np.int64) + np.arange(len(self.query.names))
         spread = np.zeros((len(rows), len(self.names)))
@@ -195,7 +193,7 @@ class ByGroup(GroupedQuery):
         return spread
 
     def total(self, records: ArrayLike) -> Floats:
-        """Return the total, (G d,), without a row of all columns for each record."""
+        """Return the total, (G d,), without the full `statistic`."""
         groups, rows = self._rows(records)
         totals = np.zeros((self.n_groups, rows.shape[1]))
         if not add_to_groups(groups, rows, totals):
@@ -203,12 +201,12 @@ class ByGroup(GroupedQuery):
         return totals.ravel()
 
     def _rows(self, records: ArrayLike) -> tuple[NDArray[np.int64], Floats]:
-        """Return the group of each record, (n,), and t of the record, (n, d)."""
+        """Return each record's group, (n,), and t, (n, d)."""
         groups, rest = _split(records)
         return groups, np.ascontiguousarray(self.query.statistic(rest), dtype=np.float64)
 
     def _placed(self, records: ArrayLike) -> Floats:
-        """Return the first column of each record's group, and t of the record, (n, 1 + d)."""
+        """Return the first column of each record's group, then t of the record, (n, 1 + d)."""
         groups, rows = self._rows(records)
         placed = np.empty((len(rows), 1 + rows.shape[1]))
         if not place_rows(groups, rows, self.n_groups, placed):
@@ -227,7 +225,7 @@ class ByGroup(GroupedQuery):
         return ["Of each group of records separately.", *query_words(self.query)]
 
     def reading(self, totals: Floats, n: int) -> Reading | None:
-        """Return, for sizes of the groups, what the query inside says of each group."""
+        """Return a function from the groups' sizes to the inner query's reading of each group."""
         read = query_abilities(self.query).reading
         rows = totals.reshape(self.n_groups, -1)
         one = None if read is None else read(rows[0], n)
@@ -245,15 +243,15 @@ class ByGroup(GroupedQuery):
 class InGroup(GroupedQuery):
     """A query asked of one group only; the records of the others add nothing.
 
-    Groups with releases of their own, each with its own epsilon, are put together by
-    `noiseaware.mechanisms.Several`.
+    `noiseaware.mechanisms.Several` combines releases of different groups, each with its own
+    epsilon.
 
     Parameters
     ----------
     query
-        What is asked of the group; it sees the records without their first column.
+        The inner query; it sees the records without their first column.
     group
-        The group, a number from 0.
+        The group's number, from 0.
 
     Examples
     --------
@@ -273,7 +271,7 @@ class InGroup(GroupedQuery):
         self._hold(group=whole_number("group", group, least=0), names=tuple(self.query.names))
 
     def statistic(self, records: ArrayLike) -> Floats:
-        """Return t of each record of the group and zeros for the others, (n, d)."""
+        """Return t of the group's records and zeros for the others, (n, d)."""
         groups, rest = _split(records)
         return np.where((groups == self.group)[:, np.newaxis], self.query.statistic(rest), 0.0)
 
@@ -291,9 +289,9 @@ class InColumn(GroupedQuery):
     Parameters
     ----------
     query
-        What is asked of the column.
+        The inner query.
     column
-        Its number, from 0.
+        The column's number, from 0.
 
     Examples
     --------
@@ -319,7 +317,7 @@ class InColumn(GroupedQuery):
         return np.ascontiguousarray(array[:, self.column])
 
     def statistic(self, records: ArrayLike) -> Floats:
-        """Return t of the column of each record, (n, d)."""
+        """Return t of the column, (n, d)."""
         return self.query.statistic(self._inside(records))
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ from noiseaware.registry import QUERIES
 
 @njit(cache=True, nogil=True)
 def count_statistic(cells, n_cells):
-    """Return the rows of counts, (n, d), of the cells (n, k) that records add 1 to; -1 is none."""
+    """Return the statistic (n, d) of records that add 1 to the cells (n, k); -1 is no cell."""
     statistic = np.zeros((cells.shape[0], n_cells))
     for i in range(cells.shape[0]):
         for k in range(cells.shape[1]):
@@ -46,16 +46,16 @@ def possible_counts(totals: Floats, n: int) -> Floats:
 
 
 class CountsQuery(Described):
-    """A query whose total is a table of counts, or several: each record adds 1 to a few cells."""
+    """A query whose total is tables of counts: each record adds 1 to a few cells."""
 
     names: tuple[str, ...]
     n_tables: int = 1
-    """Each record adds 1 to one cell of each of so many tables, or to none of them."""
+    """The number of tables; a record adds 1 to at most one cell of each."""
     integer_valued: ClassVar[bool] = True
     possible = staticmethod(possible_counts)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cells that each record adds 1 to, (n, k); -1 stands for no cell."""
+        """Return the cells to which each record adds 1, (n, k); -1 is no cell."""
         raise NotImplementedError
 
     def statistic(self, records: ArrayLike) -> Floats:
@@ -66,8 +66,8 @@ class CountsQuery(Described):
         """Return how far one record can move the total; every value is attained.
 
         Adding or removing a record changes one cell of each of K tables by 1. Changing a record
-        takes 1 from a cell of each and adds 1 to another one, so that 2K cells change if there are
-        as many; a count of one cell changes by 1. The norm of k ones is k (l1), sqrt(k) (l2) or 1.
+        takes 1 from a cell of each and adds 1 to another, so min(2K, d) cells change by 1. The norm
+        of k ones is k (l1), sqrt(k) (l2) or 1.
         """
         check_norm(norm, neighbours)
         changed = self.n_tables
@@ -85,14 +85,13 @@ class Count(CountsQuery):
     Parameters
     ----------
     value
-        The value that is counted, among records of shape (n,). None counts every record, of any
-        shape: what is released where the number of records is itself confidential. Not used with
-        a predicate.
+        The value to count, among records of shape (n,). None counts every record, of any shape, as
+        is done where the number of records is confidential. Ignored with a predicate.
     predicate
         A function of the records, of any shape (n, ...), that returns n booleans. A query
         with a predicate cannot be written to a file.
     name
-        The name of the count; by default it is made from the value or the function's name.
+        The name of the count; by default from the value or the function's name.
 
     Examples
     --------
@@ -129,17 +128,17 @@ class Count(CountsQuery):
         self._hold(value=value, predicate=predicate, name=name, names=names)
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return 0, the only cell, for each record that is counted, else -1, (n, 1)."""
+        """Return 0, the only cell, for each record counted, else -1, (n, 1)."""
         return self._is_counted(records).astype(np.int64).reshape(-1, 1) - 1
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return 1; a count of every record does not change when one of them does."""
+        """Return 1, or 0 for a count of every record when one of them is changed."""
         moved = super().sensitivity(norm, neighbours)
         return 0.0 if self._counts_all and neighbours == "change" else moved
 
     @property
     def point(self) -> float | None:
-        """The value that is counted, if it is one value."""
+        """The value counted, or None with a predicate."""
         return self.value if self.predicate is None else None
 
     @property
@@ -147,7 +146,7 @@ class Count(CountsQuery):
         return self.value is None and self.predicate is None
 
     def reading(self, totals: Floats, n: int) -> Reading | None:
-        """Return the counts of 0 and of 1, if one of them is counted."""
+        """Return the counts of 0 and 1, if one of them is counted."""
         if self.predicate is not None or self.value not in (0, 1):
             return None
         count = float(np.clip(totals[0], 0.0, n))
@@ -155,7 +154,7 @@ class Count(CountsQuery):
         return Reading("counts", counts, "after moving impossible counts to possible ones")
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records are (n,) numbers, or the predicate's."""
+        """Raise ValueError unless the records are numbers (n,), or suit the predicate."""
         array = as_array(records, self)
         if self._counts_all:
             return
@@ -186,7 +185,7 @@ class Count(CountsQuery):
             check_flat(array)
             return array == self.value
         counted = np.asarray(self.predicate(array))
-        # The sensitivity is 1 because a record adds 0 or 1, so nothing else may come back.
+        # The sensitivity is 1 only if each record adds 0 or 1.
         if counted.shape != array.shape[:1] or counted.dtype != np.bool_:
             raise ValueError(
                 f"predicate {function_name(self.predicate)} must return {len(array)} booleans, "
@@ -197,9 +196,9 @@ class Count(CountsQuery):
 
 @njit(cache=True, nogil=True)
 def bin_cells(records, edges, cells):
-    """Fill in the bin of every record, `cells` (n, 1); -1 for a record outside of all bins.
+    """Fill in the bin of every record, `cells` (n, 1); -1 outside all bins.
 
-    Bin j is edges[j] <= x < edges[j + 1], and the last bin holds its upper edge too, as in
+    Bin j is edges[j] <= x < edges[j + 1]; the last bin includes its upper edge, as in
     `numpy.histogram`.
     """
     last = edges.shape[0] - 1
@@ -220,9 +219,9 @@ def bin_cells(records, edges, cells):
 
 @njit(cache=True, nogil=True)
 def level_cells(records, n_levels, cells):
-    """Fill in the cell of every record, `cells` (n, 1), which is its level.
+    """Fill in the cell of every record, its level, `cells` (n, 1).
 
-    Returns whether all levels are in range. If not, `cells` must not be used.
+    Returns whether all levels are in range; if not, `cells` must not be used.
     """
     in_range = True
     for i in range(records.shape[0]):
@@ -234,19 +233,19 @@ def level_cells(records, n_levels, cells):
 class Histogram(CountsQuery):
     """How many records are in each bin, or at each level.
 
-    Give either `edges`, for records that are numbers, or `n_levels`, for records that are
-    integer categories. Records have shape (n,).
+    Give either `edges`, for numbers, or `n_levels`, for integer categories. Records have shape
+    (n,).
 
     Parameters
     ----------
     edges
-        Increasing edges of the bins; the first may be -inf and the last inf. A record outside
-        of all bins is not counted. A record on an edge belongs to the bin above it, except
-        that the last bin holds its upper edge.
+        Increasing edges of the bins; the first may be -inf and the last inf. Records outside all
+        bins are not counted. A record on an edge belongs to the bin above; the last bin includes
+        its upper edge.
     n_levels
-        The number of levels; the records are 0, ..., n_levels - 1.
+        The number of levels; records are 0, ..., n_levels - 1.
     labels
-        A name for each bin or level, if there are better ones than those made here.
+        Names of the bins or levels, to replace the default ones.
 
     Examples
     --------
@@ -291,11 +290,11 @@ class Histogram(CountsQuery):
 
     @property
     def n_cells(self) -> int | None:
-        """The number of levels, which a model that lists its own must have too."""
+        """The number of levels, which must agree with the model's if it lists levels."""
         return self.n_levels
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the cell of each record, -1 for a record outside of all bins, (n, 1)."""
+        """Return the cell of each record, -1 outside all bins, (n, 1)."""
         read = as_integer_records if self.edges is None else as_float_records
         array = read(records, self)
         check_flat(array)  # compiled code takes (n,) only
@@ -307,13 +306,13 @@ class Histogram(CountsQuery):
         return cells
 
     def reading(self, totals: Floats, n: int) -> Reading | None:
-        """Return the counts of the levels; bins say less of the records than a model needs."""
+        """Return the counts of the levels; bins are too coarse for a model."""
         if self.n_levels is None:
             return None
         return Reading("counts", np.maximum(totals, 0.0), "with negative counts set to 0")
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise ValueError unless the records are numbers, or levels, of shape (n,)."""
+        """Raise ValueError unless the records are numbers or levels of shape (n,)."""
         array = as_array(records, self)
         check_flat(array)
         if self.n_levels is not None:
@@ -341,7 +340,7 @@ def _as_edges(edges: Sequence[float | str]) -> tuple[float, ...]:
 
 
 def _bin_names(edges: tuple[float, ...]) -> tuple[str, ...]:
-    # Six digits read well; more are used only where six would give two edges one name.
+    # More than six digits only where two edges would have the same name.
     digits = next(k for k in (6, 9, 12, 17) if len({f"{e:.{k}g}" for e in edges}) == len(edges))
     texts = [f"{edge:.{digits}g}" for edge in edges]
     names = [f"[{a}, {b})" for a, b in pairwise(texts)]

@@ -1,11 +1,11 @@
 """Linear queries of a table of counts: A x, one number for each row of a matrix.
 
-A record of a finite model is in one of C cells, and x_c is how many are in cell c. The total is
-A x: a record in cell c adds column c of A. Margins, histograms, cumulative counts and hierarchies
-(a county is the sum of its tracts) are cases of it.
+A record of a finite model is in one of C cells, and x_c records are in cell c. The total is A x: a
+record in cell c adds column c of A. Special cases are margins, histograms, cumulative counts and
+hierarchies (a county is the sum of its tracts).
 
-If all entries of A are 0 or 1, the query is a set of counts, and the sampler works with the rows
-that a record adds to and not with its column.
+If all entries of A are 0 or 1, the query is a set of counts, and the sampler uses the rows that a
+record adds to instead of its column.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from noiseaware.queries.arguments import as_integer_records, check_norm
 from noiseaware.registry import QUERIES
 
 FIELDS = ("shape", "rows", "columns", "entries")
-"""How a file holds a matrix: its shape, and the places and values of what is not 0."""
+"""The fields of a matrix in a file: its shape, and the places and values of nonzero entries."""
 
 
 class Linear(Described):
-    """Sums of the cells of a table with weights: A x, for x the number of records in each cell.
+    """Weighted sums of the cells of a table: A x, for x the number of records in each cell.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class Linear(Described):
         A, (d, C): an array, a `scipy.sparse` matrix, or a mapping with ``shape``, ``rows``,
         ``columns`` and ``entries``. C is the number of values that a record can have.
     names
-        A name for each row; "row 0", "row 1", ... if not given.
+        The rows' names; by default "row 0", "row 1", ...
     n_levels
-        The number of levels of each column of a record, if a record has columns: cells are then
-        in C order, the last column changing fastest. None: a record is the number of its cell.
+        The number of levels of each column of a record; cells are then in C order, the last column
+        changing fastest. None if a record is the number of its cell.
 
     Examples
     --------
@@ -99,9 +99,9 @@ class Linear(Described):
         Parameters
         ----------
         labels
-            Each is one level of a hierarchy, or any other way to put cells together: a label for
-            every cell. Cells with the same label are one row, cells with None are not counted.
-            Rows are in the order in which their labels first appear; the label is their name.
+            Each is one level of a hierarchy, or any other grouping: a label for every cell. Cells
+            with the same label form one row, named by the label; cells with None are not counted.
+            Rows are in the order in which their labels first appear.
         n_levels
             As above.
         """
@@ -135,7 +135,7 @@ class Linear(Described):
         return np.ravel_multi_index(tuple(array.T), self.n_levels)
 
     def _cells(self, records: ArrayLike) -> NDArray[np.int64]:
-        """Return the rows that each record adds 1 to, (n, k); -1 stands for none."""
+        """Return the rows to which each record adds 1, (n, k); -1 is none."""
         return vars(self)["_rows"][self._cell_of(records)]
 
     def statistic(self, records: ArrayLike) -> Floats:
@@ -161,12 +161,12 @@ class Linear(Described):
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
 
-        Adding a record to cell c moves the total by column a_c. A record that goes from cell c to
-        cell b moves it by a_b - a_c, whose norm is largest for some pair. Row r moves by at most
-        max_c A_rc - min_c A_rc, and for the largest entry that is all. For l1 and l2, all pairs are
-        looked at, but those that cannot be better than the best one found: with the rows that are
-        the same in all columns left out, ||a_b - a_c|| is at most ||a_b|| + ||a_c||, and for l2 and
-        entries that are not negative at most (||a_b||^2 + ||a_c||^2)^(1/2).
+        Adding a record to cell c moves the total by column a_c; moving a record from cell c to cell
+        b moves it by a_b - a_c. Row r moves by at most max_c A_rc - min_c A_rc, which settles the
+        l-infinity norm. For l1 and l2, all pairs are searched except those that cannot beat the
+        best one found: without the rows that are constant over columns, ||a_b - a_c|| is at most
+        ||a_b|| + ||a_c||, and for l2 and nonnegative entries at most
+        (||a_b||^2 + ||a_c||^2)^(1/2).
         """
         check_norm(norm, neighbours)
         A = self.matrix
@@ -207,7 +207,7 @@ class Linear(Described):
 
 
 def _as_matrix(matrix: Any) -> sparse.csc_array:
-    """Return A with finite entries, of which none is held as 0 or twice."""
+    """Return A with finite entries, none stored twice or as 0."""
     try:
         if isinstance(matrix, Mapping):
             shape, *places, entries = (matrix[field] for field in FIELDS)
@@ -256,7 +256,7 @@ def _as_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 
 
 def _padded(A: sparse.csc_array) -> NDArray[np.int64]:
-    """Return the rows of each column's entries, (C, k), and -1 where there are fewer than k."""
+    """Return the rows of each column's entries, (C, k), padded with -1."""
     sizes = np.diff(A.indptr)
     rows = np.full((A.shape[1], max(1, sizes.max())), -1, dtype=np.int64)
     column = np.repeat(np.arange(A.shape[1]), sizes)
@@ -296,7 +296,7 @@ def _largest_difference(A: sparse.csc_array, power: int) -> float:
         part = slice(A.indptr[i], A.indptr[i + 1])
         mine[A.indices[part]] = A.data[part]
         there = mine[A.indices]
-        # Rows that column b does not have add |A_rc|^power, the others something else.
+        # Rows where the other column is 0 add |mine|^power (in `sizes`); `terms` corrects the rest.
         terms = np.abs(A.data - there) ** power - np.abs(there) ** power
         best = max(best, float(sizes[i] + _sums(A, terms).max()))
     return best

@@ -1,16 +1,16 @@
 """Clamped entries of a record and all of their products: `Moments` and `RegressionMoments`.
 
-A record of q numbers is clamped to published bounds and moved to z in [-1, 1]^q on a linear scale,
+A record of q numbers is clamped to published bounds and scaled to z in [-1, 1]^q,
 
     z = 2 (clamp(x, lower, upper) - lower) / (upper - lower) - 1.
 
 Its moments are the z_j, and the products z_j z_k, j <= k, row by row: q (q + 3) / 2 numbers in this
-*natural order*, from which a mean vector and a covariance matrix are estimated. A query that writes
-them in another order says so by `places`: the moment at position m of the natural order is column
-places[m] of the statistic.
+*natural order*, which estimate a mean vector and a covariance matrix. A query with another order
+defines it by `places`: the moment at position m of the natural order is column places[m] of the
+statistic.
 
-`RegressionMoments` are those of the paper's section 5. A record is p features and a response, and
-with the intercept in front, x = (1, x1, ..., xp), its statistic is
+`RegressionMoments` follows the paper's section 5. A record is p features and a response, and with
+the intercept in front, x = (1, x1, ..., xp), its statistic is
 
     t = (x y,  y^2,  the upper triangle of x'x, row by row, without its constant first entry),
 
@@ -43,16 +43,16 @@ from noiseaware.queries.arguments import (
 from noiseaware.registry import QUERIES
 
 BLOCK = 512
-"""Records that are summarised together; their moments stay in the cache meanwhile."""
+"""Records processed together, so that their moments stay in the cache."""
 
 
 @njit(cache=True, nogil=True)
 def clamped_moments(records, centre, scale, places, moments):
     """Fill in the moments of every record, `moments` (n, q (q + 3) / 2).
 
-    `records` (n, q); `centre` and `scale` (q,) are the middle of the bounds and
-    2 / (upper - lower); `places` (q (q + 3) / 2,) is the column of each moment. Column by column
-    within a block of records, which leaves the compiler simple loops.
+    `records` is (n, q); `centre` and `scale` (q,) are the middle of the bounds and
+    2 / (upper - lower); `places` (q (q + 3) / 2,) is the column of each moment. Works column by
+    column within a block of records, which keeps the loops simple for the compiler.
     """
     n, width = records.shape
     for start in range(0, n, BLOCK):
@@ -61,7 +61,7 @@ def clamped_moments(records, centre, scale, places, moments):
             column = places[j]
             middle, factor = centre[j], scale[j]
             for i in block:
-                # Clamping after the scaling is the same, and rounding cannot lead out of [-1, 1].
+                # Clamping after scaling is equivalent, and rounding cannot leave [-1, 1].
                 scaled = (records[i, j] - middle) * factor
                 moments[i, column] = min(max(scaled, -1.0), 1.0)
         position = width
@@ -76,10 +76,9 @@ def clamped_moments(records, centre, scale, places, moments):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def clamped_totals(records, centre, scale, places, total):
-    """Add the moments of every record to `total`, (q (q + 3) / 2,), without keeping them.
+    """Add the moments of every record to `total`, (q (q + 3) / 2,), without storing them.
 
-    Arguments as in `clamped_moments`. The sums may be taken in any order ("reassoc"), so that they
-    become vector instructions.
+    Arguments as in `clamped_moments`. "reassoc" lets the sums become vector instructions.
     """
     n, width = records.shape
     scaled = np.empty((width, BLOCK))
@@ -103,7 +102,7 @@ def clamped_totals(records, centre, scale, places, total):
 
 
 class ClampedMoments(NamedTuple):
-    """The moments as a query writes them; the arguments of `clamped_moments`."""
+    """The arguments of `clamped_moments` that define a query."""
 
     centre: Floats
     scale: Floats
@@ -111,7 +110,7 @@ class ClampedMoments(NamedTuple):
 
 
 class MomentsQuery(Clamping):
-    """A query of clamped moments; a subclass names the columns and says where moments go."""
+    """A query of clamped moments; a subclass defines names and `places`."""
 
     lower: Bound
     upper: Bound
@@ -119,12 +118,12 @@ class MomentsQuery(Clamping):
     integer_valued: ClassVar[bool] = False
     _moments: ClampedMoments
     _columns: str = ""
-    """What the columns of a record are, for a message."""
+    """The columns of a record, described for messages."""
 
     def _hold_bounds(
         self, lower: ArrayLike, upper: ArrayLike, places: NDArray[np.int64], q: int, right: str
     ) -> None:
-        """Keep the bounds of q columns; an error says what would be `right` if not a number."""
+        """Keep the bounds of q columns; `right` says in errors what a list must be."""
         low, high = as_bounds(lower, upper)
         for name, bound in (("lower", low), ("upper", high)):
             if isinstance(bound, tuple) and len(bound) != q:
@@ -150,9 +149,9 @@ class MomentsQuery(Clamping):
     def reading(self, totals: Floats, n: int) -> Reading:
         """Return the mean, (q,), and a positive semidefinite scatter matrix, (q, q), of records.
 
-        The sums are moved to [-n, n]. The scatter matrix sum z z' - (sum z)(sum z)'/n is replaced
-        by the nearest positive semidefinite one: negative eigenvalues become 0. Then the scaling
-        is undone; clamping cannot be.
+        Sums are clamped to [-n, n]. The scatter matrix sum z z' - (sum z)(sum z)'/n is replaced by
+        the nearest positive semidefinite one: negative eigenvalues become 0. The scaling is undone;
+        the clamping cannot be.
         """
         centre, scale, places = self._moments
         q, natural = len(centre), totals[places]
@@ -196,8 +195,8 @@ class MomentsQuery(Clamping):
         inf         2                           1
         ==========  ==========================  =========================
 
-        For p features and a response, q = p + 1, the paper uses p^2 + 3p + 3 for norm 1, which is
-        safe: at p = 2 it is 13, not 9.375.
+        For p features and a response, q = p + 1, the paper's p^2 + 3p + 3 for norm 1 is a safe
+        upper bound: at p = 2 it is 13, not 9.375.
         """
         check_norm(norm, neighbours)
         q = len(self._moments.centre)
@@ -222,7 +221,7 @@ class MomentsQuery(Clamping):
 
 
 def product_names(columns: list[str]) -> list[str]:
-    """Return the names of all squares and products of the columns, row by row."""
+    """Return the names of the columns' squares and products, row by row."""
     return [f"{x}^2" if x == y else f"{x}*{y}" for j, x in enumerate(columns) for y in columns[j:]]
 
 
@@ -237,8 +236,8 @@ class Moments(MomentsQuery):
     n_columns
         The number of columns q.
     lower, upper
-        The bounds that the columns are clamped to: a number for all of them, or q numbers. What is
-        released are moments of (x - middle) / half the width of the bounds, which is in [-1, 1].
+        The bounds to which the columns are clamped: a number for all of them, or q numbers. The
+        released moments are of (x - middle) / half the width of the bounds, in [-1, 1].
 
     Examples
     --------
@@ -264,7 +263,7 @@ class Moments(MomentsQuery):
 
 
 def _places(p: int) -> NDArray[np.int64]:
-    """Return where the moments of (x_1, ..., x_p, y), in their natural order, are written."""
+    """Return the columns of the moments of (x_1, ..., x_p, y), given in natural order."""
     y, y_squared, x1 = 0, p + 1, p + 2
     linear = [*range(x1, x1 + p), y]
     features = iter(range(x1 + p, x1 + p + p * (p + 1) // 2))
@@ -286,7 +285,7 @@ class RegressionMoments(MomentsQuery):
     n_features
         The number of features p, without the intercept.
     lower, upper
-        The bounds that features and response are clamped to: a number for all of them, or
+        The bounds to which features and response are clamped: a number for all of them, or
         n_features + 1 numbers, the response last.
 
     Examples
@@ -319,12 +318,12 @@ class RegressionMoments(MomentsQuery):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names by which columns of a frame are found: x1, x2, ..., y."""
+        """The names of a frame's columns: x1, x2, ..., y."""
         return (*(f"x{j}" for j in range(1, self.n_features + 1)), "y")
 
     @property
     def regression_clamps(self) -> tuple[Floats, Floats]:
-        """C and f, (p + 1,) each: an entry z within its bounds counts as (z - c) f."""
+        """The centres c and factors f, (p + 1,): an entry z within bounds becomes (z - c) f."""
         return self._moments.centre, self._moments.scale
 
 

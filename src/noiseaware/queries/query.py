@@ -17,27 +17,26 @@ from noiseaware.queries.arguments import check_norm
 
 
 class Query(Described):
-    """A query made from a function, the names of what it returns and its sensitivity.
+    """A query made from a function, the names of its results and its sensitivity.
 
-    noiseaware cannot see whether a sensitivity is right, and a privacy guarantee is no better
-    than the sensitivity that it was computed from: clamp inside the function what has no
-    natural bounds, and say only what can be proved.
+    noiseaware cannot verify a sensitivity, and a privacy guarantee is no better than the
+    sensitivity behind it: clamp unbounded numbers inside the function, and claim only what you can
+    prove.
 
     Parameters
     ----------
     function
-        Takes the records of a database, n of them along the first axis, and returns the
-        statistics t(x_i), (n, d). Row i may depend on record i only. For d = 1, (n,) will do.
+        Takes n records along the first axis and returns the statistics t(x_i), (n, d), or (n,) for
+        d = 1. Row i must depend on record i only.
     names
         The names of the d coordinates.
     sensitivity
         How far one record can move the total: a number for the l1 norm, or numbers for several
         norms, as in `{1: 2.0, 2: 1.5}`.
     integer_valued
-        True says that the function returns integers only, so that discrete noise can be added.
+        Whether the function returns integers only, so that discrete noise can be added.
     neighbours
-        The neighbour relation that `sensitivity` is for: `"change"` one record, or
-        `"add-remove"` one.
+        The neighbour relation of `sensitivity`: `"change"` or `"add-remove"`.
 
     Examples
     --------
@@ -96,13 +95,13 @@ class Query(Described):
         return ValueError(f"function {function_name(self.function)} must return {right}; got {got}")
 
     def statistic(self, records: ArrayLike) -> Floats:
-        """Return what the function gives for each record, (n, d), after a check of it."""
+        """Return the function's result for each record, (n, d), checked."""
         records = as_array(records) if type(records) is not np.ndarray else records
         n, d = len(records), len(self.names)
         result = np.asarray(self.function(records))
         if result.dtype.kind not in "fiub":
             raise self._must_return("real numbers", f"dtype {result.dtype}")
-        # A copy: the function may have returned a view of the records, which change later.
+        # Copied, as the function may have returned a view of the records, which change later.
         rows = np.array(result, dtype=np.float64, order="C")
         if d == 1 and rows.shape == (n,):
             rows = rows.reshape(n, 1)
@@ -118,7 +117,7 @@ class Query(Described):
         return f"{rows[i, j]} for record {i}, {self.names[j]!r}"
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return the sensitivity that was given; one that was not given is an error."""
+        """Return the given sensitivity; ValueError if none was given for these arguments."""
         check_norm(norm, neighbours)
         if neighbours != self.neighbours:
             raise ValueError(
@@ -135,7 +134,7 @@ class Query(Described):
         return given[norm]
 
     def check_records(self, records: ArrayLike) -> None:
-        """Raise an error unless the function works on the records and gives what it should."""
+        """Raise an error unless the function accepts the records and its result is valid."""
         rows = self.statistic(records)
         bad = rows != np.floor(rows)
         if self.integer_valued and bad.any():

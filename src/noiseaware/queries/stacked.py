@@ -15,7 +15,7 @@ from noiseaware.queries.counts import possible_counts
 
 
 class LabelledQueries:
-    """Several queries, with a label for each."""
+    """Several labelled queries."""
 
     def __init__(self, queries: Sequence[Query], labels: Sequence[str]) -> None:
         self.queries: tuple[Any, ...] = tuple(queries)
@@ -23,12 +23,12 @@ class LabelledQueries:
         self._abilities = [query_abilities(query) for query in queries]
 
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
-        """Return a bound on how far one record can move the total: the norm of the parts' own."""
+        """Return an upper bound on the sensitivity: the norm of the parts' sensitivities."""
         parts = [query.sensitivity(norm, neighbours=neighbours) for query in self.queries]
         return float(np.linalg.norm(parts, norm))
 
     def words(self) -> list[str]:
-        """Return what was asked, in sentences for the report."""
+        """Return sentences for the report that say what was asked."""
         return [
             f"({label}) {' '.join(query_words(query))}"
             for label, query in zip(self.labels, self.queries, strict=True)
@@ -36,9 +36,9 @@ class LabelledQueries:
 
 
 class StackedQuery(LabelledQueries):
-    """Several queries as one, a label in front of each one's names; made by `mechanisms.Several`.
+    """Several queries as one, their names prefixed by labels; made by `mechanisms.Several`.
 
-    It has cells, and a way to add up its total, only if all queries have them.
+    It has `cells` and `total` only if all queries do.
     """
 
     cells: Callable[[ArrayLike], NDArray[np.int64]] | None = None
@@ -84,7 +84,7 @@ class StackedQuery(LabelledQueries):
         return np.concatenate([query.total(records) for query in self.queries])
 
     def part_columns(self, levels: tuple[int, ...]) -> Any:
-        """Return the columns of all queries, if all have some."""
+        """Return the part columns of all queries, if they all have some."""
         see = [able.part_columns for able in self._abilities]
         each = [None if columns is None else columns(levels) for columns in see]
         return None if any(columns is None for columns in each) else sparse.vstack(each)
@@ -96,7 +96,7 @@ class StackedQuery(LabelledQueries):
                 able.check_records(records)
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuse: a file holds the query of each part with its mechanism."""
+        """Raise ValueError: a file holds each query with its mechanism."""
         raise ValueError("the queries of several releases are written with their mechanisms")
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ class StackedQuery(LabelledQueries):
 
 
 class ColumnQueries(LabelledQueries):
-    """A query of a column for each label; made by `mechanisms.Attributes`."""
+    """A labelled query for each released column; made by `mechanisms.Attributes`."""
 
     def __init__(
         self, queries: Sequence[Query], labels: Sequence[str], columns: Sequence[int]

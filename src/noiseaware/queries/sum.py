@@ -31,11 +31,11 @@ class Sum(Clamping):
     Parameters
     ----------
     lower, upper
-        The bounds. Two numbers for records of shape (n,); w numbers for one of them or both,
-        for records of shape (n, w), whose w sums are then released.
+        The bounds: two numbers for records of shape (n,). Give w numbers for either or both if
+        records have shape (n, w); their w sums are then released.
     integer_valued
-        True says that the records are integers, so that discrete noise can be added; the
-        bounds must be integers then as well.
+        Whether the records are integers, so that discrete noise can be added; the bounds must then
+        be integers too.
 
     Examples
     --------
@@ -87,8 +87,8 @@ class Sum(Clamping):
     def sensitivity(self, norm: float = 1, neighbours: Neighbours = "change") -> float:
         """Return how far one record can move the total; every value is attained.
 
-        Changing a record moves entry j by at most upper_j - lower_j; adding or removing one by
-        at most max(|lower_j|, |upper_j|). The sensitivity is the norm of these.
+        It is the norm of the most that each entry j can move: upper_j - lower_j if a record is
+        changed, max(|lower_j|, |upper_j|) if one is added or removed.
         """
         check_norm(norm, neighbours)
         if neighbours == "change":
@@ -119,15 +119,15 @@ class Sum(Clamping):
 
 
 class Value(Described):
-    """The record's own number, as it is: for records that are released one by one.
+    """The record's own number, for records that are released one by one.
 
-    A record may be a published cell, its number the true count. Nothing bounds it, so no
-    sensitivity is known, and a guarantee has to be taken from the publisher.
+    A record may be a published cell, its number the true count. Nothing bounds it, so it has no
+    known sensitivity; only the publisher can state a guarantee.
 
     Parameters
     ----------
     integer_valued
-        Whether records are integers, as counts are; discrete noise needs it.
+        Whether records are integers, such as counts; discrete noise requires it.
 
     Examples
     --------
@@ -163,23 +163,22 @@ class Value(Described):
 
 
 TOLERANCE = 1e-8
-"""How far from 1 the sum of the shares of a record may be."""
+"""How far from 1 a record's shares may sum."""
 
 
 class Shares(Described):
     """The sums of the shares and, if asked, of their squares.
 
-    Records are floats (n, n_parts), at least 0, each row with sum 1: shares of a day, say. A record
-    that changes moves the sum of one share only at the cost of another, which a clamped `Sum` does
-    not know: for k shares its l1 sensitivity is k, and that of this query is 2.
+    Records are floats (n, n_parts), at least 0, with rows that sum to 1, such as shares of a day. A
+    changed record raises one share only at the cost of others, so for k shares the l1 sensitivity
+    is 2; that of a clamped `Sum` is k.
 
     Parameters
     ----------
     n_parts
         The number of shares k of a record.
     squares
-        True releases the sums of the squared shares as well, which tell how different the records
-        are; False the sums of the shares only.
+        Whether to release the sums of the squared shares too, which show how much records vary.
 
     Examples
     --------
@@ -208,7 +207,7 @@ class Shares(Described):
         self._hold(n_parts=k, squares=bool(squares), names=names)
 
     def statistic(self, records: ArrayLike) -> Floats:
-        """Return the shares of each record, (n, k), or with their squares (n, 2 k)."""
+        """Return each record's shares, (n, k), or shares and squares, (n, 2 k)."""
         array = np.array(records, dtype=np.float64, order="C")
         check_columns(array, self.n_parts)
         return np.concatenate((array, array * array), axis=1) if self.squares else array

@@ -1,17 +1,16 @@
 """Tables of counts: any margins of a contingency table, and the tables of a naive Bayes model.
 
-A record has a level in each of its columns, and adds 1 to one cell of each table. So the sampler
-works with the cells of a record and not with its statistic, all but a few entries of which are 0.
+A record has a level in each of its columns and adds 1 to one cell of each table. The sampler uses
+these cells instead of the sparse statistic.
 
-**Margins.** The margin over a set of K categorical variables counts the records at each combination
-of their levels; the margin over all K is the whole table. Cells are ordered by margin and, within a
-margin, in C order: the level of the margin's last variable changes fastest.
+**Margins.** The margin over a subset of K categorical variables counts the records at each
+combination of their levels; the margin over all K is the whole table. Cells are ordered by margin
+and, within a margin, in C order: the last variable changes fastest.
 
 **Class by level**, for the naive Bayes log-linear model of the paper's section 4. A record is a
-class in 0, ..., I - 1 and a level for each of K features, feature k having J_k levels; the total
-is, for each feature, the table of how many records have each pair of class and level. Cells are
-ordered by class, then by feature, then by level: with J levels for every feature, the released
-values are an array of shape (I, K, J) in C order.
+class in 0, ..., I - 1 and a level for each of K features, where feature k has J_k levels. The total
+is a table of counts by class and level for each feature, ordered by class, feature, level: with J
+levels for every feature, the released values are an array of shape (I, K, J) in C order.
 """
 
 from __future__ import annotations
@@ -40,12 +39,11 @@ from noiseaware.registry import QUERIES
 
 @njit(cache=True, nogil=True)
 def margin_cells(records, n_levels, first_cell, strides, cells):
-    """Fill in the cells that every record adds 1 to, `cells` (n, M).
+    """Fill in the cells to which every record adds 1, `cells` (n, M).
 
-    `records` (n, K) are levels, of which there are `n_levels` (K,). Margin m has its first cell at
-    first_cell[m], and its cell grows by strides[m, k] with the level of variable k, which is 0 for
-    one that is not in it. Returns whether all levels are in range. If not, `cells` must not be
-    used.
+    `records` (n, K) are levels below `n_levels` (K,). Margin m starts at cell first_cell[m], and
+    each level of variable k adds strides[m, k], which is 0 for variables outside the margin.
+    Returns whether all levels are in range; if not, `cells` must not be used.
     """
     n, n_margins = cells.shape
     n_variables = n_levels.shape[0]
@@ -63,7 +61,7 @@ def margin_cells(records, n_levels, first_cell, strides, cells):
 
 
 class LevelsQuery(CountsQuery):
-    """Counts of records (n, K) that have a level in each column."""
+    """Counts of records (n, K) with a level in each column."""
 
     _ranges: tuple[tuple[str, int], ...]  # what messages call a column, and its number of levels
     _columns: str  # what the columns are, for a message
@@ -95,9 +93,9 @@ class Margins(LevelsQuery):
         The variables of each margin, by number from 0 or by name: ``[[0], [1, 2]]`` are the
         counts of variable 0 and the table of variables 1 and 2. ``[range(K)]`` is the whole table.
     variables
-        K names; ``variable1``, ``variable2``, ... if there are none.
+        K names; by default ``variable1``, ``variable2``, ...
     labels
-        For each variable the names of its levels; numbers if there are none.
+        The names of each variable's levels; by default numbers.
 
     Examples
     --------
@@ -165,7 +163,7 @@ class Margins(LevelsQuery):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names by which columns of a frame are found: those of the variables."""
+        """The names of a frame's columns: those of the variables."""
         return self.variables
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
@@ -176,10 +174,10 @@ class Margins(LevelsQuery):
         return cells
 
     def part_columns(self, levels: tuple[int, ...]) -> Any:
-        """Return what parts add, if no margin has two variables beside the first, the class."""
+        """Return what parts add, unless a margin has two variables besides the first, the class."""
         if levels != self.n_levels or any(len(set(m) - {0}) > 1 for m in self.margins):
             return None
-        # A margin of the class alone is seen through the first feature.
+        # A margin of the class alone is assigned to the first feature.
         seen_by = [max((*margin, 1) if margin == (0,) else margin) for margin in self.margins]
         features = [(k, j) for k in range(1, len(levels)) for j in range(levels[k])]
         columns = np.zeros((len(self.names), levels[0] * len(features)))
@@ -235,16 +233,16 @@ def _variable(k: int | str, variables: tuple[str, ...]) -> int:
 
 @njit(cache=True, nogil=True)
 def class_feature_cells(records, n_classes, first_cell, cells):
-    """Fill in the cells that every record adds 1 to, `cells` (n, K).
+    """Fill in the cells to which every record adds 1, `cells` (n, K).
 
-    `records` (n, 1 + K) are the class and the levels of the features; `first_cell` (K + 1,) has the
-    first cell of each feature among the cells of class 0, and then the number of cells of a class.
-    Returns whether all classes and levels are in range. If not, `cells` must not be used.
+    `records` (n, 1 + K) are the class and the features' levels; `first_cell` (K + 1,) holds each
+    feature's first cell within class 0, then the number of cells of a class. Returns whether all
+    classes and levels are in range; if not, `cells` must not be used.
     """
     n, n_features = cells.shape
     cells_of_a_class = first_cell[n_features]
     # v and top - v have no sign bit exactly when v is in 0, ..., top. Collecting the sign bits
-    # checks all values without a branch, so that the check costs no time.
+    # checks all values without a branch, at no cost.
     signs = 0
     for i in range(n):
         label = records[i, 0]
@@ -258,7 +256,7 @@ def class_feature_cells(records, n_classes, first_cell, cells):
 
 @njit(cache=True, nogil=True)
 def class_feature_totals(records, n_classes, first_cell, total):
-    """Add up the counts without listing the cells; arguments and answer as above, `total` (d,)."""
+    """Add up the counts in `total` (d,); arguments and result as in `class_feature_cells`."""
     n, n_features = records.shape[0], records.shape[1] - 1
     cells_of_a_class = first_cell[n_features]
     for i in range(n):
@@ -284,9 +282,9 @@ class ClassFeatureCounts(LevelsQuery):
         The number of classes I.
     n_levels
         The number of levels J_k of each feature, K integers; or one integer for all of them,
-        together with `n_features`.
+        with `n_features`.
     n_features
-        The number of features K; only needed when `n_levels` is one integer.
+        The number of features K, needed only if `n_levels` is one integer.
 
     Examples
     --------
@@ -334,12 +332,12 @@ class ClassFeatureCounts(LevelsQuery):
         return len(self.n_levels)
 
     def part_columns(self, levels: tuple[int, ...]) -> Any:
-        """Return the cells themselves: they are those of the parts, in their order."""
+        """Return the identity: the cells are those of the parts, in the same order."""
         return np.eye(len(self.names)) if levels == (self.n_classes, *self.n_levels) else None
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names by which columns of a frame are found: class, feature1, feature2, ..."""
+        """The names of a frame's columns: class, feature1, feature2, ..."""
         return ("class", *(f"feature{k}" for k in range(1, self.n_features + 1)))
 
     def cells(self, records: ArrayLike) -> NDArray[np.int64]:
@@ -360,8 +358,8 @@ class ClassFeatureCounts(LevelsQuery):
     def reading(self, totals: Floats, n: int) -> Reading:
         """Return the counts of the classes and of each feature's levels, at least 0.
 
-        Every feature has its own count of class i, the sum over its levels; with noise the K of
-        them differ, and their mean is taken.
+        The sum over each feature's levels gives a noisy count of class i; the K of them are
+        averaged.
         """
         table = totals.reshape(self.n_classes, -1)
         parts = np.split(table, np.cumsum(self.n_levels)[:-1], axis=1)
