@@ -146,6 +146,7 @@ EVERYWHERE: dict[str, Callable[[], Patches]] = {
     "walk": without(lambda p: isinstance(p, proposals.Walk) and not p.given_u),
     "jump": without(lambda p: isinstance(p, proposals.Jump)),
     "jumps to where the prior is": changed(proposals, PRIOR_SHARE=1e-9),
+    "jumps of one parameter": changed(proposals, PART_SHARE=0.0),
     "learned formula": without(lambda p: isinstance(p, learned.LearnedJump)),
     "POINTS 12": changed(learned, POINTS=12),
     "POINTS 50": changed(learned, POINTS=50),

@@ -246,10 +246,10 @@ def test_the_time_that_is_expected_is_about_what_it_takes(steps):
 def test_the_density_of_a_jump_is_that_of_its_draws():
     proposal = Jump(np.array([2, 0]), 0)
     shapes = [[1.5, 0.6], [0.6, 0.7]], [[9.0, -1.0], [-1.0, 4.0]]
-    proposal.laws = laws_of([[0.5, -1.0], [3.0, 0.0]], shapes)
+    proposal.laws = [laws_of([[0.5, -1.0], [3.0, 0.0]], shapes)]
     v, w = np.array([0.3, 9.0, -1.2]), np.array([-4.0, 9.0, 2.0])
     found = proposal.log_density(v) - proposal.log_density(w)
-    expected = log_q(proposal.laws, v[[2, 0]]) - log_q(proposal.laws, w[[2, 0]])
+    expected = log_q(proposal.laws[0], v[[2, 0]]) - log_q(proposal.laws[0], w[[2, 0]])
     assert found == pytest.approx(expected, abs=1e-12)
 
 

@@ -55,7 +55,7 @@ def shared_proposals():
     walk, jump = Walk(np.arange(3), 0, given_u=False), Jump(np.arange(3), 0)
     walk.factor, walk.step_size.size = np.diag([0.4, 0.5, 0.7]), 0.5
     middle = [0.0, -0.5, 0.2]
-    jump.laws = laws_of([middle, middle], [np.diag([0.64, 0.49, 0.36]), np.eye(3)])
+    jump.laws = [laws_of([middle, middle], [np.diag([0.64, 0.49, 0.36]), np.eye(3)])]
     return [walk, jump]
 
 
@@ -312,7 +312,7 @@ def compare_jump():
         proposed = here.v_new.copy()
         proposed[here.levels] = target.coordinates.to_vector(state.theta)[here.levels]
         expected = groups.Groups(target, state).follow(proposed)
-        expected += log_q(jump.laws, before) - log_q(jump.laws, after)
+        expected += log_q(jump.laws[0], before) - log_q(jump.laws[0], after)
         assert noted[-1] == pytest.approx(expected, abs=1e-6)
     assert len(set(noted)) == 5
 

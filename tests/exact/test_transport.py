@@ -1,6 +1,7 @@
 """The transport move: its coordinates, its proposals, its ratio, and what it leaves invariant."""
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -176,41 +177,63 @@ def check_walk():
         np.testing.assert_allclose(back, v, rtol=0, atol=1e-10)
 
 
-LAWS = laws_of([MEAN[INDEX], WIDE_MEAN[INDEX]], [COVARIANCE[BLOCK], WIDE[BLOCK]])
+PARTS = [INDEX, np.array([0]), np.array([3, 2])]
+LAWS = [
+    laws_of(
+        [MEAN[part], WIDE_MEAN[part]],
+        [COVARIANCE[np.ix_(part, part)], WIDE[np.ix_(part, part)]],
+        share,
+    )
+    for part, share in zip(PARTS, [proposals.PRIOR_SHARE, 0.5, 0.5], strict=True)
+]
+
+
+def jump_of_parts():
+    return fitted(proposals.Jump(INDEX, 0, PARTS[1:]))
 
 
 def check_jump():
-    """The proposal is a mixture of two multivariate t, and the returned ratio is q(v) / q(v')."""
-    proposal = fitted(proposals.Jump(INDEX, 0))
+    """A jump of a block or a part is a mixture of two multivariate t; the ratio is q(v) / q(v')."""
+    proposal = jump_of_parts()
     rng = np.random.default_rng(5)
     v = rng.normal(size=4)
-    for law in [0, 1] * 10:
-        normals, radius, _ = proposal.prepare(1, rng)
-        there, ratio = proposed_from(proposal, v, (normals, radius, [law]))
-        assert there[1] == v[1], "only the block moves"
-        expected = log_q(LAWS, v[INDEX]) - log_q(LAWS, there[INDEX])
+    for part, law in [*itertools.product([0, 1, 2], [0, 1])] * 4:
+        normals, radius, _, _ = proposal.prepare(1, rng)
+        there, ratio = proposed_from(proposal, v, (normals, radius, [part], [law]))
+        moved = np.flatnonzero(there != v)
+        np.testing.assert_array_equal(moved, np.sort(PARTS[part]))
+        expected = log_q(LAWS[part], v[PARTS[part]]) - log_q(LAWS[part], there[PARTS[part]])
         assert ratio == pytest.approx(expected, abs=1e-10)
-        density = proposal.log_density(v) - proposal.log_density(there)
-        assert density == pytest.approx(expected, abs=1e-10)
+        if part == 0:
+            density = proposal.log_density(v) - proposal.log_density(there)
+            assert density == pytest.approx(expected, abs=1e-10)
         v = there
 
 
 def check_jump_draws():
-    """Draws have their shares (binomial), and squared distances over 3 are F(3, dof) (K-S).
+    """Parts and laws have their shares (binomial); squared distances over k are F(k, dof) (K-S).
 
-    False alarms: 1e-5 for each of three tests.
+    False alarms: 1e-6 for each of 11 tests.
     """
-    proposal = fitted(proposals.Jump(INDEX, 0))
-    m = 8000
-    normals, radius, laws = proposal.prepare(m, np.random.default_rng(6))
-    assert stats.binomtest(sum(laws), m, proposals.PRIOR_SHARE).pvalue > 1e-5
-    v, distances = np.empty(4), {0: [], 1: []}
-    for k, law in enumerate(laws):
-        proposal.propose(MEAN, (normals, radius, laws), k, v)
-        z = np.linalg.solve(LAWS.factors[law], v[INDEX] - LAWS.means[law])
-        distances[law].append(z @ z / 3)
-    for found in distances.values():
-        assert stats.kstest(found, stats.f(3, proposals.DOF).cdf).pvalue > 1e-5
+    proposal = jump_of_parts()
+    m = 20_000
+    prepared = proposal.prepare(m, np.random.default_rng(6))
+    part, law = np.array(prepared[2]), np.array(prepared[3])
+    v, distances = np.empty(4), np.empty(m)
+    for k in range(m):
+        proposal.propose(MEAN, prepared, k, v)
+        laws, index = LAWS[part[k]], PARTS[part[k]]
+        z = np.linalg.solve(laws.factors[law[k]], v[index] - laws.means[law[k]])
+        distances[k] = z @ z / len(index)
+    for j, index in enumerate(PARTS):
+        own = part == j
+        share = proposals.PART_SHARE / 2 if j else 1 - proposals.PART_SHARE
+        assert stats.binomtest(int(own.sum()), m, share).pvalue > 1e-6
+        share = 0.5 if j else proposals.PRIOR_SHARE
+        assert stats.binomtest(int(law[own].sum()), int(own.sum()), share).pvalue > 1e-6
+        for which in (0, 1):
+            found = distances[own & (law == which)]
+            assert stats.kstest(found, stats.f(len(index), proposals.DOF).cdf).pvalue > 1e-6
 
 
 def test_walk_is_symmetric():

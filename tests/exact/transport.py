@@ -32,9 +32,9 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target
 
 
-def laws_of(means, covariances) -> Laws:
+def laws_of(means, covariances, prior_share=PRIOR_SHARE) -> Laws:
     """Return the laws of a jump with these locations and scale matrices."""
-    shares = np.log([1.0 - PRIOR_SHARE, PRIOR_SHARE])
+    shares = np.log([1.0 - prior_share, prior_share])
     return Laws(np.array(means), np.linalg.cholesky(np.array(covariances)), shares)
 
 
@@ -44,7 +44,7 @@ def log_q(laws: Laws, v: np.ndarray) -> float:
         stats.multivariate_t(mean, factor @ factor.T, df=DOF).logpdf(v)
         for mean, factor in zip(laws.means, laws.factors, strict=True)
     ]
-    return float(special.logsumexp(each, b=[1.0 - PRIOR_SHARE, PRIOR_SHARE]))
+    return float(special.logsumexp(each, b=np.exp(laws.log_shares)))
 
 
 class Told(Proposal):

@@ -652,7 +652,14 @@ MUTANTS = (
     Mutant(
         "transport: jumps to the prior more often than the mixture says",
         transport.check_jump_draws,
-        (Edit(proposals.Jump, "prepare", "< PRIOR_SHARE", "< 1.3 * PRIOR_SHARE"),),
+        (
+            Edit(
+                proposals.Jump,
+                "prepare",
+                "< self.prior_shares[part]",
+                "< 1.3 * self.prior_shares[part]",
+            ),
+        ),
     ),
     Mutant(
         "transport: a mixture whose laws have no heights",
@@ -678,6 +685,11 @@ MUTANTS = (
                 "    return jump(v, index,",
             ),
         ),
+    ),
+    Mutant(
+        "transport: a part that is scored by the laws of the whole block",
+        transport.check_jump,
+        (Edit(proposals.Jump, "propose", "self.laws[part[k]]", "self.laws[0]"),),
     ),
     Mutant(
         "transport: the prior's law learned anew with the posterior's",

@@ -23,10 +23,10 @@ from noiseaware.sampler.target import CHUNK, Target
 MOST_CYCLES = 8
 """Most rounds in an iteration. With few records each may be as long as a round can be."""
 
-LONGEST = 150_000.0
+LONGEST = 100_000.0
 """With many records an iteration costs at most four of Algorithm 1 (the limit that `python -m
 benchmarks peers` holds it to), or four times this many passes over a record, if that is more: some
-3 ms, so that the default call of 2,000 records, of any ready model, takes 20 s at most."""
+2 ms, so that the default call of 2,000 records, of any ready model, takes 20 s at most."""
 
 
 class Interweave(ReadyMove):

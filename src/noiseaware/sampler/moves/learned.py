@@ -169,6 +169,7 @@ class LearnedJump(ExploringJump):
     """The end of a chain run with a learned formula for the total; moves all of theta."""
 
     learned = (*ExploringJump.learned, "fit")
+    block = 0  # the only one; the others have their share, as the formula ends where warm-up did
 
     def __init__(self, block: np.ndarray, target: Target) -> None:
         super().__init__([block], target)

@@ -7,11 +7,12 @@ All but the prior's work on the unconstrained vector v, and each learns its own 
   (`geometry`); s is tuned; c is a random factor that does not depend on v, so that steps of several
   sizes are tried.
 - `Jump`: v' from q, independent of v; its part is log q(v) - log q(v'). q is a multivariate Student
-  t with the block's posterior mean and covariance, mixed with a little of another that has those of
-  the prior (a defensive mixture: Hesterberg 1995). Right where the noise is so large that theta
-  given u is almost theta given s_dp. The prior's part is for what warm-up did not see. Sums of
-  clamped records leave a small chance that a mean lies far beyond the bounds, where every record is
-  clamped; an independent jump that has q = 0 there is refused on the way in, and on the way out.
+  t with the block's posterior mean and covariance, mixed with another that has those of the prior
+  (a defensive mixture: Hesterberg 1995). Right where the noise is so large that theta given u is
+  almost theta given s_dp. The prior's part is for what warm-up did not see. Sums of clamped records
+  leave a small chance that a mean lies far beyond the bounds, where every record is clamped; an
+  independent jump that has q = 0 there is refused on the way in, and on the way out. In many
+  dimensions draws from the prior hardly ever fit, so some jumps redraw one parameter only.
 - `PriorJump`: all of theta from the prior. q is then the prior itself, and the acceptance ratio
   of `transport` is g' / g: nothing else is left. Right where the release says very little, in any
   number of dimensions.
@@ -23,7 +24,7 @@ All but the prior's work on the unconstrained vector v, and each learns its own 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +49,11 @@ DOF = 4.0
 
 PRIOR_SHARE = 0.1
 """Share of jumps to where the prior is. It costs as large a share of the others, and with it the
-ratio pi / q is nowhere more than ten times g, wherever the posterior has its mass. `python -m
-benchmarks ablation` has a run without it."""
+ratio pi / q is nowhere more than about ten times g. `python -m benchmarks ablation` has a run
+without it."""
+
+PART_SHARE = 0.25
+"""Share of jumps that redraw one parameter, half of them to where the prior is; likewise."""
 
 
 class Proposal:
@@ -58,8 +62,9 @@ class Proposal:
     needs_v: bool = True
     """Whether it proposes a vector v. If not, theta is drawn from the prior and `propose` is not
     called."""
-    walks: bool = False
-    """Whether it leads back from far out, where a learned geometry is wrong."""
+    always: bool = False
+    """It gets a share of the steps: it leads to and from places where a learned geometry is
+    wrong."""
     block: int | None = None
     """The only block of coordinates whose learned geometry it uses."""
     if_needed: bool = False
@@ -154,6 +159,12 @@ class Laws(NamedTuple):
     factors: np.ndarray
     log_shares: np.ndarray
 
+    @staticmethod
+    def unknown(k: int, prior_share: float) -> Laws:
+        """Return laws of which nothing is known yet."""
+        shares = np.log([1.0 - prior_share, prior_share])
+        return Laws(np.zeros((2, k)), np.stack([np.eye(k), np.eye(k)]), shares)
+
 
 @njit(cache=True, nogil=True, **UNCOUNTED)
 def log_student(v, index, mean, factor, scratch):
@@ -209,7 +220,7 @@ class PriorJump(Proposal):
 class Walk(Proposal):
     """A random walk in one block of coordinates, shaped like theta given s_dp or given u too."""
 
-    walks = True
+    always = True
     learned = ("factor", "step_size")
 
     def __init__(self, index: np.ndarray, block: int, *, given_u: bool) -> None:
@@ -239,32 +250,47 @@ class Walk(Proposal):
 
 
 class Jump(Proposal):
-    """An independent draw from the mixture of the fitted law and that of the prior, in one block.
+    """An independent draw of a block, or of a part of it, from a mixture of posterior and prior.
 
     The first geometry that it is given is the prior's.
+
+    Parameters
+    ----------
+    index, block
+        The coordinates of the block, and its number.
+    parts
+        The coordinates of each parameter in it, if there are several.
     """
 
+    always = True
     learned = ("laws", "fitted")
 
-    def __init__(self, index: np.ndarray, block: int) -> None:
-        self.index, self.block, self.fitted = index, block, False
-        k, shares = len(index), np.array([1.0 - PRIOR_SHARE, PRIOR_SHARE])
-        self.laws = Laws(np.zeros((2, k)), np.stack([np.eye(k), np.eye(k)]), np.log(shares))
+    def __init__(self, index: np.ndarray, block: int, parts: Sequence[np.ndarray] = ()) -> None:
+        self.index, self.block, self.fitted = [index, *parts], block, False
+        self.prior_shares = np.array([PRIOR_SHARE, *(0.5 for _ in parts)])
+        widths_shares = zip(map(len, self.index), self.prior_shares, strict=True)
+        self.laws = [Laws.unknown(k, share) for k, share in widths_shares]
 
     def set_geometry(self, geometry: Geometry) -> None:
         which = slice(0, 1 if self.fitted else 2)
-        self.laws.means[which] = geometry.mean[self.index]
-        self.laws.factors[which] = factor_of(geometry.covariance, self.index)
+        for index, laws in zip(self.index, self.laws, strict=True):
+            laws.means[which] = geometry.mean[index]
+            laws.factors[which] = factor_of(geometry.covariance, index)
         self.fitted = True
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        normals = rng.standard_normal((steps, len(self.index)))
-        law = (rng.random(steps) < PRIOR_SHARE).astype(np.int64)
-        return normals, [student_radius(rng) for _ in range(steps)], law.tolist()
+        normals = rng.standard_normal((steps, len(self.index[0])))
+        part = np.zeros(steps, dtype=np.int64)
+        if len(self.laws) > 1:
+            which = rng.integers(1, len(self.laws), steps)
+            part = np.where(rng.random(steps) < PART_SHARE, which, 0)
+        law = (rng.random(steps) < self.prior_shares[part]).astype(np.int64)
+        return normals, [student_radius(rng) for _ in range(steps)], part.tolist(), law.tolist()
 
     def propose(self, v, prepared, k, proposed) -> float:
-        normals, radius, law = prepared
-        return mixed_jump(v, self.index, self.laws, law[k], normals[k], radius[k], proposed)
+        normals, radius, part, law = prepared
+        index, laws = self.index[part[k]], self.laws[part[k]]
+        return mixed_jump(v, index, laws, law[k], normals[k], radius[k], proposed)
 
     def log_density(self, v: np.ndarray) -> float:
-        return log_mixture(v, self.index, self.laws, np.empty(len(self.index)))
+        return log_mixture(v, self.index[0], self.laws[0], np.empty(len(self.index[0])))

@@ -596,7 +596,9 @@ def make_proposals(target: Target, maps: Any) -> list[Proposal]:
     formula = target.formula()
     # With many blocks, the formula's own chain goes through them.
     for b, index in enumerate(blocks if formula is None or len(blocks) <= 2 else []):
-        proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False), Jump(index, b)]
+        parts = [part for part in maps.blocks(max(1, maps.size - 1)) if set(part) < set(index)]
+        proposals += [Walk(index, b, given_u=True), Walk(index, b, given_u=False)]
+        proposals.append(Jump(index, b, parts))
     if formula is not None:
         proposals.append(RegressionJump(formula, blocks, target))
     elif whole and len(blocks) == 1 and can_learn(target):

@@ -321,11 +321,11 @@ def choose_brief(
 
 
 def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
-    """Give each walk a tenth of its block's steps, at least one, and the prior a sixth of all.
+    """Give walks and jumps a tenth of their block's steps each, and the prior a sixth of all.
 
     The steps were chosen for average progress. But only walks lead back from far out in a tail,
-    where the learned geometry is wrong, and draws from the prior find and leave a second mode: a
-    noisy sum of squares determines the size of a coefficient better than its sign.
+    where the learned geometry is wrong, and draws from near the prior find and leave a second mode:
+    a noisy sum of squares determines the size of a coefficient better than its sign.
     """
     blocks: dict[int, list[int]] = {}
     for k, proposal in enumerate(proposals):
@@ -335,7 +335,7 @@ def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
         least = -(-sum(steps[k] for k in block) // 10)
         largest = max(block, key=steps.__getitem__)
         for k in block:
-            if proposals[k].walks and steps[k] < least and k != largest:
+            if proposals[k].always and steps[k] < least and k != largest:
                 steps[largest] = max(steps[largest] - (least - steps[k]), least)
                 steps[k] = least
     for k, proposal in enumerate(proposals):
