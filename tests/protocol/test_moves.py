@@ -389,7 +389,7 @@ LEARNED = [
     (StepSize, "size", "ScaleMove/strata"),
     *((Precision, name, "ParameterUpdate(Slice)/count") for name in Precision.learned),
     (Geometry, "history", "Transport/count"),
-    (Geometry, "covariance_given_u", "Transport/own"),
+    (Geometry, "covariance_given_u", "Transport/count"),
     (Gains, "inside", "Transport/dense"),
     *((Walk, name, "Transport/count") for name in Walk.learned),
     *((Jump, name, "Transport/count") for name in Jump.learned),

@@ -263,7 +263,7 @@ class Jump(Proposal):
     """
 
     always = True
-    learned = ("laws", "fitted")
+    learned = ("laws",)
 
     def __init__(self, index: np.ndarray, block: int, parts: Sequence[np.ndarray] = ()) -> None:
         self.index, self.block, self.fitted = [index, *parts], block, False
