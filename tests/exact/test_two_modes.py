@@ -17,11 +17,11 @@ from scipy import stats
 
 import noiseaware as na
 from exact.known import SEED
-from mutants.planting import Edit, planted
+from mutants.planting import Edit, planted, same
 from noiseaware.mechanisms import Laplace
 from noiseaware.models import LinearRegression, MultivariateNormal, Normal
 from noiseaware.queries import Moments, RegressionMoments, Sum
-from noiseaware.sampler.moves import mirror
+from noiseaware.sampler.moves import mirror, proposals
 from noiseaware.sampler.target import Target
 from noiseaware.scrutiny import scouts
 
@@ -227,3 +227,59 @@ def test_scouts_take_no_more_than_their_share(monkeypatch):
     release = release_of(Sum(-5, 5), [30.0], 5.0, 20)
     posterior = na.sample(Normal(), release, draws=200, warmup=100, progressbar=False)
     assert json.loads(posterior.attrs["scouts"])["runs"] == 2  # of 1,200 iterations, 120
+
+
+# ------------------------------------------------------------------ every record clamped
+
+
+def chance_of_a_mean_beyond(n, released, scale, bound=5.0, beyond=8.0):
+    """P(m > beyond | s_dp) for records N(m, v) clamped to [-bound, bound], priors of `TwoMeans`.
+
+    The total is taken to be normal, with the mean and the variance of a sum of clamped numbers:
+    with 80 records, of which g sees no more than the noise leaves, no error that counts here.
+    """
+    m, log_v = np.linspace(-40.0, 60.0, 2001)[:, np.newaxis], np.linspace(-4.0, 6.0, 201)
+    s = np.exp(0.5 * log_v)
+    a, b = (-bound - m) / s, (bound - m) / s
+    low, high, inside = stats.norm.cdf(a), stats.norm.sf(b), stats.norm.cdf(b) - stats.norm.cdf(a)
+    mean = m * inside + s * (stats.norm.pdf(a) - stats.norm.pdf(b)) + bound * (high - low)
+    edges = (m - bound) * stats.norm.pdf(a) - (m + bound) * stats.norm.pdf(b)
+    square = (m * m + s * s) * inside + s * edges + bound**2 * (low + high)
+    sd = np.sqrt(n * np.maximum(square - mean**2, 1e-12)) / scale
+    off = (n * mean - released) / scale
+    # E exp(-|Z|) of a normal Z with mean `off`: one term for each sign of Z.
+    terms = (sd**2 / 2 - k * off + stats.norm.logcdf(k * off / sd - sd) for k in (1, -1))
+    log_g = np.logaddexp(*terms)
+    log_prior = stats.norm.logpdf(m, 0, 10) + stats.invgamma.logpdf(s * s, 3, scale=2) + log_v
+    weights = np.exp(log_g + log_prior - (log_g + log_prior).max())
+    return weights[m[:, 0] > beyond].sum() / weights.sum()
+
+
+def difference_beyond(released=200.0, n=80, scale=33.0, **options):
+    """z of the share of draws in which the second mean is so large that everything is clamped."""
+    query = na.queries.ByGroup(Sum(-5.0, 5.0), 2)
+    release = release_of(query, [-8.0, released], scale, 120 + n)
+    options = {"random_seed": SEED, "progressbar": False, "cores": 1, **options}
+    means = na.sample(na.models.TwoMeans([120, n]), release, **options).posterior["means"].values
+    beyond = means[..., 1] > 8.0
+    exactly = chance_of_a_mean_beyond(n, released, scale)
+    assert 0.01 < exactly < 0.2
+    effective = array_stats.ess(beyond.astype(float), method="mean") if beyond.std() else 1000.0
+    return abs(beyond.mean() - exactly) / np.sqrt(exactly * (1 - exactly) / effective)
+
+
+def test_a_mean_that_clamps_every_record():
+    assert difference_beyond(draws=500, warmup=300) < HIGHEST
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("released", [200.0, 220.0, 250.0])
+def test_a_mean_that_clamps_every_record_in_many_draws(released):
+    assert difference_beyond(released, draws=4000) < HIGHEST
+
+
+@pytest.mark.full
+def test_a_mixture_whose_laws_have_no_heights():
+    edit = Edit(proposals, "log_student", "log_height -= math.log(factor[a, a])", "pass")
+    with planted(edit, *(same(proposals, name) for name in ("log_mixture", "mixed_jump"))):
+        assert difference_beyond(220.0, draws=4000) > HIGHEST
