@@ -73,7 +73,7 @@ def listed(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     """Return a parser of comma-separated values."""
 
     def read(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part) for part in text.replace("_", "").split(","))
+        return tuple(kind(part) for part in text.split(","))
 
     read.__name__ = f"list of {kind.__name__}"
     return read

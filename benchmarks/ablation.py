@@ -31,6 +31,7 @@ import numpy as np
 import noiseaware as na
 from benchmarks import measure, models, tables
 from benchmarks.subjects import MODELS, code, subject
+from noiseaware.counts import move
 from noiseaware.maths.formulas import RegressionFormula
 from noiseaware.parameters import PLAIN_WORK
 from noiseaware.sampler import default
@@ -186,11 +187,27 @@ SOLVABLE: dict[str, Callable[[], Patches]] = {
     "walk in the total": changed(RegressionFormula, solvable=False),
 }
 CARRIED: dict[str, Callable[[], Patches]] = {
+    "BLOCKS 1": changed(count_transport, BLOCKS=1),
+    "BLOCKS 4": changed(count_transport, BLOCKS=4),
     "transport of counts": changed(
         CountTransport, step=lambda *_: (math.nan,), learn=lambda *_: None
     ),
     "ROUNDS 2": changed(count_transport, ROUNDS=2),
     "ROUNDS 8": changed(count_transport, ROUNDS=8),
+}
+
+
+COUNTED: dict[str, Callable[[], Patches]] = {
+    "SELDOM 1/8": changed(move, SELDOM=1 / 8),
+    "SELDOM 1": changed(move, SELDOM=1.0),
+    "LEAST_SHARE 0": changed(move, LEAST_SHARE=0.0),
+    "LEAST_SHARE 0.5": changed(move, LEAST_SHARE=0.5),
+    "half the steps of counts": changed(
+        move, STEPS_PER_CELL=2.0, STEPS_PER_PAIR=2.0, LEAST_PER_CELL=0.25
+    ),
+    "twice the steps of counts": changed(
+        move, STEPS_PER_CELL=8.0, STEPS_PER_PAIR=8.0, LEAST_PER_CELL=1.0
+    ),
 }
 
 
@@ -215,7 +232,7 @@ def parts_of(name: str) -> dict[str, Callable[[], Patches]]:
     model, release, _ = release_of(name, 100, 1.0, 1)
     target = default.make_target(model, release)
     if target.on_counts:
-        return {} if target.integrated else CARRIED
+        return COUNTED if target.integrated else COUNTED | CARRIED
     parts = {
         part: patches
         for part, patches in EVERYWHERE.items()
@@ -247,7 +264,7 @@ def run(options: Namespace) -> None:
     columns = ("model", "n", "epsilon", "seed", "part")
     done = {tuple(row[column] for column in columns) for row in _rows(path, now)}
     settings = [(name, epsilon) for epsilon in options.epsilons or EPSILONS for name in MODELS]
-    settings += [(name, 1.0) for name in models.EXAMPLES if _is_moved(name)]
+    settings += [(name, 1.0) for name in models.EXAMPLES if name not in models.IN_MIXING]
     for n in options.sizes or (SIZES[:1] if options.quick else SIZES):
         for seed in range(1, (options.releases or 1) + 1):
             for name, epsilon in settings[:3] if options.quick else settings:
@@ -262,14 +279,6 @@ def run(options: Namespace) -> None:
                 if parts:
                     _take_turns(path, now, name, n, epsilon, seed, parts)
     show(options, _rows(path, now))
-
-
-def _is_moved(name: str) -> bool:
-    """Whether an example is not in ``mixing`` and its records or counts are not integrated out."""
-    if name in models.IN_MIXING:
-        return False
-    model, release, _ = release_of(name, 100, 1.0, 1)
-    return not default.make_target(model, release).integrated
 
 
 def _rows(path: Path, now: str) -> list[dict[str, Any]]:

@@ -89,16 +89,17 @@ LOOKS = 4
 STEPS_PER_CELL, STEPS_PER_PAIR, ENOUGH_STEPS, LEAST_PER_CELL = 4.0, 4.0, 256, 0.5
 """Steps of an iteration: the first times the number of cells less 1 or, in a small table, the
 second times the number of pairs, up to the third. This is multiplied by the share of the variance
-of theta that is due to the counts, and is at least the last for each cell."""
+of theta that is due to the counts, and is at least the last for each cell. `python -m benchmarks
+ablation` has half and twice as many."""
 
 SELDOM = 1 / 32
 """The probability, after warm-up, of using a stride other than the one that moved counts furthest,
 by the mean of k^2, and the next finer one; and of random boxes where the fixed one is wide
-enough."""
+enough. `python -m benchmarks ablation` has others: with 10^6 records it is worth 2.5 times."""
 
 LEAST_SHARE = 0.05
 """A kind of direction gets steps in proportion to its mean of k^2, plus this share of the best:
-what did not move in warm-up may do so later. Pairs, which alone change every margin, get at least
+what did not move in warm-up may do so later (`python -m benchmarks ablation` has others). Pairs, which alone change every margin, get at least
 half of the steps; for parts of records, elements do, which alone change the sizes of classes."""
 
 FIRST_WINDOW = 32

@@ -56,7 +56,7 @@ from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import Target, most_likely_total
 
 ALONE = 16
-"""Iterations of warm-up before m and L of step 3 are first learned."""
+"""Iterations of warm-up before m and L of step 3 are first learned. Chosen, not tuned."""
 
 
 def elliptical_draw(

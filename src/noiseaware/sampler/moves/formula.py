@@ -62,7 +62,7 @@ MOST_SIZES = 1024
 
 WIDE = (0.1, 0.7)
 """The range of log n extends five standard deviations to each side of its mean, but at least and at
-most this far: with more, most of the row would be behind n."""
+most this far: with more, most of the row would be behind n. Chosen, not tuned."""
 
 
 class Sizes(NamedTuple):
