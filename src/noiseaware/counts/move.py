@@ -99,8 +99,9 @@ enough. `python -m benchmarks ablation` has others: with 10^6 records it is wort
 
 LEAST_SHARE = 0.05
 """A kind of direction gets steps in proportion to its mean of k^2, plus this share of the best:
-what did not move in warm-up may do so later (`python -m benchmarks ablation` has others). Pairs, which alone change every margin, get at least
-half of the steps; for parts of records, elements do, which alone change the sizes of classes."""
+what did not move in warm-up may do so later (`python -m benchmarks ablation` has other shares).
+Pairs, which alone change every margin, get at least half of the steps; for parts of records,
+elements do, which alone change the sizes of classes."""
 
 FIRST_WINDOW = 32
 """Iterations of warm-up before observations are first used."""
