@@ -168,8 +168,8 @@ def _nuts(
     return result.coefficients, result.seconds
 
 
-def target_nuts(model: str) -> str:
-    return ">= 10" if model == "regression" else ""
+def target_nuts(model: str, kind: str) -> str:
+    return {"bulk": ">= 2", "tail": ">= 5"}[kind] if model == "regression" else ""
 
 
 def target_algorithm1(model: str, epsilon: float) -> str:
@@ -206,7 +206,7 @@ def show(options: Namespace) -> None:
                     "NUTS run": _median(rate, NUTS_RUN),
                     "default/NUTS ahead": _median_ratio(rate, NUTS_AHEAD),
                     "default/NUTS run": _median_ratio(rate, NUTS_RUN),
-                    "target NUTS": target_nuts(model),
+                    "target NUTS": target_nuts(model, kind),
                     "default/algorithm1": _median_ratio(rate, ALGORITHM1),
                     "target algorithm1": target_algorithm1(model, epsilon),
                 }

@@ -16,17 +16,17 @@ from noiseaware.basics.arguments import whole_number
 from noiseaware.contract import move_abilities
 from noiseaware.sampler.moves.base import ReadyMove, Tuning
 from noiseaware.sampler.moves.transport import MOST_COST
-from noiseaware.sampler.moves.tuning import ENOUGH, are_few, one_iteration
+from noiseaware.sampler.moves.tuning import ENOUGH, one_iteration
 from noiseaware.sampler.state import ChainState
 from noiseaware.sampler.target import CHUNK, Target
 
 MOST_CYCLES = 8
-"""Most rounds in an iteration. With few records each may be as long as a round can be."""
+"""The most rounds in an iteration."""
 
 LONGEST = 100_000.0
-"""With many records an iteration costs at most four of Algorithm 1 (the limit that `python -m
-benchmarks peers` holds it to), or four times this many passes over a record, if that is more: some
-2 ms, so that the default call of 2,000 records, of any ready model, takes 20 s at most."""
+"""An iteration costs at most four of Algorithm 1 (the limit that `python -m benchmarks peers` holds
+it to), or four times this many passes over a record, if that is more: some 2 ms, so that the
+default call of 2,000 records, of any ready model, takes 20 s at most."""
 
 
 class Interweave(ReadyMove):
@@ -151,11 +151,9 @@ class Interweave(ReadyMove):
             if can.take is not None:
                 can.take(own, chooser["option"])
         if self.cycles is None:
-            few = are_few(target.n, target.work)
             time, cost = chooser["outlook"]
-            many = max(1.0, LONGEST / one_iteration(target.n, target.work))
-            longest = (1.0 + MOST_COST[few]) * (MOST_CYCLES if few else many)
-            most = min(MOST_CYCLES, longest / (1.0 + cost))
+            rounds = max(1.0, LONGEST / one_iteration(target.n, target.work))
+            most = min(MOST_CYCLES, (1.0 + MOST_COST[False]) * rounds / (1.0 + cost))
             tuning["cycles"] = int(max(1, min(math.ceil(time / ENOUGH), most)))
         if tuning["cycles"] == 1:
             tuning["brief"] = [k for k, (can, _) in enumerate(able) if can.brief]
