@@ -17,6 +17,7 @@ from noiseaware.sampler.moves.tuning import (
     costs,
     expected_time,
     price,
+    seldom,
     slowness,
 )
 from noiseaware.sampler.target import Target
@@ -70,8 +71,12 @@ def test_walks_and_the_prior_get_their_share():
     steps = choose_steps(proposals, gains, NOTHING, costs(100, Work(), proposals), **limits)
     total = sum(steps[1:])
     assert total >= 10
-    assert steps[1] == steps[2] == math.ceil(total / 10)
+    assert steps[1] == steps[2] == total // 10
     assert steps[0] == total // 6
+    assert seldom(steps, proposals) == [False] * 4
+    # A tenth of few steps is less than one; where a block has none, it stays at that.
+    assert seldom([0, 0, 1, 3], proposals) == [False, True, False, False]
+    assert seldom([2, 0, 0, 0], proposals) == [False] * 4
 
 
 def test_a_late_draw_is_dearer_than_its_cost():

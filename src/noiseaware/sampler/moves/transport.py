@@ -76,6 +76,7 @@ from noiseaware.sampler.moves.tuning import (
     costs,
     expected_time,
     price,
+    seldom,
     slowness,
 )
 from noiseaware.sampler.size import with_size, without_size
@@ -103,8 +104,9 @@ LOOKS = {"start": 2000, "learn": 10}
 are fewer estimates: about this many looks in an attempt at the start, and later in an iteration."""
 
 LOOK_EVERY = 8
-"""Every eighth iteration of warm-up evaluates the ratio of the mirror image, and makes proposals
-that have not seemed worth their cost so far."""
+"""Every eighth iteration of warm-up evaluates the ratio of the mirror image. Proposals that are not
+worth their cost, as far as warm-up has found, are made in every eighth iteration only; afterwards,
+those that always keep a share."""
 
 NOTHING = np.empty(0)
 """A vector that is not yet known."""
@@ -303,8 +305,10 @@ class Transport(ReadyMove):
             self._use_formula(self._position(target, state, tuning), tuning)
             self._choose(target, tuning)
             self._choose_brief(target, tuning)
+        tuning["seldom"] = seldom(tuning["steps"], tuning["proposals"])
+        pairs = zip(tuning["steps"], tuning["seldom"], strict=True)
+        tuning["steps"] = [steps + one for steps, one in pairs]
         nothing: dict[str, Any] = {name: [] for name in ("means", "images", "looks")}
-        nothing["seldom"] = [False] * len(tuning["proposals"])
         tuning.update(nothing, geometry=None, gains=None, warming=False, options=None)
 
     def _choose_brief(self, target: Target, tuning: Tuning) -> None:

@@ -325,14 +325,11 @@ def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
 
     The steps were chosen for average progress. But only walks lead back from far out in a tail,
     where the learned geometry is wrong, and draws from near the prior find and leave a second mode:
-    a noisy sum of squares determines the size of a coefficient better than its sign.
+    a noisy sum of squares determines the size of a coefficient better than its sign. Whose tenth is
+    less than a step is made `seldom`.
     """
-    blocks: dict[int, list[int]] = {}
-    for k, proposal in enumerate(proposals):
-        if proposal.block is not None:
-            blocks.setdefault(proposal.block, []).append(k)
-    for block in blocks.values():
-        least = -(-sum(steps[k] for k in block) // 10)
+    for block in _blocks(proposals):
+        least = sum(steps[k] for k in block) // 10
         largest = max(block, key=steps.__getitem__)
         for k in block:
             if proposals[k].always and steps[k] < least and k != largest:
@@ -341,3 +338,21 @@ def _share(steps: list[int], proposals: Sequence[Proposal]) -> None:
     for k, proposal in enumerate(proposals):
         if not proposal.needs_v:
             steps[k] = max(steps[k], sum(steps) // 6)
+
+
+def seldom(steps: Sequence[int], proposals: Sequence[Proposal]) -> list[bool]:
+    """Return which proposals have no steps, but always a share, in a block that has steps."""
+    made = [False] * len(steps)
+    for block in _blocks(proposals):
+        for k in block:
+            made[k] = proposals[k].always and not steps[k] and any(steps[j] for j in block)
+    return made
+
+
+def _blocks(proposals: Sequence[Proposal]) -> list[list[int]]:
+    """Return the proposals of each block."""
+    blocks: dict[int, list[int]] = {}
+    for k, proposal in enumerate(proposals):
+        if proposal.block is not None:
+            blocks.setdefault(proposal.block, []).append(k)
+    return list(blocks.values())
