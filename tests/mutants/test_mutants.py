@@ -656,8 +656,8 @@ MUTANTS = (
             Edit(
                 proposals.Jump,
                 "prepare",
-                "< self.prior_shares[part]",
-                "< 1.3 * self.prior_shares[part]",
+                "< self.prior_shares[j]",
+                "< 1.3 * self.prior_shares[j]",
             ),
         ),
     ),

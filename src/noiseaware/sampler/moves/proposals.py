@@ -267,7 +267,7 @@ class Jump(Proposal):
 
     def __init__(self, index: np.ndarray, block: int, parts: Sequence[np.ndarray] = ()) -> None:
         self.index, self.block, self.fitted = [index, *parts], block, False
-        self.prior_shares = np.array([PRIOR_SHARE, *(0.5 for _ in parts)])
+        self.prior_shares = [PRIOR_SHARE, *(0.5 for _ in parts)]
         widths_shares = zip(map(len, self.index), self.prior_shares, strict=True)
         self.laws = [Laws.unknown(k, share) for k, share in widths_shares]
 
@@ -280,12 +280,13 @@ class Jump(Proposal):
 
     def prepare(self, steps: int, rng: np.random.Generator) -> tuple[Any, ...]:
         normals = rng.standard_normal((steps, len(self.index[0])))
-        part = np.zeros(steps, dtype=np.int64)
+        part = [0] * steps
         if len(self.laws) > 1:
             which = rng.integers(1, len(self.laws), steps)
-            part = np.where(rng.random(steps) < PART_SHARE, which, 0)
-        law = (rng.random(steps) < self.prior_shares[part]).astype(np.int64)
-        return normals, [student_radius(rng) for _ in range(steps)], part.tolist(), law.tolist()
+            part = np.where(rng.random(steps) < PART_SHARE, which, 0).tolist()
+        uniforms = rng.random(steps).tolist()
+        law = [int(u < self.prior_shares[j]) for u, j in zip(uniforms, part, strict=True)]
+        return normals, [student_radius(rng) for _ in range(steps)], part, law
 
     def propose(self, v, prepared, k, proposed) -> float:
         normals, radius, part, law = prepared
