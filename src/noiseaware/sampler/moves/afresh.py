@@ -130,6 +130,10 @@ def times_afresh(looks: list[tuple[np.ndarray, float, float]], most: int) -> lis
     less its mean, and the square of that, which describes the tails; the longest time counts. No
     stay is longer than `tuning.EVERY`.
 
+    Where the posterior has a narrow and a wide part, a chain may leave each point of the wide part
+    at once, and only for another of the same. But such a chain does no better than importance
+    sampling by w, in which k proposals are worth k (E w)^2 / E w^2 independent draws (Kong 1992).
+
     Parameters
     ----------
     looks
@@ -143,4 +147,7 @@ def times_afresh(looks: list[tuple[np.ndarray, float, float]], most: int) -> lis
     f = np.hstack([off, off**2 - (off**2).mean(axis=0)]) ** 2
     share = f / np.maximum(f.sum(axis=0), 1e-300)
     leave = [np.maximum(1 - (1 - accept) ** k, 1 / EVERY) for k in range(1, most + 1)]
-    return [float(((2 / b - 1) @ share).max()) for b in leave]
+    times = [float(((2 / b - 1) @ share).max()) for b in leave]
+    w = np.exp(log_w_there - log_w_there.max())
+    worth = float(w.mean() ** 2 / (w**2).mean())
+    return [max(time, 1 / (k * worth)) for k, time in enumerate(times, start=1)]
