@@ -42,7 +42,7 @@ def answer(posterior) -> str:
             "",
             "Taking the noisy sums as exact would have given an interval from "
             f"{naive_low:+.1f} to {naive_high:+.1f}:",
-            "it knows nothing of the noise, and misses the -2.5 that made the data.",
+            "it ignores the noise, and misses the true effect of -2.5.",
         ]
     )
 
