@@ -159,7 +159,7 @@ BUGS = {
 }  # fmt: skip
 
 
-DRAWS = dict.fromkeys(BUGS, 1000) | {"innovations used twice": 4000, "no Jacobian of n": 3000}
+DRAWS = dict.fromkeys(BUGS, 1000) | {"innovations used twice": 8000, "no Jacobian of n": 3000}
 
 
 @pytest.mark.parametrize(

@@ -417,9 +417,12 @@ class CountTarget(Target):
         return value - np.exp(logs) if self.abilities.random_size else value
 
     def slopes_at(self, theta: Theta, held: bool = False) -> np.ndarray:
-        """Return b_c: log f(v_c | theta) if theta is held, else that of the integrated prior."""
+        """Return b_c: log f(v_c | theta) if theta is held, else that of the integrated prior.
+
+        A copy, which may be written to: what a worker was sent may not (Ray).
+        """
         if self.integrated and not held:
-            return self.slopes
+            return self.slopes.copy()
         return np.ascontiguousarray(self._log_cells(theta), dtype=np.float64)
 
     def rates(self, theta: Theta) -> np.ndarray:
