@@ -929,8 +929,8 @@ JOINT_BUGS = {
     "a rate for its logarithm": (
         "Poisson regression",
         RESPONSE,
-        "value = y * eta - rate",
-        "value = y * rate - rate",
+        "y * eta - rate",
+        "y * rate - rate",
     ),
     "features scattered around the old mean": (
         "logistic",

@@ -322,9 +322,9 @@ PLANTED = {
 def test_a_power_that_is_left_out_is_seen(where):
     mechanism, moves, function, old, new = PLANTED[where]
     release, exactly = na.Release([9.0], mechanism, 12), bernoulli(mechanism, 9.0, 12)
-    assert compare(Bernoulli(), release, exactly, 0.05, moves=moves) < SIX_SIGMA
+    assert compare(Bernoulli(), release, exactly, 0.01, moves=moves) < SIX_SIGMA
     with planted(Edit(Target, function, old, new)):
-        assert compare(Bernoulli(), release, exactly, 0.05, moves=moves) > SIX_SIGMA
+        assert compare(Bernoulli(), release, exactly, 0.01, moves=moves) > SIX_SIGMA
 
 
 def test_bridges_of_the_wrong_shares_are_seen():
