@@ -79,6 +79,24 @@ def test_walks_and_the_prior_get_their_share():
     assert seldom([2, 0, 0, 0], proposals) == [False] * 4
 
 
+@pytest.mark.parametrize("iteration", [7, 8])
+def test_what_is_made_seldom_is_made_whatever_the_iteration(iteration):
+    """In an eighth of 800 steps: binomial, 5 standard deviations."""
+    mechanism = na.mechanisms.Laplace(na.queries.Sum(-5.0, 5.0), epsilon=1.0)
+    target = Target(na.models.Normal(), na.Release([3.0], mechanism, n_records=20))
+    state = chain.start(target, na.moves.algorithm1(), np.random.default_rng(1))
+    move = na.moves.Transport()
+    tuning = move.start(target, state)
+    walk, made = tuning["proposals"][1], []
+    walk.prepare = lambda steps, rng: made.append(steps) or Walk.prepare(walk, steps, rng)
+    numbers = len(tuning["steps"])
+    tuning.update(steps=[1] * numbers, seldom=[True] * numbers, warming=False)
+    state.iteration = iteration
+    for _ in range(800):
+        move.step(target, state, tuning)
+    assert abs(len(made) - 100) < 5 * math.sqrt(800 / 8 * 7 / 8)
+
+
 def test_a_late_draw_is_dearer_than_its_cost():
     assert price(3.0, 1.0) == 6.0
     assert price(6.0, 1.0) == 4 * price(3.0, 1.0)

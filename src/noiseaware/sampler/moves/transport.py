@@ -232,7 +232,7 @@ class Transport(ReadyMove):
                     looks.append(look_afresh(target, state, proposal))
         accepted = tried = 0
         for which, (proposal, steps) in enumerate(zip(tuning["proposals"], numbers, strict=True)):
-            if steps == 0 or (tuning["seldom"][which] and state.iteration % LOOK_EVERY):
+            if steps == 0 or (tuning["seldom"][which] and _rests(state, warming)):
                 continue
             tried += steps
             if proposal.needs_v:
@@ -553,6 +553,17 @@ class Position:
                 self.v_new, self.log_prior_new = self._place()
             self.v, self.v_new = self.v_new, self.v
             self.log_prior = self.log_prior_new
+
+
+def _rests(state: ChainState, warming: bool) -> bool:
+    """Whether a proposal that is made seldom is left out now.
+
+    After warm-up by chance: whole classes of iterations, such as every second, make a mirror image
+    or a fresh draw and no other move.
+    """
+    if warming:
+        return state.iteration % LOOK_EVERY > 0
+    return bool(state.rng.random() * LOOK_EVERY >= 1.0)
 
 
 def _leaning(target: Target) -> int:
